@@ -377,3 +377,119 @@ proptest! {
         prop_assert_eq!(pool.out(), 0);
     }
 }
+
+/// Creates writers of tuples with payloads of `size` bytes, on pages of 4 KiB.
+fn writers_of(size: u32, pool: &Pool, stores: Stores, order: PageOrder, keep: &Copies) -> Vec<Writer<Copies>> {
+    let shape = PageShape::new(PAGE, PageLayout::Slotted, PayloadSize::Fixed(size)).unwrap();
+    shuffle(Modulo::new(keep.partitions), 2, shape, pool.clone(), stores, order, keep.clone()).unwrap()
+}
+
+/// The tuples of each partition, in the order of its pages.
+type Placed = Vec<Vec<(u32, Vec<u8>)>>;
+
+/// A sink that copies tuples, and gives pages back at once.
+#[derive(Clone)]
+struct Copies {
+    partitions: usize,
+    placed: Arc<Mutex<Placed>>,
+}
+
+impl Copies {
+    fn new(partitions: usize) -> Self {
+        Self { partitions, placed: Arc::new(Mutex::new(vec![Vec::new(); partitions])) }
+    }
+}
+
+impl PageSink for Copies {
+    fn take(&self, partition: usize, page: Page) {
+        let tuples = page.reader().unwrap();
+        self.placed.lock().unwrap()[partition].extend(tuples.tuples().map(|(key, payload)| (key, payload.to_vec())));
+    }
+}
+
+/// Returns a payload that tells tuples apart.
+fn payload_of(number: u32, size: u32) -> Vec<u8> {
+    (0..size).map(|at| (number.wrapping_mul(37).wrapping_add(number >> 8).wrapping_add(at * 11)) as u8).collect()
+}
+
+fn write_numbered(writer: &mut Writer<Copies>, keys: &[u32], first: u32, size: u32) {
+    let bytes: Vec<u8> = (first..).zip(keys).flat_map(|(number, _)| payload_of(number, size)).collect();
+    writer.write(&Tuples::new(keys, Payloads::Fixed { bytes: &bytes, size: size as usize }).unwrap()).unwrap();
+}
+
+/// A writer's payloads are on a page before their slots when it gives the rest of its claim back.
+#[test]
+fn a_writer_finishes_its_tuples_before_it_waits_for_memory() {
+    for stores in [Stores::Cached, Stores::PastCache] {
+        for waiting in [24, 25] {
+            let keep = Copies::new(2);
+            let pool = Pool::new(PAGE, 4 * PAGE).unwrap();
+            let mut writers = writers_of(96, &pool, stores, PageOrder::Written, &keep);
+            // A page takes 32 tuples, in claims of 16. Page 1 is the first writer's, and the other one's
+            // pages 2 and 3 wait for it. Page 4 is open.
+            write_numbered(&mut writers[0], &vec![0; waiting], 0, 96);
+            write_numbered(&mut writers[1], &[2; 2 * 32 + 16], 100, 96);
+            assert_eq!((pool.out(), keep.placed.lock().unwrap()[0].len()), (4, 0));
+            write_numbered(&mut writers[0], &[1; 17], 50, 96);
+            // Past the cache, payloads of 96 bytes go in twos, and the last one waits in the buffer.
+            let finished = if stores == Stores::Cached { waiting } else { waiting / 2 * 2 };
+            assert_eq!(keep.placed.lock().unwrap()[0].len(), finished + 2 * 32);
+            writers.into_iter().for_each(|writer| writer.finish().unwrap());
+            let placed = std::mem::take(&mut *keep.placed.lock().unwrap());
+            let of =
+                |key: u32| placed[key as usize % 2].iter().filter(move |tuple| tuple.0 == key).map(|tuple| &tuple.1);
+            assert!(of(0).eq(&(0..waiting as u32).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
+            assert!(of(2).eq(&(100..180).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
+            assert!(of(1).eq(&(50..67).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
+            assert_eq!(pool.out(), 0);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Small batches collect in buffers, and large ones do not.
+    #[test]
+    fn batches_of_any_length_keep_the_order_of_each_writer(
+        partitions in 1..20usize,
+        size in prop::sample::select(vec![12u32, 32, 64, 96, 100, 160]),
+        batches in prop::collection::vec((0..2usize, prop_oneof![0..40usize, 0..3000usize], 0..8u32), 1..20),
+        stores in prop::sample::select(vec![Stores::Cached, Stores::PastCache]),
+        order in prop::sample::select(vec![PageOrder::Completed, PageOrder::Written]),
+    ) {
+        let keep = Copies::new(partitions);
+        let pool = Pool::new(PAGE, 1 << 30).unwrap();
+        let mut writers = writers_of(size, &pool, stores, order, &keep);
+        let mut expected: [Placed; 2] = std::array::from_fn(|_| vec![Vec::new(); partitions]);
+        let mut next = 0_u32;
+        for (writer, tuples, action) in batches {
+            // The lowest bit of a key's quotient names the writer.
+            let key = |number: u32| {
+                let mixed = number.wrapping_mul(0x9E37_79B9) >> 8;
+                (mixed / 2 * 2 + writer as u32) * partitions as u32 + mixed % partitions as u32
+            };
+            let keys: Vec<u32> = (next..next + tuples as u32).map(key).collect();
+            write_numbered(&mut writers[writer], &keys, next, size);
+            for (number, &key) in (next..).zip(&keys) {
+                expected[writer][key as usize % partitions].push((key, payload_of(number, size)));
+            }
+            next += tuples as u32;
+            if action == 0 {
+                writers[writer].flush().unwrap();
+            }
+        }
+        writers.into_iter().for_each(|writer| writer.finish().unwrap());
+        let placed = std::mem::take(&mut *keep.placed.lock().unwrap());
+        for (partition, mut placed) in placed.into_iter().enumerate() {
+            let mut expected: Vec<_> = expected.iter().flat_map(|writer| writer[partition].clone()).collect();
+            let writer_of = |key: u32| key as usize / partitions % 2;
+            match order {
+                PageOrder::Written => placed.sort_by_key(|&(key, _)| writer_of(key)),
+                _ => [&mut placed, &mut expected].into_iter().for_each(|tuples| tuples.sort()),
+            }
+            prop_assert!(placed == expected, "partition {}", partition);
+        }
+        prop_assert_eq!(pool.out(), 0);
+    }
+}

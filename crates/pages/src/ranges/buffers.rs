@@ -42,6 +42,41 @@ impl Buffers {
         let fill = Table::new(partitions, |partition| (partition * room) as u32);
         Self { room, keys: Lines::new(partitions * room * 4), data: Lines::new(partitions * room * size), fill }
     }
+
+    /// Returns the number of tuples in a partition's buffer.
+    #[inline(always)]
+    pub(super) fn len(&self, partition: usize) -> usize {
+        self.fill[partition] as usize - partition * self.room
+    }
+
+    /// Returns the address of the first key of a partition's buffer.
+    #[inline(always)]
+    pub(super) fn keys_of(&self, partition: usize) -> *mut u32 {
+        // SAFETY: the caller's partition exists.
+        unsafe { self.keys.start().cast::<u32>().add(partition * self.room) }
+    }
+
+    /// Returns the address of payload `index` of a partition's buffer, which has `size` bytes.
+    #[inline(always)]
+    pub(super) fn payload(&self, partition: usize, index: usize, size: usize) -> *mut u8 {
+        debug_assert!(index < self.room);
+        // SAFETY: the caller's partition exists, and its buffer has room for this payload.
+        unsafe { self.data.start().add(((partition + 1) * self.room - 1 - index) * size) }
+    }
+
+    /// Drops the first `count` tuples of a partition's buffer. Those after them move to its start.
+    pub(super) fn drop_first(&mut self, partition: usize, count: usize, size: usize) {
+        let rest = self.len(partition) - count;
+        if rest > 0 {
+            let (keys, last) = (self.keys_of(partition), count + rest - 1);
+            // SAFETY: the tuples are in the buffer.
+            unsafe {
+                keys.copy_from(keys.add(count), rest);
+                self.payload(partition, rest - 1, size).copy_from(self.payload(partition, last, size), rest * size);
+            }
+        }
+        self.fill[partition] -= count as u32;
+    }
 }
 
 /// A value for each partition, in separate cache lines: values that two writers write constantly

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod open;
+mod straight;
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::{
     buffers::Buffers,
     shared::{PageSink, Shared},
 };
-use crate::{error::PagesError, page::PageLayout, simd::has_avx512};
+use crate::{error::PagesError, simd::has_avx512};
 
 pub(super) struct FixedWriter<S: PageSink> {
     shared: Arc<Shared<S>>,
@@ -140,37 +141,34 @@ impl<S: PageSink> FixedWriter<S> {
 
     #[inline(always)]
     fn flush_body(&mut self, partition: usize, count: u32) -> Result<(), PagesError> {
-        let room = self.buffers.room;
+        // Payloads that are ahead are part of the first claim, so its part of the buffer has them.
+        let mut ahead = std::mem::take(&mut self.open[partition].ahead);
         let mut done = 0;
         while done < count {
             if self.open[partition].left == 0 {
                 self.claim(partition)?;
             }
-            let open = &self.open[partition];
+            let Self { shared, open, buffers, size, .. } = self;
+            let (open, size) = (&mut open[partition], *size);
             let some = open.left.min(count - done);
-            let bytes = some as usize * self.size;
+            let copied = some - std::mem::take(&mut ahead);
             // SAFETY: the tuples are in the partition's buffer, and there is room for them in the claimed part.
             unsafe {
-                let keys = self.buffers.keys.start().cast::<u32>().add(partition * room + done as usize);
-                let data = self.buffers.data.start().add(((partition + 1) * room - (done + some) as usize) * self.size);
-                let store = self.shared.store;
-                match self.shared.shape.layout() {
-                    PageLayout::Slotted => store.slots(keys, some as usize, open.offset, self.size as u32, open.slot),
-                    PageLayout::Compact => store.copy(keys.cast(), open.slot, some as usize * 4),
-                }
-                store.copy(data, open.data.sub(bytes), bytes);
+                open.write_slots(shared, buffers.keys_of(partition).add(done as usize), some as usize, size);
+                let data = buffers.payload(partition, (done + some) as usize - 1, size);
+                shared.store.copy(data, open.data.sub(some as usize * size), copied as usize * size);
             }
-            self.advance(partition, some);
+            open.advance(shared, partition, some, size);
             done += some;
         }
-        self.buffers.fill[partition] = (partition * room) as u32;
+        self.buffers.fill[partition] = (partition * self.buffers.room) as u32;
         Ok(())
     }
 
     /// Places the buffered tuples.
     pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
         (0..self.open.len()).try_for_each(|partition| {
-            let count = self.buffers.fill[partition] as usize - partition * self.buffers.room;
+            let count = self.buffers.len(partition);
             self.flush::<false>(partition, count as u32)
         })
     }

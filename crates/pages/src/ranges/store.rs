@@ -7,7 +7,7 @@ use crate::page::{GROUP, SLOT_BYTES};
 
 /// The bytes of a cache line.
 pub(super) const LINE: usize = 64;
-const HALF_LINE: usize = LINE / 2;
+pub(super) const HALF_LINE: usize = LINE / 2;
 
 /// The way in which lines are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +120,7 @@ impl Store {
 
 impl Store {
     /// Copies the payloads of `rows`, each of `size` bytes, downwards from `end`. A `SIZE` other
-    /// than `usize::MAX` is the size. They bypass the cache if this way does, and `size` and `end`
-    /// are multiples of 32.
+    /// than `usize::MAX` is the size. They bypass the cache as with [`one`](Self::one).
     ///
     /// # Safety
     /// `from` has a payload for each of the rows, there is room for all of them before `end`, and
@@ -129,32 +128,53 @@ impl Store {
     #[inline(always)]
     pub(super) unsafe fn rows<const SIZE: usize>(self, from: *const u8, rows: &[u32], size: usize, end: *mut u8) {
         let size = if SIZE == usize::MAX { size } else { SIZE };
-        let past_cache = self != Self::Cached && (end.addr() | size).is_multiple_of(HALF_LINE);
         let payload = |row: &u32| from.wrapping_add(*row as usize * size);
         let mut to = end;
-        #[cfg(target_arch = "x86_64")]
-        let rows = if self == Self::StreamWide && past_cache && end.addr().is_multiple_of(LINE) {
-            let (pairs, rest) = rows.as_chunks::<2>();
-            for [upper, lower] in pairs {
-                to = to.wrapping_sub(2 * size);
-                // SAFETY: the caller's promises. Two payloads are whole lines.
-                unsafe { stream_pair(payload(lower), payload(upper), size, to) }
-            }
-            rest
-        } else {
-            rows
-        };
-        for row in rows {
+        let (twos, rest) = if end.addr().is_multiple_of(LINE) { rows.as_chunks::<2>() } else { (&[][..], rows) };
+        for [upper, lower] in twos {
+            to = to.wrapping_sub(2 * size);
+            // SAFETY: the caller's promises.
+            unsafe { self.two(payload(lower), payload(upper), size, to) }
+        }
+        for row in rest {
             to = to.wrapping_sub(size);
-            // SAFETY: the caller's promises, and `to` is as aligned as `end` and `size` are.
-            unsafe {
-                if past_cache {
-                    #[cfg(target_arch = "x86_64")]
-                    stream(payload(row), to, size);
-                } else {
-                    to.copy_from_nonoverlapping(payload(row), size);
-                }
+            // SAFETY: the caller's promises.
+            unsafe { self.one(payload(row), size, to) }
+        }
+    }
+
+    /// Copies two payloads of `size` bytes, `lower` to `to` and `upper` behind it. They bypass the
+    /// cache as with [`one`](Self::one).
+    ///
+    /// # Safety
+    /// Both payloads are readable, `to` is writable for both, and they do not overlap.
+    #[inline(always)]
+    pub(super) unsafe fn two(self, lower: *const u8, upper: *const u8, size: usize, to: *mut u8) {
+        // SAFETY: the caller's promises, and this way is chosen only with AVX-512.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if self == Self::StreamWide && size.is_multiple_of(HALF_LINE) && to.addr().is_multiple_of(LINE) {
+                return stream_two(lower, upper, size, to);
             }
+            self.one(lower, size, to);
+            self.one(upper, size, to.add(size));
+        }
+    }
+
+    /// Copies a payload of `size` bytes to `to`. It bypasses the cache if this way does, and `size`
+    /// and `to` are multiples of 32.
+    ///
+    /// # Safety
+    /// The payload is readable, `to` is writable, and they do not overlap.
+    #[inline(always)]
+    pub(super) unsafe fn one(self, from: *const u8, size: usize, to: *mut u8) {
+        // SAFETY: the caller's promises.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if self != Self::Cached && (to.addr() | size).is_multiple_of(HALF_LINE) {
+                return stream(from, to, size);
+            }
+            to.copy_from_nonoverlapping(from, size);
         }
     }
 }
@@ -189,12 +209,12 @@ unsafe fn stream_wide(from: *const u8, to: *mut u8, bytes: usize) {
 /// Copies two payloads, one behind the other, past the cache.
 ///
 /// # Safety
-/// Each payload is readable for `size` bytes, a multiple of 32. `to` is aligned to a line, has room
-/// for both, and does not overlap with them. The processor has AVX-512.
+/// As [`Store::two`]. `size` is a multiple of 32, and `to` is aligned to a line. The processor has
+/// AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 #[inline]
-unsafe fn stream_pair(lower: *const u8, upper: *const u8, size: usize, to: *mut u8) {
+unsafe fn stream_two(lower: *const u8, upper: *const u8, size: usize, to: *mut u8) {
     let whole = size / LINE * LINE;
     // SAFETY: the caller's promises. If half a line is left of each payload, a line takes both.
     unsafe {

@@ -1,9 +1,14 @@
 //! Large batches: the rows of a block are listed by partition, and copied from the batch to the
-//! pages in whole groups. Only the rows of incomplete groups go through the buffers.
+//! pages without passing through the buffers. `straight.rs` does this for payloads that fill cache
+//! lines. Short ones are copied in whole groups, and only the rows of incomplete groups go through
+//! the buffers.
 
-use super::{FixedWriter, PageSink, PagesError};
+use super::{
+    FixedWriter, PageSink, PagesError,
+    straight::{STRAIGHT_ROWS, is_straight, straight_block},
+};
 use crate::{
-    page::{GROUP, PageLayout},
+    page::GROUP,
     ranges::{
         buffers::Lines,
         lists::{BLOCK, Entry, FEW, Lists},
@@ -18,29 +23,27 @@ const STAGE_BYTES: usize = 4096;
 /// the buffers are as fast.
 const SHORT: usize = 16;
 const FEW_SHORT: usize = 4;
-/// Payloads of a multiple of this size go straight from the batch to the page.
-pub(super) const STRAIGHT: usize = 32;
 
 /// The memory of a writer for blocks.
 pub(super) struct Blocks {
-    lists: Lists,
-    /// The keys of a list.
-    keys: Lines,
+    pub(super) lists: Lists,
+    /// The keys of a list, after those of the partition's buffer.
+    pub(super) keys: Lines,
     stage: Lines,
 }
 
 /// The keys and payloads of a block.
 #[derive(Clone, Copy)]
-struct Batch<'a> {
-    keys: &'a [u32],
-    bytes: &'a [u8],
+pub(super) struct Batch<'a> {
+    pub(super) keys: &'a [u32],
+    pub(super) bytes: &'a [u8],
 }
 
 impl Blocks {
     fn new(partitions: usize) -> Self {
         Self {
             lists: Lists::new(partitions),
-            keys: Lines::new(BLOCK * size_of::<u32>()),
+            keys: Lines::new((BLOCK + 2 * GROUP) * size_of::<u32>()),
             stage: Lines::new(STAGE_BYTES),
         }
     }
@@ -50,9 +53,12 @@ impl<S: PageSink> FixedWriter<S> {
     /// Returns whether this number of tuples is faster by blocks. If so, their memory is there.
     pub(super) fn prefers_blocks(&mut self, tuples: usize) -> bool {
         let partitions = self.open.len();
-        let straight = self.size >= STRAIGHT && self.size.is_multiple_of(STRAIGHT);
-        let suits = straight || self.wide && partitions <= FEW_SHORT && self.size <= SHORT;
-        if !suits || tuples.min(BLOCK) < partitions * GROUPS * GROUP {
+        let least = match self.size {
+            size if is_straight(size) => partitions * STRAIGHT_ROWS,
+            ..=SHORT if self.wide && partitions <= FEW_SHORT => partitions * GROUPS * GROUP,
+            _ => return false,
+        };
+        if tuples.min(BLOCK) < least {
             return false;
         }
         self.blocks.get_or_insert_with(|| Blocks::new(partitions));
@@ -69,8 +75,10 @@ impl<S: PageSink> FixedWriter<S> {
     ) -> Result<(), PagesError> {
         let size = if SIZE == usize::MAX { self.size } else { SIZE };
         let Some(mut blocks) = self.blocks.take() else { return Ok(()) };
+        let straight = is_straight(size);
+        let most = if straight { straight_block(self.open.len()) } else { BLOCK }.min(blocks.lists.block());
         // Blocks of one size, so that the last one is worthwhile, too.
-        let rows = keys.len().div_ceil(keys.len().div_ceil(blocks.lists.block())).next_multiple_of(GROUP);
+        let rows = keys.len().div_ceil(keys.len().div_ceil(most)).next_multiple_of(GROUP);
         let entry = if SIZE == 0 { Entry::Key } else { Entry::Row };
         let mut first = 0;
         while first < keys.len() {
@@ -84,7 +92,11 @@ impl<S: PageSink> FixedWriter<S> {
             };
             let batch = Batch { keys: block, bytes: &bytes[first * size..] };
             for partition in 0..self.open.len() {
-                self.place_list::<SIZE, WIDE>(partition, &blocks, batch)?;
+                if straight {
+                    self.place_straight::<SIZE, WIDE>(partition, &blocks, batch)?;
+                } else {
+                    self.place_list::<SIZE, WIDE>(partition, &blocks, batch)?;
+                }
             }
             first += listed;
         }
@@ -102,15 +114,8 @@ impl<S: PageSink> FixedWriter<S> {
         batch: Batch<'_>,
     ) -> Result<(), PagesError> {
         let mut list = blocks.lists.of(partition);
-        let waiting = self.buffers.fill[partition] as usize - partition * self.buffers.room;
-        if waiting > 0 {
-            let some = (waiting.next_multiple_of(GROUP) - waiting).min(list.len());
-            self.keep::<SIZE>(partition, &list[..some], batch);
-            list = &list[some..];
-            if !(waiting + some).is_multiple_of(GROUP) {
-                return Ok(());
-            }
-            self.flush::<WIDE>(partition, (waiting + some) as u32)?;
+        if self.buffers.len(partition) > 0 {
+            list = self.complete_group::<SIZE, WIDE>(partition, list, batch)?;
         }
         let mut keys = list;
         if SIZE != 0 {
@@ -131,11 +136,29 @@ impl<S: PageSink> FixedWriter<S> {
             let some = (self.open[partition].left as usize).min(groups - done);
             let (now, keys) = (&list[done..done + some], &keys[done..done + some]);
             self.place_groups::<SIZE>(partition, blocks, now, keys, batch);
-            self.advance(partition, some as u32);
+            self.open[partition].advance(&self.shared, partition, some as u32, self.size);
             done += some;
         }
         self.keep::<SIZE>(partition, &list[groups..], batch);
         Ok(())
+    }
+
+    /// Fills the last group of a partition's buffer from a list, and places the whole buffer if the
+    /// list is long enough. Returns the rest of the list.
+    #[inline(always)]
+    pub(super) fn complete_group<'a, const SIZE: usize, const WIDE: bool>(
+        &mut self,
+        partition: usize,
+        list: &'a [u32],
+        batch: Batch<'_>,
+    ) -> Result<&'a [u32], PagesError> {
+        let waiting = self.buffers.len(partition);
+        let some = (waiting.next_multiple_of(GROUP) - waiting).min(list.len());
+        self.keep::<SIZE>(partition, &list[..some], batch);
+        if (waiting + some).is_multiple_of(GROUP) {
+            self.flush::<WIDE>(partition, (waiting + some) as u32)?;
+        }
+        Ok(&list[some..])
     }
 
     /// Copies listed tuples to the open claim of a partition, which has room for them.
@@ -153,15 +176,9 @@ impl<S: PageSink> FixedWriter<S> {
         // SAFETY: the claim has room for the tuples, and listed rows are in the batch. The stage has
         // room for the tuples of a chunk.
         unsafe {
-            match self.shared.shape.layout() {
-                PageLayout::Slotted => store.slots(keys.as_ptr(), keys.len(), open.offset, size as u32, open.slot),
-                PageLayout::Compact => store.copy(keys.as_ptr().cast(), open.slot, keys.len() * 4),
-            }
+            open.write_slots(&self.shared, keys.as_ptr(), keys.len(), size);
             if size == 0 {
                 return;
-            }
-            if size.is_multiple_of(STRAIGHT) {
-                return store.rows::<SIZE>(batch.bytes.as_ptr(), list, size, open.data);
             }
             let (mut data, stage) = (open.data, blocks.stage.start());
             for chunk in list.chunks(STAGE_BYTES / SHORT) {

@@ -3,9 +3,10 @@
 use super::FixedWriter;
 use crate::{
     error::PagesError,
-    page::{GROUP, HEADER_BYTES},
+    page::{GROUP, HEADER_BYTES, PageLayout},
     ranges::{
         PageOrder,
+        buffers::Buffers,
         shared::{Hole, PageSink, Shared},
         state::{Claimed, PageId, Part},
     },
@@ -44,6 +45,9 @@ pub(super) struct Open {
     page: PageId,
     /// The number of tuples of all claims in this partition.
     placed: u32,
+    /// The number of tuples after `slot` whose payloads are on the page already. Their keys are the
+    /// first ones of the partition's buffer. Less than `left`, or both are 0.
+    pub(super) ahead: u32,
 }
 
 impl Open {
@@ -56,7 +60,39 @@ impl Open {
         end: 0,
         page: 0,
         placed: 0,
+        ahead: 0,
     };
+
+    /// Writes the next `count` slots, which the claim has left, for payloads of `size` bytes.
+    ///
+    /// # Safety
+    /// `keys` is readable for `count` numbers.
+    #[inline(always)]
+    pub(super) unsafe fn write_slots<S>(&self, shared: &Shared<S>, keys: *const u32, count: usize, size: usize) {
+        // SAFETY: the caller's promise, and the claim belongs to this writer alone.
+        unsafe {
+            match shared.shape.layout() {
+                PageLayout::Slotted => shared.store.slots(keys, count, self.offset, size as u32, self.slot),
+                PageLayout::Compact => shared.store.copy(keys.cast(), self.slot, count * size_of::<u32>()),
+            }
+        }
+    }
+
+    /// Counts the next `some` tuples of the claim as written. It has as many left.
+    #[inline(always)]
+    pub(super) fn advance<S: PageSink>(&mut self, shared: &Shared<S>, partition: usize, some: u32, size: usize) {
+        let bytes = some as usize * size;
+        // SAFETY: both stay within the claim, or at its end.
+        unsafe {
+            self.slot = self.slot.add(some as usize * shared.shape.slot_bytes());
+            self.data = self.data.sub(bytes);
+        }
+        self.offset -= bytes as u32;
+        self.left -= some;
+        if self.left == 0 {
+            shared.complete(partition, self.page, std::mem::take(&mut self.claimed));
+        }
+    }
 }
 
 /// Returns the number of tuples of the first claims of each of `writers` writers.
@@ -65,33 +101,16 @@ pub(super) fn least(writers: usize) -> u32 {
 }
 
 impl<S: PageSink> FixedWriter<S> {
-    /// Counts the next `some` tuples of a partition's claim as written. The claim has as many left.
-    #[inline(always)]
-    pub(super) fn advance(&mut self, partition: usize, some: u32) {
-        let open = &mut self.open[partition];
-        let bytes = some as usize * self.size;
-        // SAFETY: both stay within the claim, or at its end.
-        unsafe {
-            open.slot = open.slot.add(some as usize * self.shared.shape.slot_bytes());
-            open.data = open.data.sub(bytes);
-        }
-        open.offset -= bytes as u32;
-        open.left -= some;
-        if open.left == 0 {
-            let (page, claimed) = (open.page, std::mem::take(&mut open.claimed));
-            self.shared.complete(partition, page, claimed);
-        }
-    }
-
     /// Claims the next part for a partition, whose last claim is full.
     pub(super) fn claim(&mut self, partition: usize) -> Result<(), PagesError> {
-        let Self { shared, open, size, least, .. } = self;
+        let Self { shared, open, buffers, size, least, .. } = self;
         let shape = &shared.shape;
         let (capacity, size) = (shape.capacity() as u32, *size as u32);
         let wanted =
             (open[partition].placed / SHARE).clamp(*least, MOST_CLAIMED).min((capacity / PARTS).max(GROUP as u32));
         let settle = || {
             if shared.order == PageOrder::Written {
+                finish_ahead(shared, open, buffers, size as usize);
                 release_all(shared, open, size, true);
             }
         };
@@ -115,6 +134,18 @@ impl<S: PageSink> FixedWriter<S> {
     /// they are `settled`, the pages are handed on with their holes closed.
     pub(in crate::ranges) fn release_all(&mut self, settled: bool) {
         release_all(&self.shared, &mut self.open, self.size as u32, settled);
+    }
+}
+
+/// Writes the slots of all tuples whose payloads are ahead of them. The rest of each buffer moves
+/// to its start.
+fn finish_ahead<S: PageSink>(shared: &Shared<S>, open: &mut [Open], buffers: &mut Buffers, size: usize) {
+    for (partition, open) in open.iter_mut().enumerate().filter(|(_, open)| open.ahead > 0) {
+        let ahead = std::mem::take(&mut open.ahead);
+        // SAFETY: the buffer has the keys, and the claim has room for the slots.
+        unsafe { open.write_slots(shared, buffers.keys_of(partition), ahead as usize, size) };
+        open.advance(shared, partition, ahead, size);
+        buffers.drop_first(partition, ahead as usize, size);
     }
 }
 
