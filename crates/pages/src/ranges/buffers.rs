@@ -98,6 +98,12 @@ impl<T: Copy> Table<T> {
         }
         Self { lines, len, of: PhantomData }
     }
+
+    /// Returns the address of the first value. It stays valid beside borrows that have ended, unlike
+    /// that of a slice.
+    pub(super) fn start(&self) -> *mut T {
+        self.lines.start().cast()
+    }
 }
 
 impl<T> Deref for Table<T> {

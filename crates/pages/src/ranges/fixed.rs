@@ -106,7 +106,7 @@ impl<S: PageSink> FixedWriter<S> {
         let size = if SIZE == usize::MAX { self.size } else { SIZE };
         let mask = self.buffers.room as u32 - 1;
         let (to_keys, to_data) = (self.buffers.keys.start().cast::<u32>(), self.buffers.data.start());
-        let fill = self.buffers.fill.as_mut_ptr();
+        let fill = self.buffers.fill.start();
         let mut from = bytes.as_ptr();
         for (index, &key) in keys.iter().enumerate() {
             let partition = partition_of(index, key);

@@ -85,8 +85,8 @@ const LARGE_POOL_BYTES: usize = 32 << 20;
 /// Pages of `shape` come from `pool`, which needs at least one for each partition. They go to
 /// `sink` when they are complete.
 ///
-/// It takes the memory of the pages, and 0.5 to 4 MiB of buffers for each writer (more with large
-/// tuples from about 1,000 partitions on).
+/// It takes the memory of the pages, and 0.5 to 4 MiB of buffers for each writer, or the bytes of 16
+/// tuples for each partition if they are more.
 ///
 /// # Errors
 /// [`PagesError::Shape`] if the pool's pages do not have the size of the shape.

@@ -122,7 +122,7 @@ impl<S: PageSink> VariableWriter<S> {
     ) -> Result<(), PagesError> {
         let (room, most) = (self.buffer_bytes, self.buffer_tuples);
         let longest = self.shared.shape.most_payload().min(room);
-        let (fills, slots, data) = (self.fills.as_mut_ptr(), self.slots.as_mut_ptr(), self.data.start());
+        let (fills, slots, data) = (self.fills.start(), self.slots.start(), self.data.start());
         for (index, &key) in keys.iter().enumerate() {
             let (partition, (start, end)) = (partition_of(index), range(index));
             let size = end - start;

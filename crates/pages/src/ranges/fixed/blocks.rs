@@ -74,7 +74,7 @@ impl<S: PageSink> FixedWriter<S> {
         partition_of: impl Fn(usize, u32) -> usize,
     ) -> Result<(), PagesError> {
         let size = if SIZE == usize::MAX { self.size } else { SIZE };
-        let Some(mut blocks) = self.blocks.take() else { return Ok(()) };
+        let mut blocks = self.blocks.take().unwrap_or_else(|| Blocks::new(self.open.len()));
         let straight = is_straight(size);
         let most = if straight { straight_block(self.open.len()) } else { BLOCK }.min(blocks.lists.block());
         // Blocks of one size, so that the last one is worthwhile, too.
