@@ -6,7 +6,6 @@ use std::{
 };
 
 use annulus_rows::RowsError;
-use annulus_sync::yield_now;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use crate::{
@@ -17,7 +16,7 @@ use crate::{
     reserve::{self, ReserveConsumer, ReserveProducer},
     ring::Admission,
     stats::ExchangeStats,
-    waiting::block_on,
+    waiting::{block_on, block_until_admitted},
 };
 
 /// Creates an exchange for batches of `schema`, and returns the handles of its producers and
@@ -178,13 +177,9 @@ impl Producer {
     /// # Errors
     /// Those of [`send_hashed`](Self::send_hashed).
     pub fn send_blocking(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {
-        loop {
-            match block_on(|cx| self.poll_ready(cx)) {
-                Ok(Admission::Granted) => return self.send_hashed(batch, hashes),
-                // The consumers' threads may have been woken, and wait for a core.
-                Ok(Admission::Yield) => yield_now(),
-                Err(error) => return Err(SendError { value: batch, error }),
-            }
+        match block_until_admitted(|cx| self.poll_ready(cx)) {
+            Ok(()) => self.send_hashed(batch, hashes),
+            Err(error) => Err(SendError { value: batch, error }),
         }
     }
 

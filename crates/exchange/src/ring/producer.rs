@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use annulus_sync::{Arc, yield_now};
+use annulus_sync::Arc;
 
 use super::{
     lease::HandOver,
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::{ExchangeError, SendError, StopError},
     stats::ExchangeStats,
-    waiting::{Local, Patience, block_on},
+    waiting::{Local, Patience, block_until_admitted},
 };
 
 /// The reason why [`RingProducer::try_send`] did not send, with the value.
@@ -152,15 +152,13 @@ impl<T> RingProducer<T> {
         mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
     ) -> Result<(), SendError<T>> {
         loop {
-            match block_on(|cx| self.poll_ready(cx, &mut overflow)) {
-                Ok(Admission::Granted) => match self.try_send(value) {
-                    Ok(()) => return Ok(()),
-                    Err(TrySendError::Closed(error)) => return Err(error),
-                    Err(TrySendError::Full(back)) => value = back,
-                },
-                // The consumers' threads may have been woken, and wait for a core.
-                Ok(Admission::Yield) => yield_now(),
-                Err(error) => return Err(SendError { value, error }),
+            if let Err(error) = block_until_admitted(|cx| self.poll_ready(cx, &mut overflow)) {
+                return Err(SendError { value, error });
+            }
+            match self.try_send(value) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(error)) => return Err(error),
+                Err(TrySendError::Full(back)) => value = back,
             }
         }
     }

@@ -29,14 +29,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use annulus_sync::yield_now;
-
 use crate::{
     error::{ExchangeError, StopError},
     ring::{Admission, Next, RingConfig, TrySendError},
     stats::ExchangeStats,
     strategy::Strategy,
-    waiting::block_on,
+    waiting::{block_on, block_until_admitted},
 };
 
 /// The values visited in a call at most, so that a task that is never short of values yields.
@@ -117,14 +115,11 @@ impl<T> dyn Sender<T> {
     /// Those of [`poll_ready`](Sender::poll_ready).
     pub fn send_blocking(&mut self, mut value: T, relieve: &mut Relieve<'_, T>) -> Result<(), ExchangeError> {
         loop {
-            match block_on(|cx| self.poll_ready(cx, relieve))? {
-                Admission::Granted => match self.try_send(value) {
-                    Ok(()) => return Ok(()),
-                    Err(TrySendError::Closed(refused)) => return Err(refused.error),
-                    Err(TrySendError::Full(back)) => value = back,
-                },
-                // The consumers' threads may have been woken, and wait for a core.
-                Admission::Yield => yield_now(),
+            block_until_admitted(|cx| self.poll_ready(cx, relieve))?;
+            match self.try_send(value) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(refused)) => return Err(refused.error),
+                Err(TrySendError::Full(back)) => value = back,
             }
         }
     }

@@ -17,10 +17,12 @@ use std::{
     time::Instant,
 };
 
+use annulus_sync::yield_now;
+
 pub(crate) use parked::Parked;
 
 use self::relay::Blocking;
-use crate::stats::ExchangeStats;
+use crate::{error::ExchangeError, ring::Admission, stats::ExchangeStats};
 
 /// The counters of a handle.
 #[derive(Debug, Default)]
@@ -96,5 +98,18 @@ pub(crate) fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> 
             return result;
         }
         blocking.relay.sleep();
+    }
+}
+
+/// Asks `poll_ready` until it grants room, and blocks the thread in between.
+pub(crate) fn block_until_admitted(
+    mut poll_ready: impl FnMut(&mut Context<'_>) -> Poll<Result<Admission, ExchangeError>>,
+) -> Result<(), ExchangeError> {
+    loop {
+        match block_on(&mut poll_ready)? {
+            Admission::Granted => return Ok(()),
+            // The consumers' threads may have been woken, and wait for a core.
+            Admission::Yield => yield_now(),
+        }
     }
 }
