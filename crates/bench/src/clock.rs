@@ -1,17 +1,9 @@
-//! Clocks of the time on cores.
+//! The time on cores of everything that runs on a machine. `annulus_baselines::clock` has that of a
+//! thread and of this process.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::{fs, time::Instant};
 
 use anyhow::{Context, Result};
-use nix::time::{ClockId, clock_gettime};
-
-/// Returns the time that the calling thread has spent on a core; 0 if the system does not count it.
-pub(crate) fn of_thread() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
-}
 
 /// Measures the time that the cores of this machine work, for any process or for the kernel.
 pub(crate) struct Machine(Idle);

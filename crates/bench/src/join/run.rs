@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use annulus_baselines::clock::Clock;
 use annulus_cyclo::{JoinSpec, Share, Turn};
 use annulus_join::{JoinError, JoinType, OutputSpec, Side, Sides};
 use annulus_roundabout::{Host, RingConfig};
@@ -19,8 +20,6 @@ use super::{
     network::Network,
     tables::{Answer, Tables, sum},
 };
-use crate::clock;
-
 /// A ring and the tables that it joins.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring<'a> {
@@ -127,9 +126,9 @@ impl Ring<'_> {
 
 /// Runs a host's revolution, to the end of its ring.
 pub(super) fn turn(mut host: Host, share: Share, totals: &Totals) -> Result<HostTurn> {
-    let (start, on_core) = (Instant::now(), clock::of_thread());
+    let (start, on_core) = (Instant::now(), Clock::Processor.thread());
     let turn = share.turn(&mut host, &|_, batch| totals.add(&batch))?;
-    let (join, join_cpu) = (start.elapsed(), clock::of_thread() - on_core);
+    let (join, join_cpu) = (start.elapsed(), on_core.elapsed());
     host.finish()?;
     Ok(HostTurn { turn, join, join_cpu, ..HostTurn::default() })
 }

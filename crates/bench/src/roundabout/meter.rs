@@ -9,14 +9,13 @@ use std::{
     time::Duration,
 };
 
+use annulus_baselines::clock::{Clock, Stopwatch};
 use annulus_roundabout::{Carrier, Protect, secure::SecureError};
 use nix::sys::{
     resource::{Usage, UsageWho, getrusage},
     time::TimeValLike,
 };
 use socket2::Socket;
-
-use crate::clock;
 
 /// The counters of one transfer, of all threads of this process.
 #[derive(Debug, Default)]
@@ -46,7 +45,7 @@ pub(super) struct Spent {
 /// Adds the time on a core of the calling thread to a counter, when it is dropped.
 pub(super) struct OnCore<'a> {
     counter: &'a AtomicU64,
-    start: Duration,
+    time: Stopwatch,
 }
 
 impl Meter {
@@ -62,7 +61,7 @@ impl Meter {
 
     /// Counts the application's time on a core, until the result is dropped.
     pub(super) fn application(&self) -> OnCore<'_> {
-        OnCore { counter: &self.application, start: clock::of_thread() }
+        OnCore { counter: &self.application, time: Clock::Processor.thread() }
     }
 
     /// Runs a call that sends, and counts its time and its bytes.
@@ -76,7 +75,7 @@ impl Meter {
     }
 
     fn call(&self, counter: &AtomicU64, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
-        let on_core = OnCore { counter, start: clock::of_thread() };
+        let on_core = OnCore { counter, time: Clock::Processor.thread() };
         let bytes = call();
         drop(on_core);
         self.bytes.fetch_add(*bytes.as_ref().unwrap_or(&0) as u64, Relaxed);
@@ -127,8 +126,7 @@ impl Spent {
 
 impl Drop for OnCore<'_> {
     fn drop(&mut self) {
-        let time = clock::of_thread().saturating_sub(self.start);
-        self.counter.fetch_add(time.as_nanos() as u64, Relaxed);
+        self.counter.fetch_add(self.time.elapsed().as_nanos() as u64, Relaxed);
     }
 }
 
