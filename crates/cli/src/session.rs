@@ -15,7 +15,7 @@ use datafusion::{
     prelude::{SessionConfig, SessionContext},
 };
 
-use crate::units;
+use crate::units::{self, Setting};
 
 /// The engine of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub fn open(
 }
 
 /// Sets options with the SQL statement `SET`, which also knows those of the runtime and of Annulus.
-pub async fn set_options(ctx: &SessionContext, settings: &[(String, String)]) -> Result<()> {
+pub async fn set_options(ctx: &SessionContext, settings: &[Setting]) -> Result<()> {
     for (key, value) in settings {
         let statement = format!("SET {key} = '{}'", value.replace('\'', "''"));
         ctx.sql(&statement).await.with_context(|| format!("--set {key}={value} (SHOW ALL lists the options)"))?;

@@ -28,8 +28,11 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// An option of a session and its value.
+pub type Setting = (String, String);
+
 /// Parses `key=value`, where the key is a dotted name.
-pub fn parse_setting(text: &str) -> Result<(String, String), String> {
+pub fn parse_setting(text: &str) -> Result<Setting, String> {
     let (key, value) = text.split_once('=').ok_or_else(|| format!("invalid setting '{text}': expected KEY=VALUE"))?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     if key.is_empty() || !key.chars().all(is_name) {

@@ -7,8 +7,8 @@ use std::{collections::HashMap, fs};
 use serde_json::Value;
 use support::{Annulus, expect_refused, names};
 
-const FIELDS: [&str; 9] =
-    ["query", "rows", "stock_ms", "annulus_ms", "ratio", "shuffled_rows", "shuffled_bytes", "peak_mb", "equal"];
+const FIELDS: [&str; 10] =
+    ["query", "rows", "stock_ms", "annulus_ms", "ratio", "shuffled_rows", "shuffled_bytes", "peak_mb", "equal", "set"];
 
 #[test]
 fn all_answers_are_equal_and_reported() {
@@ -53,6 +53,13 @@ fn all_answers_are_equal_and_reported() {
     assert_eq!(page.matches("<rect class=\"s1\"").count(), 1 + 3, "a legend and one bar for each query");
     assert!(!page.contains("http") && !page.contains("src="), "the page needs nothing else");
 
+    // Options are set and reported.
+    let set = ["--set", "annulus.groups=3", "--set", "datafusion.execution.batch_size=1000"];
+    let done = tpch(&[&["--queries", "4", "--json", "--strategies", "ring"], &set[..]].concat()).succeeds();
+    assert!(done.stdout.contains(r#""set":["annulus.groups=3","datafusion.execution.batch_size=1000"]"#));
+    let done = tpch(&[&["--queries", "4"], &set[..]].concat()).succeeds();
+    assert!(done.stdout.contains("; set: annulus.groups=3, datafusion.execution.batch_size=1000; all answers"));
+
     // A query that runs out of memory is named and fails the run; the others are still measured.
     let done = tpch(&["--queries", "6,18", "--memory-limit", "200K", "--target-partitions", "2"]).fails();
     assert!(done.stderr.contains("query 18:") && done.stderr.contains("Resources exhausted"), "{}", done.stderr);
@@ -65,12 +72,23 @@ fn all_answers_are_equal_and_reported() {
 
 #[test]
 fn wrong_options_name_the_value() {
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 12] = [
         (&["--queries", "23"], "invalid query '23'"),
         (&["--scale", "0"], "invalid scale factor '0'"),
         (&["--iterations", "0"], "invalid count '0'"),
         (&["--html", "none/page.html"], "'none'"),
         (&["--data", "file/data", "--scale", "0.001"], "name another folder with --data"),
+        // Settings are checked before there is a table.
+        (
+            &["--set", "annulus.grups=4", "--data", ".", "--scale", "0.001"],
+            "--set annulus.grups=4 (SHOW ALL lists the options)",
+        ),
+        (&["--set", "datafusion.no.such=1", "--data", ".", "--scale", "0.001"], "--set datafusion.no.such=1"),
+        (&["--set", "annulus.groups=many", "--data", ".", "--scale", "0.001"], "--set annulus.groups=many"),
+        (&["--set", "annulus.groups=65", "--data", ".", "--scale", "0.001"], "invalid groups '65'"),
+        (&["--set", "annulus.profile=none.json", "--data", ".", "--scale", "0.001"], "'none.json'"),
+        (&["--set", "annulus.groups"], "expected KEY=VALUE"),
+        (&["--set", "annulus.path=cluster"], "use --strategies"),
     ];
     expect_refused("tpch", &cases);
 }

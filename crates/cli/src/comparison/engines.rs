@@ -19,7 +19,7 @@ use super::{
     run::Query,
     ways::{Way, Ways},
 };
-use crate::errors;
+use crate::{errors, session};
 
 /// A session for each way.
 pub struct Engines {
@@ -54,10 +54,10 @@ impl Engines {
     ) -> Result<Self> {
         let mut engines = Vec::new();
         for way in ways.list() {
-            let words = match (&way.config, named) {
-                (None, _) => "stock DataFusion".to_owned(),
-                (Some(_), false) => "Annulus".to_owned(),
-                (Some(_), true) => format!("Annulus ({})", way.name),
+            let words = match (way.engine, named) {
+                (session::Engine::Stock, _) => "stock DataFusion".to_owned(),
+                (session::Engine::Annulus, false) => "Annulus".to_owned(),
+                (session::Engine::Annulus, true) => format!("Annulus ({})", way.name),
             };
             engines.push(Engine { name: way.name.clone(), words, ctx: open(way).await? });
         }

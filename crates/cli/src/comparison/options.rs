@@ -1,11 +1,15 @@
 //! The options that all comparisons have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use datafusion::prelude::SessionConfig;
 
 use super::ways::Ways;
-use crate::{session::Limits, units};
+use crate::{
+    session::Limits,
+    units::{self, Setting},
+};
 
 #[derive(clap::Args)]
 pub struct ComparisonArgs {
@@ -22,6 +26,12 @@ pub struct ComparisonArgs {
     /// Without this option, stock and auto are compared.
     #[arg(long, value_name = "LIST")]
     pub strategies: Option<Ways>,
+    /// Set an option of DataFusion or Annulus, as in annulus.groups=4
+    ///
+    /// All ways have it. Stock has the options of DataFusion alone. This can be
+    /// given several times. `annulus sql "SHOW ALL"` lists the options.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting)]
+    pub set: Vec<Setting>,
     /// Print one JSON object per query instead of a table
     #[arg(long)]
     pub json: bool,
@@ -31,9 +41,34 @@ pub struct ComparisonArgs {
 }
 
 impl ComparisonArgs {
-    /// Returns the ways to compare.
+    /// Returns the ways to compare, with the options that were set.
     pub fn ways(&self) -> Ways {
-        self.strategies.clone().unwrap_or_else(Ways::default_pair)
+        self.strategies.clone().unwrap_or_else(Ways::default_pair).with_settings(&self.set)
+    }
+
+    /// Plans a repartition in each way, before there are tables: some values are only checked then.
+    ///
+    /// # Errors
+    /// If a setting has an unknown key or an invalid value.
+    pub async fn check_settings(&self, spill: &Path) -> Result<()> {
+        const REPARTITION: &str = "SELECT value % 2, count(*) FROM generate_series(1, 2) GROUP BY 1";
+        let limits = Limits { target_partitions: Some(2), ..self.limits };
+        for way in self.ways().list() {
+            let ctx = way.open(limits, spill, SessionConfig::new()).await?;
+            ctx.sql(REPARTITION).await?.create_physical_plan().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Parses `KEY=VALUE`, where the key is none that `--strategies` sets.
+fn parse_setting(text: &str) -> Result<Setting, String> {
+    let setting = units::parse_setting(text)?;
+    match setting.0.to_ascii_lowercase().as_str() {
+        "annulus.strategy" | "annulus.path" => {
+            Err(format!("option '{}' is part of a way: use --strategies, as in ring+cluster", setting.0))
+        }
+        _ => Ok(setting),
     }
 }
 

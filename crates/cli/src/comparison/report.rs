@@ -29,6 +29,14 @@ pub struct QueryReport {
     pub ways: Vec<WayReport>,
 }
 
+/// A line of JSON: a result, and the options that the user set.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    #[serde(flatten)]
+    result: T,
+    set: &'a [String],
+}
+
 /// The result of one query in one way. Times are medians; they are missing if a run failed or the
 /// answers differ.
 #[derive(Clone, Debug, Serialize)]
@@ -106,6 +114,8 @@ pub struct Report {
     ways: Option<Vec<String>>,
     /// The number of timed runs, and the limits, in words.
     runs: String,
+    /// The options that the user set, as `KEY=VALUE`.
+    set: Vec<String>,
 }
 
 impl Report {
@@ -118,7 +128,8 @@ impl Report {
             "{} {subject} in turn, medians; target partitions: {partitions}; memory: {memory}",
             counted(args.iterations as u64, "timed run"),
         );
-        Self { queries: Vec::new(), ways: args.strategies.is_some().then_some(names), runs }
+        let set = args.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        Self { queries: Vec::new(), ways: args.strategies.is_some().then_some(names), runs, set }
     }
 
     pub fn add(&mut self, query: QueryReport) {
@@ -128,8 +139,8 @@ impl Report {
     /// Returns a line of JSON for one query.
     pub fn line(&self, query: &QueryReport) -> Result<String> {
         Ok(match self.ways {
-            None => serde_json::to_string(&pair::Pair::new(query))?,
-            Some(_) => serde_json::to_string(query)?,
+            None => serde_json::to_string(&Line { result: pair::Pair::new(query), set: &self.set })?,
+            Some(_) => serde_json::to_string(&Line { result: query, set: &self.set })?,
         })
     }
 
@@ -140,7 +151,8 @@ impl Report {
         plain::table(&header, &words, rows.into_iter()).to_string()
     }
 
-    /// Returns one line: totals, their ratios, what stands out, and whether all answers are equal.
+    /// Returns one line: totals, their ratios, what stands out, the options that were set, and
+    /// whether all answers are equal.
     pub fn summary(&self) -> String {
         let different: Vec<_> =
             self.queries.iter().filter(|query| !query.is_equal()).map(|query| query.query.to_string()).collect();
@@ -152,7 +164,8 @@ impl Report {
             None => pair::summary(&self.queries),
             Some(names) => ways::summary(names, &self.queries),
         };
-        format!("{}: {times}; {verdict}", counted(self.queries.len() as u64, "query"))
+        let set = if self.set.is_empty() { String::new() } else { format!("; set: {}", self.set.join(", ")) };
+        format!("{}: {times}{set}; {verdict}", counted(self.queries.len() as u64, "query"))
     }
 
     /// Returns an HTML page with bar charts.

@@ -8,11 +8,15 @@ use annulus_datafusion::{
 };
 use anyhow::Result;
 use datafusion::{
+    config::ConfigExtension,
     error::DataFusionError,
     prelude::{SessionConfig, SessionContext},
 };
 
-use crate::session::{self, Engine, Limits};
+use crate::{
+    session::{self, Engine, Limits},
+    units::Setting,
+};
 
 /// The name of the way that the others are compared with.
 const STOCK: &str = "stock";
@@ -22,8 +26,9 @@ const STOCK: &str = "stock";
 pub struct Way {
     /// Its name, as users write it: a strategy, or a strategy and a path, such as `ring+cluster`.
     pub name: String,
-    /// The options of Annulus, or `None` for DataFusion without it.
-    pub config: Option<AnnulusConfig>,
+    pub engine: Engine,
+    /// The options that its sessions set, in this order.
+    pub settings: Vec<Setting>,
 }
 
 /// Ways to compare. Stock DataFusion is the first.
@@ -33,13 +38,22 @@ pub struct Ways(Vec<Way>);
 impl Ways {
     /// Returns stock DataFusion, and Annulus with its default options.
     pub fn default_pair() -> Self {
-        Self(vec![Way::stock(), Way { name: "auto".to_owned(), config: Some(AnnulusConfig::default()) }])
+        Self(vec![Way::stock(), Way::annulus("auto".to_owned(), Vec::new())])
     }
 
     /// Returns `ways`, of which the first must be stock DataFusion.
     pub fn of(ways: Vec<Way>) -> Self {
-        debug_assert!(ways.first().is_some_and(|way| way.config.is_none()), "stock is the first");
+        debug_assert!(ways.first().is_some_and(|way| way.engine == Engine::Stock), "stock is the first");
         Self(ways)
+    }
+
+    /// Adds `settings` to the options of each way. Stock DataFusion has none of those of Annulus.
+    pub fn with_settings(mut self, settings: &[Setting]) -> Self {
+        for way in &mut self.0 {
+            let has = |(key, _): &&Setting| way.engine == Engine::Annulus || !is_of_annulus(key);
+            way.settings.extend(settings.iter().filter(has).cloned());
+        }
+        self
     }
 
     pub fn list(&self) -> &[Way] {
@@ -49,20 +63,27 @@ impl Ways {
 
 impl Way {
     /// Returns a session that runs queries in this way, within `limits`.
-    pub fn open(&self, limits: Limits, spill: &Path, mut config: SessionConfig) -> Result<SessionContext> {
-        let engine = match &self.config {
-            None => Engine::Stock,
-            Some(options) => {
-                config.options_mut().extensions.insert(options.clone());
-                Engine::Annulus
-            }
-        };
-        session::open(engine, limits, spill, config, None)
+    ///
+    /// # Errors
+    /// If a setting has an unknown key or an invalid value.
+    pub async fn open(&self, limits: Limits, spill: &Path, config: SessionConfig) -> Result<SessionContext> {
+        let ctx = session::open(self.engine, limits, spill, config, None)?;
+        session::set_options(&ctx, &self.settings).await?;
+        Ok(ctx)
     }
 
     fn stock() -> Self {
-        Self { name: STOCK.to_owned(), config: None }
+        Self { name: STOCK.to_owned(), engine: Engine::Stock, settings: Vec::new() }
     }
+
+    fn annulus(name: String, settings: Vec<Setting>) -> Self {
+        Self { name, engine: Engine::Annulus, settings }
+    }
+}
+
+/// Returns whether `key` is an option of Annulus.
+fn is_of_annulus(key: &str) -> bool {
+    key.split_once('.').is_some_and(|(prefix, _)| prefix.eq_ignore_ascii_case(AnnulusConfig::PREFIX))
 }
 
 impl FromStr for Way {
@@ -78,8 +99,8 @@ impl FromStr for Way {
         if way.strategy == Strategy::Stock {
             return Ok(Self::stock());
         }
-        let config = AnnulusConfig { strategy: way.strategy, path: way.path, ..AnnulusConfig::default() };
-        Ok(Self { name: way.to_string(), config: Some(config) })
+        let settings = [("annulus.strategy", way.strategy.to_string()), ("annulus.path", way.path.to_string())];
+        Ok(Self::annulus(way.to_string(), settings.map(|(key, value)| (key.to_owned(), value)).into()))
     }
 }
 
@@ -109,6 +130,8 @@ impl FromStr for Ways {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::config::ConfigOptions;
+
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
@@ -121,16 +144,38 @@ mod tests {
         assert_eq!(names("auto"), ["stock", "auto"]);
         assert_eq!(names("ring, stock,Auto"), ["stock", "ring", "auto"]);
         let ways: Ways = "ring".parse().expect("ways");
-        assert!(ways.list()[0].config.is_none() && ways.list()[1].config.is_some());
+        assert_eq!(ways.list().iter().map(|way| way.engine).collect::<Vec<_>>(), [Engine::Stock, Engine::Annulus]);
     }
 
-    #[test]
-    fn a_way_sets_its_options() {
+    /// Returns the options of a session that runs queries in this way.
+    async fn options(way: &Way) -> ConfigOptions {
+        let spill = tempfile::tempdir().expect("a folder");
+        let limits = Limits { target_partitions: None, memory_bytes: None };
+        let ctx = way.open(limits, spill.path(), SessionConfig::new()).await.expect("a session");
+        ctx.copied_config().options().as_ref().clone()
+    }
+
+    #[tokio::test]
+    async fn a_way_sets_its_options() {
         let way: Way = "ring+cluster".parse().expect("a way");
-        let config = way.config.expect("options");
+        let options = options(&way).await;
+        let config = options.extensions.get::<AnnulusConfig>().expect("options");
         assert_eq!((config.strategy.to_string(), config.path.to_string()), ("ring".into(), "cluster".into()));
-        let default = Ways::default_pair();
-        assert_eq!(default.list().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn settings_reach_every_session_and_those_of_annulus_not_stock() {
+        let set = [("Annulus.groups", "3"), ("annulus.slots", "2"), ("datafusion.execution.batch_size", "77")];
+        let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        for ways in [Ways::default_pair(), "ring,spsc+cluster".parse().expect("ways")] {
+            for way in ways.with_settings(&set).list() {
+                let options = options(way).await;
+                assert_eq!(options.execution.batch_size.get(), 77, "{}", way.name);
+                let config = options.extensions.get::<AnnulusConfig>();
+                let expected = (way.engine == Engine::Annulus).then_some((3, 2));
+                assert_eq!(config.map(|config| (config.groups, config.slots)), expected, "{}", way.name);
+            }
+        }
     }
 
     #[test]

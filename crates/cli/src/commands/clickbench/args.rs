@@ -17,6 +17,7 @@ Examples:
   annulus clickbench --rows 10M --iterations 5 --html clickbench.html
   annulus clickbench --strategies auto,ring,ring+cluster --queries 9-19
   annulus clickbench --data hits.parquet --memory-limit 8G --json
+  annulus clickbench --strategies ring --set annulus.groups=4
 
 Without --data, the table is generated once, as Parquet files, and then reused.
 Its values follow the published facts about the real table, but are not real;

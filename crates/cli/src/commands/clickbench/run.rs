@@ -22,6 +22,7 @@ pub fn run(args: ClickbenchArgs) -> Result<Outcome> {
 
 async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {
     let page = Page::create(&job.comparison)?;
+    job.comparison.check_settings(spill).await?;
     let (path, size) = match &job.table {
         Table::Given(path) => (path.clone(), format!("The table in {}", path.display())),
         Table::Generated { rows, seed, cache } => {

@@ -152,9 +152,9 @@ impl Open {
 /// Returns a way with its options, without the user's profile: results must be repeatable.
 fn way(way: QueryWay) -> Result<Way> {
     let mut parsed: Way = way.way.parse().map_err(anyhow::Error::msg)?;
-    if let (Some(config), Some(groups)) = (&mut parsed.config, way.groups) {
-        config.groups = groups;
-        config.profile = "none".to_owned();
+    if let Some(groups) = way.groups {
+        let settings = [("annulus.groups", groups.to_string()), ("annulus.profile", "none".to_owned())];
+        parsed.settings.extend(settings.map(|(key, value)| (key.to_owned(), value)));
     }
     parsed.name = way.name();
     Ok(parsed)
@@ -194,15 +194,17 @@ async fn until_dropped<T>(interrupted: &mut watch::Receiver<()>, work: impl Futu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Engine;
 
     #[test]
     fn all_ways_have_their_options_and_stock_is_the_first() {
         let ways = WAYS.map(|listed| way(listed).expect("a way"));
-        assert!(ways[0].config.is_none());
+        assert!(ways[0].engine == Engine::Stock && ways[0].settings.is_empty());
         for (way, listed) in ways.iter().zip(WAYS).skip(1) {
-            let config = way.config.as_ref().expect("options");
-            assert_eq!((Some(config.groups), &config.profile[..]), (listed.groups, "none"), "{}", way.name);
-            assert!(listed.way.starts_with(&config.strategy.to_string()), "{}", way.name);
+            let value = |key| &way.settings.iter().rfind(|(set, _)| set == key).expect(key).1;
+            assert_eq!(Some(value("annulus.groups").clone()), listed.groups.map(|groups| groups.to_string()));
+            assert_eq!(value("annulus.profile"), "none", "{}", way.name);
+            assert!(listed.way.starts_with(value("annulus.strategy")), "{}", way.name);
         }
         let names: std::collections::BTreeSet<_> = ways.iter().map(|way| &way.name).collect();
         assert_eq!(names.len(), WAYS.len());

@@ -12,7 +12,11 @@ use anyhow::{Context, Result, bail};
 use clap::{ValueEnum, builder::PossibleValuesParser};
 
 use super::tables::TableSpec;
-use crate::{reading::ReadingArgs, session::Limits, units};
+use crate::{
+    reading::ReadingArgs,
+    session::Limits,
+    units::{self, Setting},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,7 +77,7 @@ pub struct SqlArgs {
     pub limits: Limits,
     /// Set an option of DataFusion or Annulus (SHOW ALL lists them)
     #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting)]
-    pub set: Vec<(String, String)>,
+    pub set: Vec<Setting>,
     /// Way of repartitions; short for --set annulus.strategy=...
     #[arg(long, value_parser = PossibleValuesParser::new(Strategy::words()))]
     pub strategy: Option<String>,
@@ -107,7 +111,7 @@ pub struct SqlJob {
     /// File for the result of the last statement; without it, the result is printed.
     pub output: Option<PathBuf>,
     pub limits: Limits,
-    pub settings: Vec<(String, String)>,
+    pub settings: Vec<Setting>,
 }
 
 /// The source of statements.

@@ -16,6 +16,7 @@ Examples:
   annulus tpch --scale 10 --queries 1,3-5 --iterations 5
   annulus tpch --target-partitions 64 --memory-limit 2G --json
   annulus tpch --strategies auto,ring,ring+cluster --html tpch.html
+  annulus tpch --set annulus.groups=4 --set annulus.slots=2
 
 The tables are generated once, as Parquet files, and then reused. Each query
 first runs on both engines, or with each of the strategies, to compare the

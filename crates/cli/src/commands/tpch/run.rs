@@ -21,6 +21,7 @@ pub fn run(args: TpchArgs) -> Result<Outcome> {
 
 async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
     let page = Page::create(&job.comparison)?;
+    job.comparison.check_settings(spill).await?;
     let folder = tpch::ensure(&job.data, job.scale, "--data").await?;
     let queries = job.queries.iter().filter_map(|number| Query::get(*number));
     let benchmark = Benchmark {

@@ -13,7 +13,7 @@ async fn measured(query: Query, stock: &str, annulus: &str) -> (QueryReport, Vec
     let ways: Ways = "auto,ring".parse().expect("ways");
     let limits = Limits { target_partitions: Some(2), memory_bytes: None };
     let open = async |way: &Way| {
-        let ctx = way.open(limits, spill.path(), SessionConfig::new())?;
+        let ctx = way.open(limits, spill.path(), SessionConfig::new()).await?;
         let rows = if way.name == "ring" { annulus } else { stock };
         ctx.sql(&format!("CREATE TABLE t AS SELECT column1 AS x FROM (VALUES {rows})")).await?;
         Ok(ctx)

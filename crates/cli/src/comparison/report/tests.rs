@@ -17,7 +17,7 @@ fn pair(query: u8, stock_ms: u64, annulus_ms: u64) -> QueryReport {
 
 fn of(queries: &[QueryReport], listed: bool) -> Report {
     let names = queries[0].ways.iter().map(|way| way.way.clone()).collect();
-    Report { queries: queries.to_vec(), ways: listed.then_some(names), runs: String::new() }
+    Report { queries: queries.to_vec(), ways: listed.then_some(names), runs: String::new(), set: Vec::new() }
 }
 
 #[test]
@@ -88,4 +88,17 @@ fn each_way_has_its_column_and_the_best_is_marked() {
     assert!(line.starts_with("1 query: none was timed in every way; NOT EQUAL"), "{line}");
     let json: serde_json::Value = serde_json::from_str(&all.line(&queries[0]).expect("JSON")).expect("JSON");
     assert_eq!((json["ways"][1]["way"].as_str(), json["ways"][1]["best"].as_bool()), (Some("auto"), Some(true)));
+}
+
+#[test]
+fn the_options_that_were_set_are_reported() {
+    for listed in [false, true] {
+        let mut report = of(&[pair(1, 3, 2)], listed);
+        let line = |report: &Report| report.line(&report.queries[0]).expect("a line");
+        assert!(line(&report).ends_with(r#","set":[]}"#) && !report.summary().contains("set:"), "{}", line(&report));
+        report.set = vec!["annulus.groups=4".to_owned(), "annulus.slots=2".to_owned()];
+        assert!(line(&report).ends_with(r#","set":["annulus.groups=4","annulus.slots=2"]}"#), "{}", line(&report));
+        let summary = report.summary();
+        assert!(summary.ends_with("; set: annulus.groups=4, annulus.slots=2; all answers equal"), "{summary}");
+    }
 }

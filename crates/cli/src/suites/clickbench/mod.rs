@@ -17,12 +17,12 @@ pub const CACHE: &str = "clickbench";
 /// Returns a session for `way` with the table in `path`.
 ///
 /// # Errors
-/// If the path is not ClickBench's table.
+/// If the path is not ClickBench's table, or a setting of the way is invalid.
 pub async fn open(way: &Way, path: &Path, limits: Limits, spill: &Path) -> Result<SessionContext> {
     let mut config = SessionConfig::new();
     // Some of ClickBench's files do not say that their binary columns are text.
     config.options_mut().execution.parquet.binary_as_string = true;
-    let ctx = way.open(limits, spill, config)?;
+    let ctx = way.open(limits, spill, config).await?;
     table::register(&ctx, path).await?;
     Ok(ctx)
 }
