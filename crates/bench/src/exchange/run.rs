@@ -1,5 +1,8 @@
 //! One run of one strategy: threads that produce and consume.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     fs,
     ops::ControlFlow,
@@ -51,6 +54,9 @@ pub struct Outcome {
 
 /// What a thread reports.
 struct Report {
+    /// When all threads were there, and this one ran.
+    start: Instant,
+    end: Instant,
     stats: ExchangeStats,
     tally: Tally,
     first: Option<Instant>,
@@ -187,8 +193,8 @@ impl Cell<'_> {
     fn threads(&self, work: Vec<Work<'_>>) -> Result<Outcome> {
         let producers = self.shape.producers;
         let seats = self.placement.as_ref().map(|placement| [placement.producers(), placement.consumers()].concat());
-        let barrier = Barrier::new(work.len() + 1);
-        let (start, seconds, reports) = thread::scope(|scope| {
+        let barrier = Barrier::new(work.len());
+        let reports: Vec<_> = thread::scope(|scope| {
             let threads: Vec<_> = work
                 .into_iter()
                 .enumerate()
@@ -197,16 +203,26 @@ impl Cell<'_> {
                     scope.spawn(move || report(work, seat, barrier))
                 })
                 .collect();
-            barrier.wait();
-            let start = Instant::now();
-            let reports: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
-            (start, start.elapsed().as_secs_f64(), reports)
+            threads.into_iter().map(thread::ScopedJoinHandle::join).collect()
         });
         self.stop.check()?;
         let reports: Vec<Report> = reports
             .into_iter()
             .map(|report| report.map_err(|_| anyhow!("a thread panicked")).flatten())
             .collect::<Result<_>>()?;
+        Outcome::new(&reports, producers)
+    }
+}
+
+impl Outcome {
+    /// Combines the reports of some producers and then of the consumers. The run lasted from the
+    /// first thread's start to the last one's end.
+    fn new(reports: &[Report], producers: usize) -> Result<Self> {
+        // No thread works before its own start. A thread that only waits for the others may not get a
+        // core until they have ended, so its clock would start too late.
+        let start = reports.iter().map(|report| report.start).min().context("a run without threads")?;
+        let since = |instant: Instant| instant.duration_since(start).as_secs_f64();
+        let seconds = reports.iter().map(|report| since(report.end)).fold(0.0, f64::max);
         let (sent, received) = reports.split_at(producers);
         let sum = |reports: &[Report]| {
             reports.iter().fold(ExchangeStats::default(), |mut total, report| {
@@ -214,10 +230,9 @@ impl Cell<'_> {
                 total
             })
         };
-        let mut firsts: Vec<_> =
-            received.iter().filter_map(|report| Some(report.first?.duration_since(start).as_secs_f64())).collect();
+        let mut firsts: Vec<_> = received.iter().filter_map(|report| report.first.map(since)).collect();
         firsts.sort_by(f64::total_cmp);
-        Ok(Outcome {
+        Ok(Self {
             seconds,
             first_seconds: firsts.get(firsts.len() / 2).copied().unwrap_or(seconds),
             tallies: received.iter().map(|report| report.tally).collect(),
@@ -226,9 +241,7 @@ impl Cell<'_> {
             switches: reports.iter().map(|report| report.switches).sum(),
         })
     }
-}
 
-impl Outcome {
     /// Checks that each consumer got its rows.
     pub fn check(&self, expected: &[Tally]) -> Result<()> {
         for (consumer, (found, expected)) in self.tallies.iter().zip(expected).enumerate() {
@@ -248,9 +261,10 @@ fn report(work: Work<'_>, seat: Option<Seat>, barrier: &Barrier) -> Result<Repor
     let pinned = seat.map(|seat| pin_current_thread([seat.cpu])).transpose();
     // Before any return: the others wait for this thread.
     barrier.wait();
+    let start = Instant::now();
     let _pinned = pinned.context("cannot pin a thread to its CPU; --unpinned does without")?;
     let (stats, tally, first) = work()?;
-    Ok(Report { stats, tally, first, switches: switches() })
+    Ok(Report { start, end: Instant::now(), stats, tally, first, switches: switches() })
 }
 
 fn consume(
