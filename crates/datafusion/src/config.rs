@@ -48,6 +48,9 @@ config_namespace! {
         /// Milliseconds after which a row of an unbounded input is visible to the operator above, even
         /// if its batch is not full
         pub flush_interval: usize, default = 100
+        /// Whether the first step of a grouping, before its repartition, may give up sooner than
+        /// DataFusion's own thresholds say, if most rows seem to have a group of their own
+        pub skip_partial_aggregation: bool, default = true
         /// File with the profile that 'annulus calibrate' wrote; 'none' for no profile, 'auto' for the
         /// one in the user's folder for configuration, or that the variable ANNULUS_PROFILE names
         pub profile: String, default = "auto".to_owned()

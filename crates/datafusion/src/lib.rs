@@ -7,6 +7,7 @@ mod choice;
 pub mod config;
 mod error;
 mod exec;
+mod grouping;
 mod metrics;
 mod report;
 mod rule;

@@ -1,6 +1,7 @@
 //! The operator in queries: plans, options, and the same answers as the stock operator's.
 
 mod common;
+mod grouping;
 mod tpch;
 
 use std::{any::Any, sync::Arc};

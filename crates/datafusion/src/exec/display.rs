@@ -28,12 +28,14 @@ impl DisplayAs for RingRepartitionExec {
                 // The stock text starts with the stock name; `Ring` before it makes our name.
                 write!(f, "Ring{}, strategy={strategy}", Text(self.stock(), format))?;
                 self.choice().path.map_or(Ok(()), |path| write!(f, ", path={path}"))?;
+                self.skip().map_or(Ok(()), |skip| write!(f, ", skip_partial={skip}"))?;
                 write!(f, ", why={why}")
             }
             DisplayFormatType::TreeRender => {
                 self.stock().fmt_as(format, f)?;
                 writeln!(f, "strategy={strategy}")?;
                 self.choice().path.map_or(Ok(()), |path| writeln!(f, "path={path}"))?;
+                self.skip().map_or(Ok(()), |skip| writeln!(f, "skip_partial={skip}"))?;
                 writeln!(f, "why={why}")
             }
         }

@@ -28,6 +28,7 @@ use crate::{
     choice::{self, Basis, Decision, Demand, Place, machine, profile::BATCH_ROWS},
     config::{AnnulusConfig, ExchangeStrategy, Strategy},
     error::from_exchange,
+    grouping::SkipPartial,
     metrics::NodeMetrics,
     report::ExchangeReport,
 };
@@ -43,6 +44,8 @@ pub struct RingRepartitionExec {
     options: AnnulusConfig,
     place: Place,
     decision: Decision,
+    /// When the first step of a grouping, in the input, gives up.
+    skip: Option<SkipPartial>,
     metrics: NodeMetrics,
     /// The current execution, from the first executed partition on.
     bridge: Mutex<Option<Bridge>>,
@@ -88,7 +91,19 @@ impl RingRepartitionExec {
     }
 
     fn decided(stock: RepartitionExec, options: AnnulusConfig, place: Place, decision: Decision) -> Self {
-        Self { stock, options, place, decision, metrics: NodeMetrics::default(), bridge: Mutex::default() }
+        let (metrics, bridge) = (NodeMetrics::default(), Mutex::default());
+        Self { stock, options, place, decision, skip: None, metrics, bridge }
+    }
+
+    /// Sets when the first step of a grouping, in the input, gives up.
+    pub(crate) fn skipping(self, skip: Option<SkipPartial>) -> Self {
+        Self { skip, ..self }
+    }
+
+    /// Returns when the first step of a grouping, in the input, gives up, if not by DataFusion's own
+    /// thresholds.
+    pub(super) fn skip(&self) -> Option<SkipPartial> {
+        self.skip.filter(|skip| *skip != SkipPartial::default())
     }
 
     /// Returns the stock operator over the same child.
@@ -129,7 +144,7 @@ impl RingRepartitionExec {
         } else {
             Self::at(stock.clone(), &Basis::new(&self.options, self.decision.config.batch_rows), self.place)?
         };
-        Ok(Arc::new(new))
+        Ok(Arc::new(new.skipping(self.skip)))
     }
 
     fn setup(&self, context: &TaskContext) -> Setup<'_> {
@@ -238,7 +253,10 @@ impl ExecutionPlan for RingRepartitionExec {
         let mut bridge = self.bridge.lock();
         let bridge = match &mut *bridge {
             Some(bridge) => bridge,
-            closed => closed.insert(Bridge::open(&setup, &context)?),
+            closed => {
+                let context = self.skip.map_or_else(|| Arc::clone(&context), |skip| skip.apply(&context));
+                closed.insert(Bridge::open(&setup, &context)?)
+            }
         };
         bridge.take(partition, &setup)
     }

@@ -24,6 +24,7 @@ use crate::{
     choice::{Basis, Place},
     config::{AnnulusConfig, Strategy},
     exec::RingRepartitionExec,
+    grouping::SkipPartial,
 };
 
 /// Replaces `RepartitionExec` by [`RingRepartitionExec`] where it partitions by hash and preserves
@@ -80,7 +81,8 @@ impl PhysicalOptimizerRule for RingRepartition {
         let replace = |node: &Arc<dyn ExecutionPlan>, reads| -> Result<Arc<dyn ExecutionPlan>> {
             let Some(stock) = replaceable(node, options) else { return Ok(Arc::clone(node)) };
             let rows = if basis.depends_on_rows() { rows(&statistics, stock.input()) } else { Precision::Absent };
-            Ok(Arc::new(RingRepartitionExec::at(stock.clone(), &basis, Place { reads, rows })?))
+            let skip = SkipPartial::of(stock.input(), &statistics, config).filter(|_| options.skip_partial_aggregation);
+            Ok(Arc::new(RingRepartitionExec::at(stock.clone(), &basis, Place { reads, rows })?.skipping(skip)))
         };
         let replaced = replace(&original, false)?.transform_down(|node| {
             if !node.children().into_iter().any(|child| replaceable(child, options).is_some()) {

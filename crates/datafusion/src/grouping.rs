@@ -1,0 +1,126 @@
+//! Groupings in two steps around a repartition: when the first step gives up.
+//!
+//! DataFusion groups the rows of each input partition, repartitions the groups, and groups them
+//! again. If most groups have few rows, the first step costs as much as the second and saves
+//! little. DataFusion looks at the first 100,000 rows of each input partition, and passes the
+//! remaining rows on as they are if more than 80 % of those had a group of their own (its
+//! `aggregates/skip_partial.rs`). Behind an exchange that passes rows on cheaply, giving up pays
+//! sooner.
+
+use std::{fmt, sync::Arc};
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::{
+    config::{ConfigOptions, ExecutionOptions},
+    execution::TaskContext,
+    physical_expr::aggregate::AggregateFunctionExpr,
+    physical_plan::{
+        ExecutionPlan, ExecutionPlanProperties, InputOrderMode, StatisticsArgs,
+        aggregates::{AggregateExec, AggregateMode},
+        statistics::StatisticsContext,
+    },
+};
+
+/// The share of the rows that the first step looks at, if their number is known: what it sees in
+/// fewer tells too little about the groups of the rest.
+const LOOKED_AT: usize = 16;
+
+/// The fewest rows that it looks at.
+const LEAST_ROWS: usize = 1 << 14;
+
+/// The groups in these rows, as a share, with more of which it gives up. If groups of one size come
+/// in any order, 6 % of all rows are left then by the first step, which is about where the two ways
+/// cost the same. If a few groups are large and many are small, as with most data, 20 to 50 % are
+/// left.
+const GROUPS: f64 = 0.6;
+
+/// The numbers with which the first step of a grouping gives up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct SkipPartial {
+    /// The rows of an input partition after which it asks for the first time.
+    rows: usize,
+    /// The groups in the rows so far, as a share, with more of which it gives up.
+    groups: f64,
+}
+
+impl SkipPartial {
+    /// Returns the numbers for the grouping `input`, the plan below a repartition; `None` if it is
+    /// no first step of a grouping. They are the session's own if they were set there, or if
+    /// nothing is known of the number of rows, or if so few rows would not matter, or so many that
+    /// a sixteenth of them is more than what DataFusion looks at.
+    pub fn of(input: &Arc<dyn ExecutionPlan>, statistics: &StatisticsContext, config: &ConfigOptions) -> Option<Self> {
+        let grouping = input.downcast_ref::<AggregateExec>()?;
+        let session = Self::session(&config.execution);
+        let rows = || {
+            let found = statistics.compute(grouping.input().as_ref(), &StatisticsArgs::new()).ok()?;
+            let partitions = grouping.input().output_partitioning().partition_count();
+            found.num_rows.get_value()?.checked_div(partitions)
+        };
+        let sooner = || {
+            let all = rows().filter(|&rows| rows > LEAST_ROWS)?;
+            let rows = (all / LOOKED_AT).max(LEAST_ROWS);
+            (rows < session.rows).then_some(Self { rows, groups: GROUPS })
+        };
+        let may_change = session == Self::default() && skips_cheaply(grouping);
+        let sooner = if may_change { sooner() } else { None };
+        (*grouping.mode() == AggregateMode::Partial).then(|| sooner.unwrap_or(session))
+    }
+
+    /// Returns the numbers of a session.
+    fn session(options: &ExecutionOptions) -> Self {
+        Self {
+            rows: options.skip_partial_aggregation_probe_rows_threshold,
+            groups: options.skip_partial_aggregation_probe_ratio_threshold,
+        }
+    }
+
+    /// Returns `context` with these numbers, for the plan below the repartition. They hold for all
+    /// of it, up to the next repartition below that has numbers of its own.
+    pub fn apply(self, context: &Arc<TaskContext>) -> Arc<TaskContext> {
+        if self == Self::session(&context.session_config().options().execution) {
+            return Arc::clone(context);
+        }
+        let mut config = context.session_config().clone();
+        let options = &mut config.options_mut().execution;
+        options.skip_partial_aggregation_probe_rows_threshold = self.rows;
+        options.skip_partial_aggregation_probe_ratio_threshold = self.groups;
+        Arc::new(TaskContext::new(
+            context.task_id(),
+            context.session_id(),
+            config,
+            context.scalar_functions().clone(),
+            context.higher_order_functions().clone(),
+            context.aggregate_functions().clone(),
+            context.window_functions().clone(),
+            context.runtime_env(),
+        ))
+    }
+}
+
+/// Returns whether `grouping` is a first step that can pass rows on as they are, and cheaply: in each
+/// aggregate, a row becomes a state of a few plain values.
+fn skips_cheaply(grouping: &AggregateExec) -> bool {
+    let is_plain = |of: &DataType| of.primitive_width().is_some() || matches!(of, DataType::Boolean);
+    let is_cheap = |aggregate: &Arc<AggregateFunctionExpr>| {
+        let plain = |fields: Vec<FieldRef>| fields.iter().all(|field| is_plain(field.data_type()));
+        aggregate.groups_accumulator_supported() && aggregate.state_fields().is_ok_and(plain)
+    };
+    *grouping.mode() == AggregateMode::Partial
+        && *grouping.input_order_mode() == InputOrderMode::Linear
+        && grouping.group_expr().is_single()
+        && !grouping.group_expr().is_empty()
+        && grouping.aggr_expr().iter().all(is_cheap)
+}
+
+impl Default for SkipPartial {
+    /// Returns DataFusion's own numbers.
+    fn default() -> Self {
+        Self::session(&ExecutionOptions::default())
+    }
+}
+
+impl fmt::Display for SkipPartial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.groups, self.rows)
+    }
+}
