@@ -45,9 +45,9 @@ pub(crate) struct SkipPartial {
 
 impl SkipPartial {
     /// Returns the numbers for the grouping `input`, the plan below a repartition; `None` if it is
-    /// no first step of a grouping. They are the session's own if they were set there, or if
-    /// nothing is known of the number of rows, or if so few rows would not matter, or so many that
-    /// a sixteenth of them is more than what DataFusion looks at.
+    /// no first step of a grouping. They are the session's own if they were set there, if
+    /// statistics do not tell the number of rows, if a partition has at most [`LEAST_ROWS`], or if
+    /// a sixteenth of its rows is more than what DataFusion looks at.
     pub fn of(input: &Arc<dyn ExecutionPlan>, statistics: &StatisticsContext, config: &ConfigOptions) -> Option<Self> {
         let grouping = input.downcast_ref::<AggregateExec>()?;
         let session = Self::session(&config.execution);

@@ -149,12 +149,14 @@ impl Open {
     }
 }
 
-/// Returns a way with its options, without the user's profile: results must be repeatable.
+/// Returns a way with its options: without the user's profile, because results must be repeatable,
+/// and with the groupings of stock, because repartitions are compared.
 fn way(way: QueryWay) -> Result<Way> {
     let mut parsed: Way = way.way.parse().map_err(anyhow::Error::msg)?;
     if let Some(groups) = way.groups {
-        let settings = [("annulus.groups", groups.to_string()), ("annulus.profile", "none".to_owned())];
-        parsed.settings.extend(settings.map(|(key, value)| (key.to_owned(), value)));
+        let groups = groups.to_string();
+        let settings = [("groups", &groups[..]), ("profile", "none"), ("skip_partial_aggregation", "false")];
+        parsed.settings.extend(settings.map(|(key, value)| (format!("annulus.{key}"), value.to_owned())));
     }
     parsed.name = way.name();
     Ok(parsed)
