@@ -76,6 +76,38 @@ fn more_consumers_cost_queues_more_operations_and_the_ring_none() {
     assert!(figure(&many, "batch", "locks_per_batch") <= 0.1);
 }
 
+/// Nearly all rows are for one consumer. The other one waits for its rows most of the time, and
+/// nobody keeps the slow one's in its stead.
+#[test]
+fn only_batch_partitioning_holds_the_whole_input() {
+    let lines = lines(&[
+        "--threads",
+        "2x2",
+        "--rows",
+        "1000",
+        "--row-bytes",
+        "64",
+        "--batches",
+        "400",
+        "--keys",
+        "zipf",
+        "--exponent",
+        "4",
+        "--strategies",
+        "ring,ring-per-domain,paper-ring,channel,mutex-channel,spsc,batch",
+    ]);
+    let batch_mb = 64_000.0 / f64::from(1 << 20);
+    for (strategy, line) in &lines {
+        let held = line["peak_mb"].as_f64().unwrap() / batch_mb;
+        if strategy == "batch" {
+            assert!(held >= 800.0, "{held} batches: {line}");
+        } else {
+            // Two groups of 2 slots, a batch that each producer makes, and what a consumer still reads.
+            assert!(held < 16.0, "{held} batches: {line}");
+        }
+    }
+}
+
 #[test]
 fn more_threads_than_cores_end() {
     let lines = lines(&["--threads", "192x192", "--rows", "200", "--batches", "4", "--row-bytes", "8"]);

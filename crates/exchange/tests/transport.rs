@@ -246,3 +246,36 @@ fn a_hand_over_of_a_queue_ends_with_what_was_there() {
         sender.end();
     }
 }
+
+/// Waiting is as good as relieving if every consumer reads on.
+#[test]
+fn a_relief_that_takes_nothing_makes_the_producer_wait_for_the_slow_consumer() {
+    for strategy in Strategy::TRANSPORTS.into_iter().filter(|strategy| *strategy != Strategy::Batch) {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let (mut senders, mut receivers) = transport(strategy, Shape::new(1, 2).with_slots(4)).unwrap();
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut sent = 0;
+        for _ in 0..50 {
+            // The second consumer reads everything, and waits for more. The first one is slow.
+            let full = loop {
+                drain(&mut *receivers[1]);
+                let ready = senders[0].poll_ready(&mut Context::from_waker(&waker), &mut nothing);
+                match ready {
+                    Poll::Ready(Ok(Admission::Granted)) => {
+                        senders[0].try_send(number(sent, &alive)).map_err(|_| "refused").unwrap();
+                        sent += 1;
+                    }
+                    Poll::Ready(Ok(Admission::Yield)) => {}
+                    Poll::Ready(Err(error)) => panic!("{error}"),
+                    Poll::Pending => break alive.load(SeqCst),
+                }
+            };
+            assert!((4..=8).contains(&full), "{strategy}: {full} values");
+            bell.0.store(0, SeqCst);
+            assert!(!drain(&mut *receivers[0]).0.is_empty(), "{strategy}");
+            assert!(bell.0.load(SeqCst) > 0, "{strategy}: nobody woke the producer");
+        }
+        senders[0].end();
+    }
+}

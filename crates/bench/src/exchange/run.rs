@@ -6,7 +6,7 @@ mod tests;
 use std::{
     fs,
     ops::ControlFlow,
-    sync::{Arc, Barrier, Mutex, PoisonError},
+    sync::{Arc, Barrier},
     thread,
     time::Instant,
 };
@@ -90,18 +90,16 @@ impl Cell<'_> {
 
     /// Runs `strategy` once.
     pub fn run(&self, strategy: Strategy) -> Result<Outcome> {
-        let asides: Vec<_> = (0..self.shape.consumers).map(|_| Mutex::new(Vec::new())).collect();
         if strategy == Strategy::Reserve {
             return self.run_copying();
         }
         let (senders, receivers) = transport::<Batch>(strategy, self.shape)?;
         let mut work: Vec<Work<'_>> = Vec::new();
         for (sender, templates) in senders.into_iter().zip(&self.templates) {
-            let asides = &asides;
-            work.push(Box::new(move || self.produce(sender, templates, asides)));
+            work.push(Box::new(move || self.produce(sender, templates)));
         }
-        for (receiver, aside) in receivers.into_iter().zip(&asides) {
-            work.push(Box::new(move || consume(receiver, aside)));
+        for receiver in receivers {
+            work.push(Box::new(move || consume(receiver)));
         }
         self.threads(work)
     }
@@ -122,21 +120,15 @@ impl Cell<'_> {
         Ok(self.threads(work.collect())?.seconds)
     }
 
+    /// Sends the batches of a producer. It waits for slow consumers, as in the paper: each has a
+    /// thread of its own, so it goes on reading, whatever the others wait for. Were its batches
+    /// kept elsewhere, the memory in flight would grow with the input.
     fn produce(
         &self,
         mut sender: Box<dyn Sender<Batch>>,
         templates: &[Template],
-        asides: &[Mutex<Vec<Batch>>],
     ) -> Result<(ExchangeStats, Tally, Option<Instant>)> {
-        let mut relieve = |consumer: usize, _lane: usize, values: &mut dyn Unread<Batch>| {
-            let mut batches = Vec::new();
-            let taken = values.try_for_each(&mut |batch| {
-                batches.push(batch.clone());
-                Ok(())
-            });
-            lock(&asides[consumer]).append(&mut batches);
-            taken
-        };
+        let mut relieve = |_: usize, _: usize, _: &mut dyn Unread<Batch>| Ok(());
         for number in 0..self.batches {
             if self.stop.is_cancelled() {
                 sender.stop(cancelled());
@@ -267,10 +259,7 @@ fn report(work: Work<'_>, seat: Option<Seat>, barrier: &Barrier) -> Result<Repor
     Ok(Report { start, end: Instant::now(), stats, tally, first, switches: switches() })
 }
 
-fn consume(
-    mut receiver: Box<dyn Receiver<Batch>>,
-    aside: &Mutex<Vec<Batch>>,
-) -> Result<(ExchangeStats, Tally, Option<Instant>)> {
+fn consume(mut receiver: Box<dyn Receiver<Batch>>) -> Result<(ExchangeStats, Tally, Option<Instant>)> {
     let (mut tally, mut first) = (Tally::default(), None);
     let consumer = receiver.index();
     loop {
@@ -279,19 +268,11 @@ fn consume(
             tally.merge(batch.tally(consumer), 1);
             ControlFlow::Continue(())
         })?;
-        match next {
-            Next::Visited(_) => {}
-            Next::Relieved => {
-                let batches = std::mem::take(&mut *lock(aside));
-                batches.iter().for_each(|batch| tally.merge(batch.tally(consumer), 1));
-            }
-            Next::Finished => return Ok((receiver.stats(), tally, first)),
+        // No producer takes anything from a consumer. Only `batch` reports that, at its end.
+        if next == Next::Finished {
+            return Ok((receiver.stats(), tally, first));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn cancelled() -> StopError {

@@ -67,7 +67,9 @@ pub type Relieve<'a, T> = dyn FnMut(usize, usize, &mut dyn Unread<T>) -> Result<
 /// transport with [`ExchangeError::ProducerLost`].
 pub trait Sender<T>: Send {
     /// Waits for room, as [`RingProducer::poll_ready`](crate::ring::RingProducer::poll_ready) does.
-    /// While a consumer starves, the values that hold room back are given to `relieve`.
+    /// While a consumer starves, the values that hold room back are given to `relieve`. If it takes
+    /// none, the producer waits for the slow consumer. That cannot hang where every consumer reads
+    /// on whatever the others wait for, as on threads of their own.
     ///
     /// # Errors
     /// The first error with which the transport was stopped, [`ExchangeError::ConsumersGone`], or

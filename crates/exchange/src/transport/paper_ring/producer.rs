@@ -165,6 +165,10 @@ impl<T: Parcel> PaperSender<T> {
             reading.failure = outcome.as_ref().err().cloned();
             if reading.visited > 0 {
                 reading.with(|at| at.relieved = true);
+            } else if reading.with(|at| at.group <= oldest) {
+                // The caller waits for the consumer, which reads on. The last one to leave the group wakes
+                // this producer.
+                moved = false;
             }
             drop(reading);
             outcome?;

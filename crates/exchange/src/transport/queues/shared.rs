@@ -54,7 +54,7 @@ pub(super) struct Reader<P> {
 #[must_use]
 pub(super) enum Relief {
     Moved,
-    /// Nobody starves, or the laggards are in calls of their own.
+    /// Nobody starves, the laggards are in calls of their own, or nothing was taken from them.
     Nothing,
 }
 
@@ -184,6 +184,9 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
             reading.failure = outcome.as_ref().err().cloned();
             if reading.taken > 0 {
                 reading.with(|reader| reader.relieved = true);
+            } else if full(consumer) {
+                // The caller waits for the consumer, which reads on, and wakes this producer for the room.
+                relief = Relief::Nothing;
             }
             drop(reading);
             outcome?;
