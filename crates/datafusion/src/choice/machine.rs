@@ -6,7 +6,8 @@ use annulus_topology::{Policy, Topology};
 
 use super::demand::Demand;
 
-fn topology() -> &'static Topology {
+/// Returns the topology of this machine.
+pub(crate) fn topology() -> &'static Topology {
     static TOPOLOGY: LazyLock<Topology> = LazyLock::new(Topology::detect);
     &TOPOLOGY
 }
@@ -20,11 +21,19 @@ pub fn machine() -> &'static str {
 
 /// Returns the number of last-level caches that this process may use, at least 1.
 pub fn domains() -> usize {
-    topology().domains().len().max(1)
+    domains_of(topology())
+}
+
+/// Returns the number of last-level caches of `topology`, at least 1.
+pub(crate) fn domains_of(topology: &Topology) -> usize {
+    topology.domains().len().max(1)
 }
 
 /// Returns the number of groups in a ring that suits the caches, for batches of `batch_rows` rows.
-pub(crate) fn groups(demand: &Demand, batch_rows: usize) -> usize {
-    let placement = topology().place(demand.inputs, demand.outputs, Policy::default());
-    topology().groups(&placement, Some((batch_rows * demand.row_bytes) as u64)).groups
+pub(crate) fn groups(topology: &Topology, demand: &Demand, batch_rows: usize) -> usize {
+    let placement = topology.place(demand.inputs, demand.outputs, Policy::default());
+    topology.groups(&placement, Some((batch_rows * demand.row_bytes) as u64)).groups
 }
+
+#[cfg(test)]
+mod tests;

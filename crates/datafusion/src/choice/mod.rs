@@ -8,6 +8,7 @@ pub mod profile;
 use std::cell::OnceCell;
 
 use annulus_exchange::{Choice, ExchangeConfig};
+use annulus_topology::Topology;
 use arrow::datatypes::Schema;
 use datafusion::{common::stats::Precision, error::Result};
 
@@ -37,12 +38,14 @@ pub(crate) struct Basis<'a> {
     pub options: &'a AnnulusConfig,
     /// The rows of an output batch.
     pub batch_rows: usize,
+    /// The caches by which the bounds of an exchange are chosen.
+    pub topology: &'a Topology,
     known: OnceCell<Known>,
 }
 
 impl<'a> Basis<'a> {
     pub fn new(options: &'a AnnulusConfig, batch_rows: usize) -> Self {
-        Self { options, batch_rows, known: OnceCell::new() }
+        Self { options, batch_rows, topology: machine::topology(), known: OnceCell::new() }
     }
 
     /// Returns whether choices depend on the number of rows: only a profile asks for it, and

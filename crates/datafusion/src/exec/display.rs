@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use annulus_exchange::Strategy;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 
 use super::RingRepartitionExec;
@@ -21,23 +22,37 @@ impl DisplayAs for RingRepartitionExec {
         if options.explain_as_stock {
             return self.stock().fmt_as(format, f);
         }
-        let why = self.why();
-        let strategy = self.choice().strategy;
+        let (why, facts) = (self.why(), facts(self));
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 // The stock text starts with the stock name; `Ring` before it makes our name.
-                write!(f, "Ring{}, strategy={strategy}", Text(self.stock(), format))?;
-                self.choice().path.map_or(Ok(()), |path| write!(f, ", path={path}"))?;
-                self.skip().map_or(Ok(()), |skip| write!(f, ", skip_partial={skip}"))?;
+                write!(f, "Ring{}", Text(self.stock(), format))?;
+                facts.iter().try_for_each(|(name, value)| write!(f, ", {name}={value}"))?;
                 write!(f, ", why={why}")
             }
             DisplayFormatType::TreeRender => {
                 self.stock().fmt_as(format, f)?;
-                writeln!(f, "strategy={strategy}")?;
-                self.choice().path.map_or(Ok(()), |path| writeln!(f, "path={path}"))?;
-                self.skip().map_or(Ok(()), |skip| writeln!(f, "skip_partial={skip}"))?;
+                facts.iter().try_for_each(|(name, value)| writeln!(f, "{name}={value}"))?;
                 writeln!(f, "why={why}")
             }
         }
     }
+}
+
+/// Returns what is set of the exchange: the strategy, the path, and its bounds, and when a grouping
+/// below gives up. What the strategy does not have, and defaults of slots and groupings, are left
+/// out.
+fn facts(exec: &RingRepartitionExec) -> Vec<(&'static str, String)> {
+    let (choice, config) = (exec.choice(), exec.config());
+    let mut facts = vec![("strategy", choice.strategy.to_string())];
+    facts.extend(choice.path.map(|path| ("path", path.to_string())));
+    if choice.strategy != Strategy::Batch {
+        facts.push(("groups", config.groups.to_string()));
+        facts.extend((config.slots != 0).then(|| ("slots", config.slots.to_string())));
+    }
+    if choice.strategy == Strategy::RingPerDomain {
+        facts.push(("domains", config.domains.min(config.producers).to_string()));
+    }
+    facts.extend(exec.skip().map(|skip| ("skip_partial", skip.to_string())));
+    facts
 }

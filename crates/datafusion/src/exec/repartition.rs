@@ -76,14 +76,14 @@ impl RingRepartitionExec {
         let schema = stock.schema();
         let demand = demand(&stock, place);
         let groups = match options.groups {
-            0 => machine::groups(&demand, basis.batch_rows),
+            0 => machine::groups(basis.topology, &demand, basis.batch_rows),
             groups => groups,
         };
         let config = ExchangeConfig::new(demand.inputs, demand.outputs)
             .with_batch_rows(basis.batch_rows)
             .with_groups(groups)
             .with_slots(options.slots)
-            .with_domains(if options.domains == 0 { machine::domains() } else { options.domains })
+            .with_domains(if options.domains == 0 { machine::domains_of(basis.topology) } else { options.domains })
             .with_overflow_bytes(if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit });
         config.check().map_err(from_exchange)?;
         let decision = choice::decide(basis, &config, &schema, &demand, is_unbounded(&stock))?;
@@ -119,6 +119,11 @@ impl RingRepartitionExec {
     /// Returns the strategy, and the side that copies the rows.
     pub fn choice(&self) -> Choice {
         self.decision.choice
+    }
+
+    /// Returns the shape and the bounds of the exchange.
+    pub fn config(&self) -> &ExchangeConfig {
+        &self.decision.config
     }
 
     /// Returns the reason for the choice, as `EXPLAIN` prints it.

@@ -1,0 +1,95 @@
+use std::{fs, path::Path, sync::Arc};
+
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::{
+    physical_expr::expressions::Column,
+    physical_plan::{Partitioning, displayable, empty::EmptyExec, repartition::RepartitionExec},
+};
+
+use super::*;
+use crate::{
+    choice::{Basis, Place},
+    config::{AnnulusConfig, ExchangeStrategy, Strategy},
+    exec::RingRepartitionExec,
+};
+
+/// Returns a machine of `caches` last-level caches of 32 MiB, with four CPUs each.
+fn machine_of(caches: usize) -> Topology {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: &str, content: &str| {
+        let path = folder.path().join("sys/devices/system/cpu").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    let cpus = format!("0-{}", 4 * caches - 1);
+    write("online", &cpus);
+    for cpu in 0..4 * caches {
+        let first = cpu / 4 * 4;
+        write(&format!("cpu{cpu}/topology/core_cpus_list"), &cpu.to_string());
+        write(&format!("cpu{cpu}/cache/index0/level"), "3");
+        write(&format!("cpu{cpu}/cache/index0/type"), "Unified");
+        write(&format!("cpu{cpu}/cache/index0/size"), "32768K");
+        write(&format!("cpu{cpu}/cache/index0/shared_cpu_list"), &format!("{first}-{}", first + 3));
+    }
+    Topology::read(folder.path(), Some(cpus.parse().unwrap()))
+}
+
+/// Returns what `EXPLAIN` prints of the exchange on such a machine, for 4 inputs of rows with
+/// `columns` integers.
+fn shown(caches: usize, outputs: usize, columns: usize, options: AnnulusConfig) -> String {
+    let fields: Vec<_> = (0..columns).map(|column| Field::new(column.to_string(), DataType::Int64, false)).collect();
+    let input = EmptyExec::new(Arc::new(Schema::new(fields))).with_partitions(4);
+    let hash = Partitioning::Hash(vec![Arc::new(Column::new("0", 0))], outputs);
+    let stock = RepartitionExec::try_new(Arc::new(input), hash).unwrap();
+    let (topology, options) = (machine_of(caches), AnnulusConfig { profile: "none".to_owned(), ..options });
+    let basis = Basis { topology: &topology, ..Basis::new(&options, 8192) };
+    let exec = RingRepartitionExec::at(stock, &basis, Place::default()).unwrap();
+    let text = displayable(&exec).one_line().to_string();
+    let (_, facts) = text.trim().split_once("input_partitions=4, ").unwrap();
+    facts.split_once(", why=").unwrap().0.to_owned()
+}
+
+fn with(strategy: ExchangeStrategy) -> AnnulusConfig {
+    AnnulusConfig { strategy: Strategy::Exchange(strategy), ..AnnulusConfig::default() }
+}
+
+#[test]
+fn k_follows_the_caches_and_is_shown() {
+    // On one cache, 4 inputs and 2 columns make batches of 128 KiB.
+    assert_eq!(shown(1, 4, 2, AnnulusConfig::default()), "strategy=reserve, groups=2");
+    assert_eq!(shown(1, 4, 3, AnnulusConfig::default()), "strategy=reserve, groups=1");
+    // 4 inputs and 2 outputs need more than the 4 CPUs of a cache.
+    for (caches, outputs, groups) in [(1, 2, 2), (1, 6, 2), (2, 2, 1), (2, 6, 1)] {
+        let expected = format!("strategy=ring, path=gather, groups={groups}");
+        assert_eq!(shown(caches, outputs, 2, with(ExchangeStrategy::Ring)), expected, "{caches}, {outputs}");
+    }
+}
+
+#[test]
+fn what_was_set_is_shown_in_place_of_the_caches_choice() {
+    for groups in [1, 4] {
+        let set = AnnulusConfig { groups, ..AnnulusConfig::default() };
+        assert_eq!(shown(1, 4, 2, set), format!("strategy=reserve, groups={groups}"));
+    }
+    let set = AnnulusConfig { groups: 3, slots: 2, ..with(ExchangeStrategy::Channel) };
+    assert_eq!(shown(1, 4, 2, set), "strategy=channel, path=gather, groups=3, slots=2");
+    assert_eq!(shown(1, 4, 2, with(ExchangeStrategy::Batch)), "strategy=batch, path=gather");
+}
+
+#[test]
+fn rings_follow_the_caches_and_are_shown() {
+    let of = |caches, domains| shown(caches, 4, 2, AnnulusConfig { domains, ..with(ExchangeStrategy::RingPerDomain) });
+    assert_eq!(of(1, 0), "strategy=ring-per-domain, path=gather, groups=2, domains=1");
+    assert_eq!(of(3, 0), "strategy=ring-per-domain, path=gather, groups=1, domains=3");
+    assert_eq!(of(3, 2), "strategy=ring-per-domain, path=gather, groups=1, domains=2");
+    // At most one for each input.
+    assert_eq!(of(5, 0), "strategy=ring-per-domain, path=gather, groups=1, domains=4");
+}
+
+#[test]
+fn a_machine_without_known_caches_has_one_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let topology = Topology::read(Path::new(folder.path()), None);
+    let demand = Demand::new(4, 4, &Schema::new(vec![Field::new("k", DataType::Int64, false)]));
+    assert_eq!((groups(&topology, &demand, 8192), domains_of(&topology)), (1, 1));
+}
