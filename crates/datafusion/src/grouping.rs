@@ -25,8 +25,8 @@ use datafusion::{
 /// fewer tells too little about the groups of the rest.
 const LOOKED_AT: usize = 16;
 
-/// The fewest rows that it looks at.
-const LEAST_ROWS: usize = 1 << 14;
+/// The fewest rows that it looks at: a batch of the usual size.
+const LEAST_ROWS: usize = 1 << 13;
 
 /// The groups in these rows, as a share, with more of which it gives up. If groups of one size come
 /// in any order, 6 % of all rows are left then by the first step, which is about where the two ways

@@ -51,9 +51,9 @@ async fn a_first_step_that_saves_nothing_gives_up_soon() {
     assert_eq!(skipped(&sessions[0], &of_stock).await, [0], "DataFusion's own thresholds have changed");
 
     let ours = plan(&sessions[1], MANY).await;
-    assert!(text(&ours).contains("skip_partial=0.6@16384"), "{}", text(&ours));
-    // Each of both partitions looks at 17 batches of 1000 rows.
-    assert_eq!(skipped(&sessions[1], &ours).await, [2 * 23_000]);
+    assert!(text(&ours).contains("skip_partial=0.6@8192"), "{}", text(&ours));
+    // Each of both partitions looks at 9 batches of 1000 rows.
+    assert_eq!(skipped(&sessions[1], &ours).await, [2 * 31_000]);
     for grouping in ["few", "many", "many, few"] {
         let sql = format!(
             "SELECT {grouping}, count(*), sum(v), avg(v), min(v) FROM t GROUP BY {grouping} ORDER BY {grouping}"
@@ -79,7 +79,7 @@ async fn thresholds_end_at_the_next_repartition() {
     let below = plan(&session, lists).await;
     assert!(!text(&below).contains("skip_partial"), "{}", text(&below));
     let both = plan(&session, &format!("SELECT lists[1], count(*) FROM ({lists}) GROUP BY lists[1]")).await;
-    assert_eq!(text(&both).matches("skip_partial=0.6@16384").count(), 1, "{}", text(&both));
+    assert_eq!(text(&both).matches("skip_partial=0.6@8192").count(), 1, "{}", text(&both));
     let skipped = skipped(&session, &both).await;
     assert!(skipped[0] > 0 && skipped[1] == 0, "{skipped:?}");
 }
