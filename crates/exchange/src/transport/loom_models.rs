@@ -4,9 +4,10 @@
 use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex},
+    task::{Context, Waker},
 };
 
-use loom::{sync::Notify, thread};
+use loom::{alloc::Track, sync::Notify, thread};
 
 use super::{Handles, Parcel, Receiver, Sender, Shape, transport};
 use crate::{
@@ -16,13 +17,23 @@ use crate::{
     waiting::bell::{block_on, model},
 };
 
-#[derive(Debug, PartialEq)]
-struct Number(u32);
+/// A number that a model must drop before it ends.
+struct Number(Track<u32>);
+
+impl Number {
+    fn new(number: u32) -> Self {
+        Self(Track::new(number))
+    }
+
+    fn get(&self) -> u32 {
+        *self.0.get_ref()
+    }
+}
 
 impl Parcel for Number {
     /// Numbers from 100 are for one consumer.
     fn concerns(&self, consumer: usize) -> bool {
-        self.0 < 100 || self.0 as usize / 100 == consumer + 1
+        self.get() < 100 || self.get() as usize / 100 == consumer + 1
     }
 }
 
@@ -56,12 +67,12 @@ fn shape(producers: usize, consumers: usize, slots: usize) -> Shape {
 }
 
 fn send(sender: &mut dyn Sender<Number>, number: u32, overflow: &Overflow) -> Result<(), ExchangeError> {
-    let mut value = Number(number);
+    let mut value = Number::new(number);
     loop {
         let ready = block_on(|cx| {
             sender.poll_ready(cx, &mut |consumer, _, values| {
                 values.try_for_each(&mut |value| {
-                    overflow[consumer].lock().unwrap().push(value.0);
+                    overflow[consumer].lock().unwrap().push(value.get());
                     Ok(())
                 })
             })
@@ -78,22 +89,38 @@ fn send(sender: &mut dyn Sender<Number>, number: u32, overflow: &Overflow) -> Re
     }
 }
 
-/// Returns all values of a consumer, in the order in which it gets them.
-fn receive(receiver: &mut dyn Receiver<Number>, overflow: &Overflow) -> Result<Vec<u32>, ExchangeError> {
+/// Receives until `count` values have come, or the end. Returns them in the order in which the
+/// consumer gets them.
+fn receive_at_most(
+    receiver: &mut dyn Receiver<Number>,
+    count: usize,
+    overflow: &Overflow,
+) -> Result<Vec<u32>, ExchangeError> {
     let mut numbers = Vec::new();
-    loop {
+    while numbers.len() < count {
         let next = block_on(|cx| {
             receiver.poll_next(cx, &mut |value| {
-                numbers.push(value.0);
+                numbers.push(value.get());
                 ControlFlow::Continue(())
             })
         })?;
         match next {
             Next::Visited(_) => {}
             Next::Relieved => numbers.append(&mut overflow[receiver.index()].lock().unwrap()),
-            Next::Finished => return Ok(numbers),
+            Next::Finished => break,
         }
     }
+    Ok(numbers)
+}
+
+/// Receives this number of values.
+fn receive_some(receiver: &mut dyn Receiver<Number>, count: usize, overflow: &Overflow) -> Vec<u32> {
+    receive_at_most(receiver, count, overflow).expect("nobody stops this model")
+}
+
+/// Receives all values.
+fn receive(receiver: &mut dyn Receiver<Number>, overflow: &Overflow) -> Result<Vec<u32>, ExchangeError> {
+    receive_at_most(receiver, usize::MAX, overflow)
 }
 
 /// Starts a producer that sends these numbers and ends.
@@ -159,18 +186,73 @@ fn values_for_one(model: &Model) {
     });
 }
 
-/// Both consumers read while the producer may relieve either.
-fn two_consumers(model: &Model) {
+/// Both consumers read while the producer may relieve either. It ends only when each has seen all
+/// that concerns it, so no later wake-up stands in for a missing one. What is sent before they
+/// begin makes the model smaller.
+fn two_consumers(model: &Model, before: &'static [u32], after: &'static [u32]) {
+    model.check(shape(1, 2, 1), move |(mut senders, receivers), overflow| {
+        let mut sender = senders.remove(0);
+        let mut send = |number: &u32| send(&mut *sender, *number, &overflow).unwrap();
+        before.iter().for_each(&mut send);
+        let readers = receivers.into_iter().map(|mut receiver| {
+            let (overflow, consumer) = (Arc::clone(&overflow), receiver.index());
+            let concerns = |number: &u32| Number::new(*number).concerns(consumer);
+            let expected: Vec<_> = before.iter().chain(after).copied().filter(concerns).collect();
+            let seen = Arc::new(Notify::new());
+            let sees = Arc::clone(&seen);
+            let reader = thread::spawn(move || {
+                assert_eq!(receive_some(&mut *receiver, expected.len(), &overflow), expected);
+                sees.notify();
+                assert_eq!(receive(&mut *receiver, &overflow).unwrap(), [0; 0]);
+            });
+            (reader, seen)
+        });
+        let readers: Vec<_> = readers.collect();
+        after.iter().for_each(&mut send);
+        readers.iter().for_each(|(_, seen)| seen.wait());
+        sender.end();
+        readers.into_iter().for_each(|(reader, _)| reader.join().unwrap());
+    });
+}
+
+/// A consumer reads again while a producer may hand its value over, and nothing is sent to it
+/// afterwards.
+fn a_laggard_reads_again(model: &Model) {
     model.check(shape(1, 2, 1), |(mut senders, mut receivers), overflow| {
-        let mut other = receivers.remove(1);
-        let producer = produce(senders.remove(0), &[1, 2], &overflow);
-        let reader = {
+        let mut sender = senders.remove(0);
+        send(&mut *sender, 1, &overflow).unwrap();
+        assert_eq!(receive_some(&mut *receivers[0], 1, &overflow), [1]);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(receivers[0].poll_next(&mut cx, &mut |_| ControlFlow::Continue(())).is_pending());
+        let producer = {
             let overflow = Arc::clone(&overflow);
-            thread::spawn(move || assert_eq!(receive(&mut *other, &overflow).unwrap(), [1, 2]))
+            thread::spawn(move || {
+                send(&mut *sender, 100, &overflow).unwrap();
+                sender
+            })
         };
-        assert_eq!(receive(&mut *receivers[0], &overflow).unwrap(), [1, 2]);
+        // The producer finds no room, and hands over if this thread is preempted before it reads.
+        thread::yield_now();
+        assert_eq!(receive_some(&mut *receivers[1], 1, &overflow), [1]);
+        producer.join().unwrap().end();
+    });
+}
+
+/// A consumer takes a value and does something else. The producer that waited for room goes on.
+fn a_consumer_reads_once(model: &Model) {
+    model.check(shape(1, 1, 1), |(mut senders, mut receivers), overflow| {
+        let mut sender = senders.remove(0);
+        send(&mut *sender, 1, &overflow).unwrap();
+        let producer = {
+            let overflow = Arc::clone(&overflow);
+            thread::spawn(move || {
+                send(&mut *sender, 2, &overflow).unwrap();
+                sender.end();
+            })
+        };
+        assert_eq!(receive_some(&mut *receivers[0], 1, &overflow), [1]);
         producer.join().unwrap();
-        reader.join().unwrap();
+        assert_eq!(receive(&mut *receivers[0], &overflow).unwrap(), [2]);
     });
 }
 
@@ -184,17 +266,46 @@ fn a_stop(model: &Model) {
     });
 }
 
-/// A producer whose rows may be missing ends nevertheless, and the consumer gets nothing at all.
-fn a_stop_before_the_end(model: &Model) {
-    model.check(shape(1, 1, 1), |(mut senders, mut receivers), _| {
-        let mut sender = senders.remove(0);
+/// A producer whose rows may be missing ends nevertheless, as others do, and the consumer gets
+/// nothing at all.
+fn a_stop_before_the_end(model: &Model, producers: usize) {
+    model.check(shape(producers, 1, 1), |(mut senders, mut receivers), _| {
+        let mut stopping = senders.remove(0);
         let stopper = thread::spawn(move || {
-            sender.stop(Box::<dyn std::error::Error + Send + Sync>::from("no").into());
-            sender.end();
+            stopping.stop(Box::<dyn std::error::Error + Send + Sync>::from("no").into());
+            stopping.end();
         });
+        let others = senders.into_iter().map(|mut sender| {
+            thread::spawn(move || {
+                sender.end();
+            })
+        });
+        let others: Vec<_> = others.collect();
         let first = block_on(|cx| receivers[0].poll_next(cx, &mut |_| ControlFlow::Continue(())));
         assert!(matches!(first, Err(ExchangeError::Stopped(_))), "{first:?}");
         stopper.join().unwrap();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+/// The only consumer stops the transport while the producer may wait for room, and stays. The
+/// producer gets the reason, and the values on the way are dropped.
+fn a_consumer_stops(model: &Model) {
+    model.check(shape(1, 1, 1), |(mut senders, mut receivers), overflow| {
+        let mut sender = senders.remove(0);
+        let producer = {
+            let overflow = Arc::clone(&overflow);
+            thread::spawn(move || {
+                let refused = (0..5).find_map(|number| send(&mut *sender, number, &overflow).err());
+                assert!(matches!(refused, Some(ExchangeError::Stopped(_))), "{refused:?}");
+                sender.end();
+            })
+        };
+        // The producer finds no room, and waits if this thread is preempted before it stops.
+        thread::yield_now();
+        receivers[0].stop(Box::<dyn std::error::Error + Send + Sync>::from("no").into());
+        producer.join().unwrap();
+        assert!(matches!(receive(&mut *receivers[0], &overflow), Err(ExchangeError::Stopped(_))));
     });
 }
 
@@ -211,6 +322,8 @@ fn a_consumer_leaves(model: &Model) {
             }
             sender.end();
         });
+        // As in `a_consumer_stops`.
+        thread::yield_now();
         drop(receivers);
         producer.join().unwrap();
     });
@@ -242,16 +355,7 @@ fn an_input_that_pauses(model: &Model, slots: usize) {
                 sender.end();
             })
         };
-        let mut found = 0;
-        while found == 0 {
-            let next = block_on(|cx| {
-                receivers[0].poll_next(cx, &mut |value| {
-                    found = value.0;
-                    ControlFlow::Continue(())
-                })
-            });
-            assert_eq!(next.unwrap(), Next::Visited(1));
-        }
+        assert_eq!(receive_some(&mut *receivers[0], 1, &overflow), [1]);
         seen.notify();
         assert_eq!(receive(&mut *receivers[0], &overflow).unwrap(), [0; 0]);
         producer.join().unwrap();
@@ -279,13 +383,37 @@ fn queue_values_for_one() {
 }
 
 #[test]
+fn queue_two_consumers() {
+    two_consumers(&Model { preemptions: 0, ..QUEUES }, &[1], &[2]);
+}
+#[test]
+fn queue_laggard_reads_again() {
+    a_laggard_reads_again(&Model { preemptions: 3, ..QUEUES });
+}
+
+#[test]
 fn queue_stop() {
     a_stop(&QUEUES);
 }
 
 #[test]
+fn queue_stop_before_the_end() {
+    a_stop_before_the_end(&QUEUES, 2);
+}
+
+#[test]
+fn queue_consumer_reads_once() {
+    a_consumer_reads_once(&Model { preemptions: 2, ..QUEUES });
+}
+
+#[test]
+fn queue_consumer_stops() {
+    a_consumer_stops(&Model { preemptions: 2, ..QUEUES });
+}
+
+#[test]
 fn queue_consumer_leaves() {
-    a_consumer_leaves(&QUEUES);
+    a_consumer_leaves(&Model { preemptions: 2, ..QUEUES });
 }
 
 #[test]
@@ -310,7 +438,7 @@ fn barrier_stop() {
 
 #[test]
 fn barrier_stop_before_the_end() {
-    a_stop_before_the_end(&BARRIER);
+    a_stop_before_the_end(&BARRIER, 1);
 }
 
 #[test]
@@ -335,7 +463,7 @@ fn paper_slow_consumer() {
 
 #[test]
 fn paper_two_consumers() {
-    two_consumers(&Model { preemptions: 1, ..PAPER });
+    two_consumers(&Model { preemptions: 1, ..PAPER }, &[1], &[2]);
 }
 
 #[test]
@@ -344,8 +472,18 @@ fn paper_stop() {
 }
 
 #[test]
+fn paper_stop_before_the_end() {
+    a_stop_before_the_end(&PAPER, 2);
+}
+
+#[test]
+fn paper_consumer_stops() {
+    a_consumer_stops(&Model { preemptions: 2, ..PAPER });
+}
+
+#[test]
 fn paper_consumer_leaves() {
-    a_consumer_leaves(&PAPER);
+    a_consumer_leaves(&Model { preemptions: 2, ..PAPER });
 }
 
 #[test]

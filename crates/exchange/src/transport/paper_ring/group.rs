@@ -49,11 +49,6 @@ impl<T> Group<T> {
         slots.saturating_sub(self.started.fetch_add(slots, Relaxed))
     }
 
-    /// Returns whether any slot was claimed. Exact while no producer may claim one.
-    pub(super) fn is_started(&self) -> bool {
-        self.started.load(Relaxed) > 0
-    }
-
     /// Writes a value.
     ///
     /// # Safety
@@ -103,8 +98,8 @@ impl<T> Group<T> {
     }
 }
 
-/// A place in the ring, and the number of consumers that have not left the group there. The number is
-/// not the group's, which another thread may free as soon as the last consumer has left.
+/// A place in the ring, and the number of consumers that have not left the group there. The number
+/// is not the group's, which another thread may free as soon as the last consumer has left.
 pub(super) struct Place<T> {
     group: UnsafeCell<Option<Arc<Group<T>>>>,
     left: CachePadded<AtomicUsize>,

@@ -1,6 +1,5 @@
 //! The memory orderings of the paper's ring, by name. PROTOCOL.md says which Acquire reads which
-//! Release. What is not here is Relaxed, because a mutex orders it, but for the count of open
-//! producers.
+//! Release. What is not here is Relaxed, because a mutex orders it.
 
 use annulus_sync::orderings;
 
@@ -13,6 +12,9 @@ orderings! {
     observe = Acquire;
     /// The `fetch_sub` with which a consumer leaves a group. The last one sees the reads of all.
     leave = AcqRel;
+    /// The `fetch_sub` with which a producer ends. The last one sees what the others did before, and
+    /// closes the ring.
+    end = AcqRel;
     /// Store of the end, after the last group was published.
     close = Release;
     /// Load of the end, before the check for a last group.

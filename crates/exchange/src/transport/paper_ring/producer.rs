@@ -2,14 +2,12 @@
 
 use std::task::{Context, Poll};
 
-use annulus_sync::{
-    Arc,
-    atomic::Ordering::{AcqRel, Relaxed},
-};
+use annulus_sync::{Arc, atomic::Ordering::Relaxed};
 
 use super::{
     super::{Parcel, Relieve, Sender, order as transport_order},
     group::Group,
+    order,
     reading::Reading,
     shared::Shared,
 };
@@ -243,7 +241,7 @@ impl<T: Parcel> Sender<T> for PaperSender<T> {
         self.ended = true;
         self.flush();
         self.local.stats.shared_ops += 1;
-        if self.shared.open_producers.fetch_sub(1, AcqRel) == 1 {
+        if self.shared.open_producers.fetch_sub(1, order::end()) == 1 {
             self.shared.end(&mut self.local);
         }
         self.local.stats

@@ -179,17 +179,11 @@ impl<T: Parcel> Shared<T> {
         })
     }
 
-    /// Ends the input after the last producer has ended.
+    /// Ends the input after the last producer has ended. Each has closed the group that had its
+    /// last value, so only leftovers are not in the ring.
     pub(super) fn end(&self, local: &mut Local) {
         self.step(local, |shared, queue, local, news| {
             queue.ended = true;
-            if queue.donated.is_none() && queue.current.is_started() {
-                let current = Arc::clone(&queue.current);
-                let rest = current.close(&mut local.stats);
-                current.complete(rest, &mut local.stats);
-                shared.put(queue, current, local, news);
-                queue.donated = Some(shared.fresh());
-            }
             queue.hurry = true;
             shared.install(queue, shared.groups, local, news);
             shared.closed.store(true, order::close());
@@ -203,8 +197,8 @@ impl<T: Parcel> Shared<T> {
         self.free_those(local, |shared, _, _, freed| freed.extend(shared.take(group)));
     }
 
-    /// Leaves, for a consumer that is gone, the groups that it has not read. In one step: no group is
-    /// published in between, so that places are freed in order.
+    /// Leaves, for a consumer that is gone, the groups that it has not read. In one step: no group
+    /// is published in between, so that places are freed in order.
     pub(super) fn retire(&self, position: &Position, local: &mut Local) {
         self.free_those(local, |shared, queue, local, freed| {
             queue.live_consumers -= 1;
