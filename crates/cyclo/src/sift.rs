@@ -12,7 +12,8 @@
 
 use std::sync::Arc;
 
-use annulus_join::{Fragment, FragmentFormat, JoinError, rows_bytes};
+use annulus_join::{Fragment, FragmentFormat, JoinError};
+use annulus_rows::rows_bytes;
 use arrow::{
     array::RecordBatch,
     buffer::{Buffer, MutableBuffer},

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 
 use crate::error::StopError;
 
@@ -102,12 +102,6 @@ impl Beyond {
             self.held.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
-}
-
-/// Returns the bytes that the rows of a batch take, without the unused parts of its buffers.
-pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
-    let size = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
-    batch.columns().iter().map(size).sum()
 }
 
 /// Memory without a limit, for embedders without memory accounting. It spills nothing.

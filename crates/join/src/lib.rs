@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
-mod bytes;
 mod error;
 mod filter;
 mod hash;
@@ -16,9 +15,9 @@ mod parallel;
 mod sides;
 mod sink;
 mod types;
+mod views;
 
 pub use annulus_sync::{CancelToken, Cancelled};
-pub use bytes::rows_bytes;
 pub use error::JoinError;
 pub use filter::{FilterColumn, PairFilter};
 pub use hash::{BuildSide, Fragment, FragmentFormat, HashConfig, Morsel, Partitions, match_bits, store_matched};

@@ -5,16 +5,12 @@ use std::sync::Arc;
 use annulus_rows::{
     gather::{BatchBuilder, SourceBatch},
     partition::RowIndex,
+    rows_bytes,
 };
 use arrow::array::RecordBatch;
 
 use super::Shared;
-use crate::{
-    error::ExchangeError,
-    overflow::{Overflow, batch_bytes},
-    stats::ExchangeStats,
-    transport::Parcel,
-};
+use crate::{error::ExchangeError, overflow::Overflow, stats::ExchangeStats, transport::Parcel};
 
 /// A batch, and the consumer of each of its rows.
 pub(super) struct IndexedBatch {
@@ -62,7 +58,7 @@ impl IndexedBatch {
     }
 
     fn accounted(source: SourceBatch, index: RowIndex, clustered: bool, batch: &RecordBatch, shared: &Shared) -> Self {
-        let bytes = batch_bytes(batch) + index.allocated_bytes();
+        let bytes = rows_bytes(batch) + index.allocated_bytes();
         let reserved = if shared.overflow.try_reserve(bytes) { bytes } else { 0 };
         Self { source, index, clustered, bytes, reserved, overflow: Arc::clone(&shared.overflow) }
     }

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use annulus_rows::partition::RowIndex;
+use annulus_rows::{partition::RowIndex, rows_bytes};
 use arrow::array::RecordBatch;
 
 use super::{
@@ -18,7 +18,6 @@ use super::{
 };
 use crate::{
     error::{ExchangeError, SendError, StopError},
-    overflow::batch_bytes,
     stats::ExchangeStats,
 };
 
@@ -120,7 +119,7 @@ impl ReserveProducer {
             self.flush();
             return Ok(());
         }
-        let bytes = batch_bytes(&batch);
+        let bytes = rows_bytes(&batch);
         let accounted = self.shared.overflow.try_reserve(bytes);
         self.held_bytes += if accounted { bytes } else { 0 };
         self.held.push(batch);

@@ -19,9 +19,9 @@ use bloom::Bloom;
 use exact::Exact;
 
 use crate::{
-    bytes::compact_views,
     error::JoinError,
     key::{KeyValues, Keyed, Keys, hash_of},
+    views::compact_views,
 };
 
 /// The form of a key filter, the same on all hosts.
@@ -81,8 +81,8 @@ impl KeyFilter {
         bloom::false_positives(bits_per_key)
     }
 
-    /// Returns the rows of the probe side that may have a partner. They keep no memory of the others,
-    /// but in dictionaries and nested columns. O(rows).
+    /// Returns the rows of the probe side that may have a partner. They keep no memory of the
+    /// others, but in dictionaries and nested columns. O(rows).
     ///
     /// # Errors
     /// If the batch has other columns than `keys`.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use annulus_rows::rows_bytes;
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array},
     compute::{concat, interleave, take},
@@ -11,10 +12,7 @@ use arrow::{
 use arrow_select::dictionary::garbage_collect_any_dictionary;
 
 use super::keys::num_rows;
-use crate::{
-    bytes::{compact_views, rows_bytes},
-    parallel,
-};
+use crate::{parallel, views::compact_views};
 
 /// The size up to which batches are put together: random access then goes to few batches, and
 /// 32-bit offsets suffice.
