@@ -119,6 +119,11 @@ impl PooledBuffer {
         self.memory.as_ref().map_or(0, |memory| memory.bytes)
     }
 
+    /// Returns the [capacity](Self::capacity) of a buffer that may not be taken yet.
+    pub(crate) fn capacity_of(buffer: Option<&Self>) -> usize {
+        buffer.map_or(0, Self::capacity)
+    }
+
     /// Returns the first `len` bytes as an Arrow buffer. Its capacity is all the memory that it
     /// keeps in use: operators that hold batches account for it, and some base their decisions
     /// on it.

@@ -3,6 +3,7 @@
 
 use std::{
     collections::VecDeque,
+    mem,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -21,8 +22,11 @@ pub(super) struct Laggard {
 
 #[derive(Default)]
 struct Queue {
-    /// The last rows, fewer than a batch. They are not accounted for.
+    /// The last rows, fewer than a batch.
     builder: Option<BatchBuilder>,
+    /// The bytes that are accounted for them. None if the budget has refused them, which spills no
+    /// batch before it is full, or after an [`append`](Laggard::append).
+    open_bytes: usize,
     /// Complete batches, oldest first. `None` is one that a producer is accounting for, or
     /// spilling.
     items: VecDeque<Option<Item>>,
@@ -54,7 +58,11 @@ impl Laggard {
         let mut taken = None;
         let take = || {
             let mut queue = shared.laggard(consumer, lane).lock();
-            (!queue.gone).then(|| queue.builder.take().unwrap_or_else(|| shared.builder()))
+            let (gone, builder, open_bytes) = (queue.gone, queue.builder.take(), mem::take(&mut queue.open_bytes));
+            drop(queue);
+            // They are accounted for again, with the rows that come, once a hand-over.
+            shared.forget(open_bytes);
+            (!gone).then(|| builder.unwrap_or_else(|| shared.builder()))
         };
         let mut kept = Kept { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
@@ -70,18 +78,24 @@ impl Laggard {
             Ok::<_, ExchangeError>(())
         })?;
         let Some(builder) = taken.flatten() else { return Ok(()) };
+        let open_bytes = builder.allocated_bytes();
+        let open_bytes = if shared.account(open_bytes) { open_bytes } else { 0 };
         let mut queue = shared.laggard(consumer, lane).lock();
         stats.locks += 1;
-        if !queue.gone {
-            queue.builder = Some(builder);
-            queue.items.append(&mut kept.items);
+        if queue.gone {
+            drop(queue);
+            shared.forget(open_bytes);
+            return Ok(());
         }
+        queue.builder = Some(builder);
+        queue.open_bytes = open_bytes;
+        queue.items.append(&mut kept.items);
         Ok(())
     }
 
-    /// Copies the rows of `consumer` out of one batch, as [`push`](Self::push) does, for a transport
-    /// of which several producers may do so at once. No consumer looks for the rows before all of
-    /// them have ended.
+    /// Copies the rows of `consumer` out of one batch, as [`push`](Self::push) does, for a
+    /// transport of which several producers may do so at once. No consumer looks for the rows
+    /// before all of them have ended.
     ///
     /// The lock orders the rows. The embedder is called without it: a spill may run another
     /// producer.
@@ -128,8 +142,9 @@ impl Laggard {
             Some(None) => return Ok(None),
             None => {}
         }
-        let builder = queue.builder.take();
+        let (builder, open_bytes) = (queue.builder.take(), mem::take(&mut queue.open_bytes));
         drop(queue);
+        shared.forget(open_bytes);
         let Some(mut builder) = builder else { return Ok(None) };
         let rest = builder.finish()?;
         if let Some(rest) = &rest {
@@ -142,10 +157,13 @@ impl Laggard {
     pub(super) fn close(&self, shared: &Shared) {
         let mut queue = self.lock();
         queue.gone = true;
-        let (builder, items) = (queue.builder.take(), std::mem::take(&mut queue.items));
+        let (builder, items) = (queue.builder.take(), mem::take(&mut queue.items));
+        let open_bytes = mem::take(&mut queue.open_bytes);
         drop(queue);
         drop(builder);
-        drop(Kept { shared, items });
+        let kept = Kept { shared, items };
+        shared.forget(open_bytes);
+        drop(kept);
     }
 }
 
@@ -164,10 +182,25 @@ impl Drop for Kept<'_> {
 }
 
 impl Shared {
+    /// Accounts for rows in memory beyond the bound, and returns whether limit and budget allow
+    /// them.
+    fn account(&self, bytes: usize) -> bool {
+        if !self.beyond.try_add(bytes) {
+            return false;
+        }
+        let reserved = self.overflow.try_reserve(bytes);
+        if !reserved {
+            self.beyond.subtract(bytes);
+        }
+        reserved
+    }
+
     /// Undoes the accounting of rows that have left memory.
     fn forget(&self, bytes: usize) {
-        self.beyond.subtract(bytes);
-        self.overflow.release(bytes);
+        if bytes > 0 {
+            self.beyond.subtract(bytes);
+            self.overflow.release(bytes);
+        }
     }
 }
 
@@ -194,11 +227,8 @@ fn keep(
     stats: &mut ExchangeStats,
 ) -> Result<Item, ExchangeError> {
     let bytes = count(&batch, stats);
-    if shared.beyond.try_add(bytes) {
-        if shared.overflow.try_reserve(bytes) {
-            return Ok((Delivery::Batch(batch), bytes));
-        }
-        shared.beyond.subtract(bytes);
+    if shared.account(bytes) {
+        return Ok((Delivery::Batch(batch), bytes));
     }
     let spilled = shared.overflow.spill(consumer, batch).map_err(ExchangeError::Stopped)?;
     Ok((Delivery::Spilled(spilled), 0))

@@ -40,6 +40,11 @@ impl BooleanBuilder {
         select.len().div_ceil(8)
     }
 
+    /// Returns the bytes of memory that this column has taken since the last `finish`.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        PooledBuffer::capacity_of(self.values.as_ref()) + self.validity.allocated_bytes()
+    }
+
     /// Returns the `len` appended rows.
     ///
     /// # Safety
@@ -76,6 +81,11 @@ impl Validity {
             // SAFETY: the caller's promises.
             unsafe { self.append_bits(source, select, space) }
         }
+    }
+
+    /// Returns the bytes of memory that the validity has taken since the last `finish`.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        PooledBuffer::capacity_of(self.bits.as_ref())
     }
 
     /// # Safety

@@ -93,6 +93,12 @@ impl BatchBuilder {
         self.batch_rows - self.rows
     }
 
+    /// Returns the bytes of memory that the collected rows have taken: whole buffers, as for a full
+    /// batch, and the dictionaries that they refer to. O(columns).
+    pub fn allocated_bytes(&self) -> usize {
+        self.columns.iter().map(ColumnBuilder::allocated_bytes).sum()
+    }
+
     /// Appends the first of `rows` of `source` for which the batch has room.
     ///
     /// Room is [`remaining`](Self::remaining) rows, or fewer where 32-bit offsets or dictionary

@@ -146,6 +146,12 @@ impl BytesBuilder {
         self.data.as_ref().map_or(std::ptr::null_mut(), |data| data.as_ptr().as_ptr())
     }
 
+    /// Returns the bytes of memory that this column has taken since the last `finish`.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        let buffers = [&self.offsets, &self.data].map(|buffer| PooledBuffer::capacity_of(buffer.as_ref()));
+        buffers.iter().sum::<usize>() + self.validity.allocated_bytes()
+    }
+
     /// Returns the `len` appended rows as an array of `data_type`.
     ///
     /// # Safety

@@ -102,6 +102,19 @@ impl ColumnBuilder {
         }
     }
 
+    /// Returns the bytes of memory that this column has taken since the last `finish`.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        match self {
+            Self::Null => 0,
+            Self::Fixed(column) => column.allocated_bytes(),
+            Self::Boolean(column) => column.allocated_bytes(),
+            Self::Bytes32(column) | Self::Bytes64(column) => column.allocated_bytes(),
+            Self::View(column) => column.allocated_bytes(),
+            Self::Dictionary(column) => column.allocated_bytes(),
+            Self::Fallback(column) => column.allocated_bytes(),
+        }
+    }
+
     /// Returns the `len` appended rows, at least one, as an array of `data_type`.
     ///
     /// # Errors

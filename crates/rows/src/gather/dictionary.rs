@@ -73,6 +73,13 @@ impl DictionaryBuilder {
         unsafe { self.keys.append(source, select, space) }
     }
 
+    /// Returns the bytes of memory that this column has taken since the last `finish`, with those
+    /// of the dictionaries.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        let pieces: usize = self.pieces.iter().map(|piece| piece.get_buffer_memory_size()).sum();
+        self.keys.allocated_bytes() + self.values.as_ref().map_or(0, ArrayData::get_buffer_memory_size) + pieces
+    }
+
     /// Returns the `len` appended rows as an array of `data_type`.
     ///
     /// # Safety

@@ -58,6 +58,11 @@ impl FallbackBuilder {
         Ok(bytes)
     }
 
+    /// Returns the bytes of memory that this column has taken since the last `finish`.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns the appended rows, at least one.
     ///
     /// # Errors

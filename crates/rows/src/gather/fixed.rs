@@ -51,6 +51,11 @@ impl FixedBuilder {
         select.len() * width
     }
 
+    /// Returns the bytes of memory that this column has taken since the last `finish`.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        PooledBuffer::capacity_of(self.values.as_ref()) + self.validity.allocated_bytes()
+    }
+
     /// Returns the `len` appended rows as an array of `data_type`.
     ///
     /// # Safety

@@ -70,6 +70,11 @@ impl ViewBuilder {
         self.heap.total - before + select.len() * VIEW_BYTES
     }
 
+    /// Returns the bytes of memory that this column has taken since the last `finish`.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        PooledBuffer::capacity_of(self.views.as_ref()) + self.heap.allocated_bytes() + self.validity.allocated_bytes()
+    }
+
     /// Returns the `len` appended rows as an array of `data_type`.
     ///
     /// # Safety
@@ -137,6 +142,10 @@ impl Heap {
             // SAFETY: `used` bytes were written, and the block is not written again.
             self.full.push(unsafe { block.into_buffer(used) });
         }
+    }
+
+    fn allocated_bytes(&self) -> usize {
+        PooledBuffer::capacity_of(self.block.as_ref()) + self.full.iter().map(Buffer::capacity).sum::<usize>()
     }
 
     fn finish(&mut self) -> Vec<Buffer> {
