@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use annulus_terminal::{Stop, units::counted};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -78,7 +79,20 @@ impl Store {
         }
     }
 
-    /// Returns the number of results of an earlier run.
+    /// Says on standard error how a run that was interrupted goes on.
+    pub(super) fn say_stopped(&self, stop: &Stop) {
+        if let Some(text) = self.stopped(stop) {
+            eprintln!("{text}");
+        }
+    }
+
+    fn stopped(&self, stop: &Stop) -> Option<String> {
+        let results = counted(self.len() as u64, "result");
+        let text = format!("interrupted: the same command goes on with the {results} in '{}'", self.path.display());
+        (stop.is_cancelled() && self.len() > 0).then_some(text)
+    }
+
+    /// Returns the number of results in the file.
     fn len(&self) -> usize {
         self.results.len()
     }
@@ -100,7 +114,9 @@ impl Store {
             });
         }
         let result = measure()?;
-        self.append(&Entry { key: key.to_owned(), result: serde_json::to_value(&result)? })?;
+        let entry = Entry { key: key.to_owned(), result: serde_json::to_value(&result)? };
+        self.append(&entry)?;
+        self.results.insert(entry.key, entry.result);
         Ok(result)
     }
 
@@ -123,7 +139,7 @@ impl Store {
                 let before: Map<String, Value> = serde_json::from_slice(line).with_context(foreign)?;
                 if let Some(difference) = difference(&before, run) {
                     bail!(
-                        "'{shown}' has the results of an unfinished run with {difference}: name another --out, or \
+                        "'{shown}' has the results of another unfinished run ({difference}): name another --out, or \
                          measure anew with --restart"
                     );
                 }
@@ -149,11 +165,11 @@ impl Store {
     }
 }
 
-/// Names a field in which two runs differ, with both values.
+/// Names a field in which two runs differ, with both values: `rounds: 2 instead of 3`.
 fn difference(before: &Map<String, Value>, now: &Map<String, Value>) -> Option<String> {
     let name = before.keys().chain(now.keys()).find(|name| before.get(*name) != now.get(*name))?;
     let value = |run: &Map<String, Value>| run.get(name).map_or("none".to_owned(), Value::to_string);
-    Some(format!("another {name}, {} instead of {}", value(before), value(now)))
+    Some(format!("{name}: {} instead of {}", value(before), value(now)))
 }
 
 #[cfg(test)]
@@ -183,6 +199,11 @@ mod tests {
         let mut store = open(&out, Start::Resume);
         assert_eq!(store.get_or("a", || Ok(7_u32)).unwrap(), 7);
         assert!(store.get_or::<u32>("b", || bail!("interrupted")).is_err());
+        let stop = Stop::default();
+        assert_eq!(store.stopped(&stop), None);
+        stop.cancel();
+        let text = store.stopped(&stop).unwrap();
+        assert!(text.contains("the same command goes on with the 1 result in '"), "{text}");
         drop(store);
         let mut store = open(&out, Start::Resume);
         assert_eq!((store.len(), store.get_or("a", never).unwrap()), (1, 7));
@@ -223,7 +244,10 @@ mod tests {
         drop(open(folder.path(), Start::Resume));
         let refused = |rounds, start| Store::open(folder.path(), NAME, &run(rounds), start).map(drop);
         let error = format!("{:#}", refused(5, Start::Resume).unwrap_err());
-        assert!(error.contains("another rounds, 3 instead of 5") && error.contains("--restart"), "{error}");
+        assert!(
+            error.contains("another unfinished run (rounds: 3 instead of 5)") && error.contains("--restart"),
+            "{error}"
+        );
         refused(5, Start::Anew).unwrap();
         fs::write(folder.path().join(NAME), "a,b\n1,2\n").unwrap();
         let error = format!("{:#}", refused(5, Start::Resume).unwrap_err());

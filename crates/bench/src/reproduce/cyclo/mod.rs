@@ -44,9 +44,10 @@ pub fn run(args: &CycloJoinArgs, stop: &Stop) -> Result<()> {
     let bar = progress::bar(0, "runs");
     let mut run =
         Run { args: &args, store: &mut store, bar: bar.clone(), stop, absent: BTreeSet::new(), providers: Vec::new() };
-    let records = run.measure()?;
+    let records = run.measure();
     let absent = run.absent;
     bar.finish_and_clear();
+    let records = records.inspect_err(|_| store.say_stopped(stop))?;
     let machine = annulus_topology::machine();
     let setting = json!({
         "origin": origin,

@@ -39,7 +39,7 @@ pub fn run(args: &ReproduceArgs, stop: &Stop) -> Result<()> {
     // So that a name that cannot be written fails early.
     drop(Files::create(&args.out, FILES)?);
     store.say_resumed();
-    let results = measure(args, origin, &mut store, stop)?;
+    let results = measure(args, origin, &mut store, stop).inspect_err(|_| store.say_stopped(stop))?;
     let json = serde_json::to_string_pretty(&results)? + "\n";
     Files::create(&args.out, FILES)?.finish([json, results.csv()?, page::page(&results)])?;
     store.finish()
