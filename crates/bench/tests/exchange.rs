@@ -124,6 +124,14 @@ fn a_table_and_a_csv_file_have_every_line() {
     assert_eq!(fs::read_to_string(file).unwrap().lines().count(), 1 + STRATEGIES.len());
 }
 
+/// Where the machine counts none, the table says why.
+#[test]
+fn hardware_events_are_in_the_table_or_the_reason_for_none_is() {
+    let out = bench(&["--threads", "1x1", "--row-bytes", "8", "--batches", "4", "--strategies", "ring", "--counters"]);
+    let table = String::from_utf8(out.stdout).unwrap();
+    assert!(table.contains("no counters: ") != table.contains("/row"), "{table}");
+}
+
 #[test]
 fn wrong_options_say_what_to_write() {
     for (args, expected) in [

@@ -27,7 +27,7 @@ fn all_figures_are_in_all_three_files() {
     let results: Value = serde_json::from_str(&read("ring.json")).unwrap();
     let parts: BTreeSet<_> =
         results["cells"].as_array().unwrap().iter().map(|cell| cell["part"].as_str().unwrap()).collect();
-    let expected = ["figure-5", "figure-7", "skew", "table-2-normal", "table-2-uniform", "unequal"];
+    let expected = ["figure-5", "figure-7", "skew", "table-2-normal", "table-2-uniform", "two-rings", "unequal"];
     assert_eq!(parts, BTreeSet::from(expected));
     assert!(results["origin"]["command"].as_str().unwrap().contains("reproduce ring"), "{}", results["origin"]);
     assert_eq!(results["published"].as_array().unwrap().len(), 24);
@@ -44,11 +44,52 @@ fn all_figures_are_in_all_three_files() {
         assert!(page.to_lowercase().contains(&heading.to_lowercase()), "{heading}");
     }
     assert!(page.contains("(quick run)") && page.contains("other hardware") && page.contains("39.82"));
+    assert!(page.contains(results["origin"]["cpu"].as_str().unwrap()), "the page names the processor");
+    // Events are listed, or the reason why there are none stands there.
+    let reason = results["no_counters"].as_str().map(|reason| reason.replace('\'', "&#39;"));
+    assert!(page.contains(&reason.unwrap_or("instructions/row".to_owned())), "{page}");
     assert!(!page.contains("src="), "the page needs nothing else");
     // This program runs no queries, and says so.
     assert!(results.get("queries").is_none() && page.contains("runs no queries"));
     assert!(!folder.path().join("out/ring-queries.csv").exists());
     assert!(!folder.path().join("out/ring.partial.jsonl").exists());
+}
+
+/// Their operations and their memory are known all the same.
+#[test]
+fn runs_that_are_too_short_have_counts_and_no_throughput() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = reproduce(folder.path(), &["--threads", "1"]).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    let results: Value = serde_json::from_str(&read("ring.json")).unwrap();
+    let page = read("ring.html");
+    let cells = results["cells"].as_array().unwrap();
+    let lines = |part: &str| -> Vec<&Value> {
+        cells.iter().filter(|cell| cell["part"] == part).flat_map(|cell| cell["lines"].as_array().unwrap()).collect()
+    };
+    let short = |line: &&&Value| line["too_short"] == true;
+    let section = |heading: &str| page.split("<h2>").find(|section| section.starts_with(heading)).unwrap();
+    for line in lines("figure-5") {
+        let row = format!(
+            "<td>{}</td><td>1</td><td>{:.1}</td>",
+            line["strategy"].as_str().unwrap(),
+            line["peak_mb"].as_f64().unwrap()
+        );
+        assert!(section("Table 1").contains(&row), "{row}");
+    }
+    let parts = [
+        ("Table 2", vec!["table-2-uniform", "table-2-normal"]),
+        ("What the", vec!["unequal", "skew"]),
+        ("Two rings", vec!["two-rings"]),
+    ];
+    for (heading, parts) in parts {
+        let expected = parts.into_iter().flat_map(lines).filter(|line| short(&line)).count();
+        assert_eq!(section(heading).matches("too short").count(), expected, "{heading}");
+    }
+    let two: Vec<_> =
+        lines("two-rings").iter().map(|line| (line["strategy"].clone(), line["domains"].clone())).collect();
+    assert!(two.contains(&("ring-per-domain".into(), 2.into())), "{two:?}");
 }
 
 #[test]

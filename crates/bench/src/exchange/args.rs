@@ -96,7 +96,7 @@ pub struct ExchangeArgs {
     /// Seed of keys, sizes and bytes
     #[arg(long, default_value = "1", value_name = "N")]
     pub seed: u64,
-    /// Count hardware events in the untimed run
+    /// Count hardware events in the untimed run, as columns for each row
     #[arg(long)]
     pub counters: bool,
     /// Print one JSON object per line instead of a table

@@ -1,18 +1,22 @@
 //! The result: a line for each strategy and cell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use annulus_exchange::Strategy;
 use annulus_terminal::report::plain;
 use comfy_table::Table;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     Measured,
     args::{ExchangeArgs, Keys, Sizes},
     run::Cell,
 };
-use crate::statistics::{SHORTEST_S, TOO_SHORT, median, spread};
+use crate::{
+    pages,
+    statistics::{SHORTEST_S, TOO_SHORT, median, spread},
+};
 
 /// The result of one strategy in one cell. Figures for each batch are for each batch of the input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -100,13 +104,43 @@ impl Line {
         }
     }
 
-    fn cells(&self) -> Vec<String> {
+    /// Returns the throughput, unless the rounds were too short to measure it.
+    pub(crate) fn measured_gb_per_s(&self) -> Option<f64> {
+        (!self.too_short).then_some(self.gb_per_s)
+    }
+
+    /// Returns the throughput in words.
+    pub(crate) fn shown_gb_per_s(&self) -> String {
+        self.measured_gb_per_s().map_or(TOO_SHORT.to_owned(), |gb_per_s| format!("{gb_per_s:.2}"))
+    }
+
+    /// Returns how often each of these events came, for each row of the input.
+    pub(crate) fn events_per_row(&self, names: &[String]) -> Vec<String> {
+        let rows = self.batches as f64 * f64::from(self.rows);
+        let count = |name| self.events.as_ref()?.get(name).copied();
+        let per_row = |name| count(name).map_or("-".to_owned(), |count| format!("{:.3}", count as f64 / rows));
+        names.iter().map(per_row).collect()
+    }
+
+    /// Returns the columns of CSV: the fields of JSON after the name of the part, unless that is
+    /// empty, and then the hardware events.
+    fn fields(&self, part: &str) -> Vec<(String, Value)> {
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(self) else { return Vec::new() };
+        fields.remove("events");
+        let part = (!part.is_empty()).then(|| ("part".to_owned(), Value::from(part)));
+        // A field without a value is a column all the same.
+        let fields = fields.into_iter().map(|(name, value)| (name, if value.is_null() { "".into() } else { value }));
+        let events = self.events.iter().flatten().map(|(name, count)| (name.clone(), Value::from(*count)));
+        part.into_iter().chain(fields).chain(events).collect()
+    }
+
+    fn cells(&self, events: &[String]) -> Vec<String> {
         let pair = |one: f64, other: f64| format!("{one:.1} / {other:.1}");
-        vec![
+        let mut cells = vec![
             format!("{}x{}", self.m, self.n),
             self.row_bytes.to_string(),
             self.strategy.clone(),
-            if self.too_short { TOO_SHORT.to_owned() } else { format!("{:.2}", self.gb_per_s) },
+            self.shown_gb_per_s(),
             format!("{:.2}", self.spread),
             format!("{:.2}", self.limit),
             format!("{:.2}", self.first_ms),
@@ -116,7 +150,9 @@ impl Line {
             format!("{:.1}", self.handoffs_per_batch),
             pair(self.wakeups_per_batch, self.relayed_per_batch),
             self.switches_per_batch.map_or("-".to_owned(), |switches| format!("{switches:.1}")),
-        ]
+        ];
+        cells.extend(self.events_per_row(events));
+        cells
     }
 }
 
@@ -137,30 +173,69 @@ const HEADER: [&str; 13] = [
 ];
 
 pub(super) fn table(lines: &[Line]) -> Table {
-    plain::table(&HEADER, &[0, 2], lines.iter().map(Line::cells))
+    let events = events(lines);
+    let header: Vec<_> = HEADER.iter().map(|name| (*name).to_owned()).chain(event_header(&events)).collect();
+    let header: Vec<_> = header.iter().map(String::as_str).collect();
+    plain::table(&header, &[0, 2], lines.iter().map(|line| line.cells(&events)))
+}
+
+/// Returns the names of the events that were counted for any of the lines.
+pub(crate) fn events<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Vec<String> {
+    let names: BTreeSet<_> =
+        lines.into_iter().filter_map(|line| line.events.as_ref()).flat_map(BTreeMap::keys).collect();
+    names.into_iter().cloned().collect()
+}
+
+/// Returns the columns of [`Line::events_per_row`].
+pub(crate) fn event_header(events: &[String]) -> impl Iterator<Item = String> {
+    events.iter().map(|name| format!("{}/row", name.replace('_', " ")))
 }
 
 /// Returns the lines as CSV, with the field names of JSON, each with the name of its part in front
-/// unless that is empty. Hardware events are left out.
+/// unless that is empty.
 pub(crate) fn csv<'a>(parts: impl Iterator<Item = (&'a str, &'a [Line])>) -> String {
-    let mut text = String::new();
-    for (part, line) in parts.flat_map(|(part, lines)| lines.iter().map(move |line| (part, line))) {
-        let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(line) else { continue };
-        fields.remove("events");
-        let named = |name: &'a str| (!part.is_empty()).then_some(name);
-        if text.is_empty() {
-            let names: Vec<_> = named("part").into_iter().chain(fields.keys().map(String::as_str)).collect();
-            text.push_str(&names.join(","));
-            text.push('\n');
+    pages::csv(parts.flat_map(|(part, lines)| lines.iter().map(move |line| line.fields(part))))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(events: &[(&str, u64)]) -> Line {
+        let mut line = json!({
+            "strategy": "ring", "m": 2, "n": 2, "rows": 100, "row_bytes": 8, "sizes": "uniform", "keys": "uniform",
+            "groups": 1, "slots": 2, "domains": 1, "pinned": true, "batches": 10, "gb_per_s": 1.5, "spread": 0.0,
+            "too_short": false, "limit": 0.5, "first_ms": 0.1, "peak_mb": 1.0, "ops_per_batch": 1.0,
+            "consumer_ops_per_batch": 2.0, "handoffs_per_batch": 1.0, "locks_per_batch": 0.0,
+            "consumer_locks_per_batch": 0.0, "wakeups_per_batch": 0.5, "relayed_per_batch": 0.25,
+            "switches_per_batch": null,
+        });
+        if !events.is_empty() {
+            line["events"] = events.iter().copied().collect();
         }
-        let value = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => text.clone(),
-            serde_json::Value::Null => String::new(),
-            other => other.to_string(),
-        };
-        let values: Vec<_> = named(part).map(str::to_owned).into_iter().chain(fields.values().map(value)).collect();
-        text.push_str(&values.join(","));
-        text.push('\n');
+        serde_json::from_value(line).unwrap()
     }
-    text
+
+    #[test]
+    fn hardware_events_are_columns() {
+        let lines = [line(&[("cycles", 5000), ("tlb_misses", 1)]), line(&[])];
+        let table = table(&lines).to_string();
+        assert!(table.contains("cycles/row") && table.contains("tlb misses/row"), "{table}");
+        assert!(table.contains("5.000") && table.contains("0.001"), "{table}");
+        let text = csv([("part", &lines[..])].into_iter());
+        let rows: Vec<Vec<&str>> = text.lines().map(|row| row.split(',').collect()).collect();
+        assert!(rows[0].starts_with(&["part"]) && rows[0].ends_with(&["cycles", "tlb_misses"]), "{text}");
+        assert!(rows[1].ends_with(&["5000", "1"]) && rows[2].ends_with(&["", ""]), "{text}");
+        assert!(rows[0].contains(&"switches_per_batch") && !text.contains("null"), "{text}");
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+    }
+
+    #[test]
+    fn a_run_that_is_too_short_has_no_throughput() {
+        let short = Line { too_short: true, ..line(&[]) };
+        assert_eq!((short.measured_gb_per_s(), short.shown_gb_per_s().as_str()), (None, "too short"));
+        assert_eq!(line(&[]).shown_gb_per_s(), "1.50");
+    }
 }

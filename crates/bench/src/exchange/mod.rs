@@ -15,7 +15,7 @@ use annulus_topology::{Policy, Topology};
 use anyhow::{Context, Result};
 pub use args::{ExchangeArgs, Keys, Sizes};
 use indicatif::ProgressBar;
-pub(crate) use line::{Line, csv};
+pub(crate) use line::{Line, csv, event_header, events};
 
 use self::{
     line::table,
@@ -36,13 +36,18 @@ const FEWEST_BATCHES: usize = 4;
 /// be written, or `stop` is set.
 pub fn run(args: &ExchangeArgs, stop: &Stop) -> Result<()> {
     let file = args.csv.clone().map(|file| Unfinished::create("--csv", file)).transpose()?;
+    let mut no_counters = String::new();
     let mut counters = match args.counters.then(Counters::open) {
-        Some(Err(why)) => {
-            eprintln!("{why}");
+        Some(Err(reason)) => {
+            no_counters = format!("no counters: {reason}\n");
             None
         }
         open => open.and_then(Result::ok),
     };
+    if args.json {
+        // Standard output is for JSON alone.
+        eprint!("{no_counters}");
+    }
     let bar = progress::bar(runs(args) as u64, "runs");
     let lines = measure(args, counters.as_mut(), &bar, stop, |line| {
         if args.json {
@@ -53,7 +58,8 @@ pub fn run(args: &ExchangeArgs, stop: &Stop) -> Result<()> {
     bar.finish_and_clear();
     if !args.json {
         let rounds = units::counted(args.rounds as u64, "round");
-        writeln!(stdout(), "{}; medians of {rounds}\n\n{}", annulus_topology::machine(), table(&lines))
+        let machine = annulus_topology::machine();
+        writeln!(stdout(), "{machine}; medians of {rounds}\n{no_counters}\n{}", table(&lines))
             .context("cannot print")?;
     }
     if let Some(file) = file {

@@ -55,7 +55,12 @@ impl Origin {
         [origin, settings].into_iter().filter_map(|part| part.as_object().cloned()).flatten().collect()
     }
 
-    /// Returns it as one line.
+    /// Returns the processor's name.
+    pub(super) fn cpu(&self) -> &str {
+        &self.cpu
+    }
+
+    /// Returns the rest as one line.
     pub(super) fn line(&self) -> String {
         let Self { annulus, rustc, system, command, seed, .. } = self;
         format!("{system}; annulus {annulus}, {rustc}; seed {seed}; {command}")

@@ -21,6 +21,8 @@ pub enum Part {
     Unequal,
     /// Keys by Zipf's law.
     Skew,
+    /// One ring and two, wherever the threads are.
+    Domains,
 }
 
 impl Part {
@@ -33,6 +35,7 @@ impl Part {
             Self::Groups => "figure-7",
             Self::Unequal => "unequal",
             Self::Skew => "skew",
+            Self::Domains => "two-rings",
         }
     }
 }
@@ -69,6 +72,10 @@ pub fn cells(args: &RingArgs) -> Vec<(Part, ExchangeArgs)> {
     }
     let (part, mut cell) = base(Part::Skew, (4 * full, 4 * full), 8);
     cell.keys = Keys::Zipf;
+    cells.push((part, cell));
+    let (part, mut cell) = base(Part::Domains, (full, full), 8);
+    cell.domains = Some(2);
+    cell.set_strategies(&[Strategy::Ring, Strategy::RingPerDomain]);
     cells.push((part, cell));
     cells
 }

@@ -20,7 +20,10 @@ use self::{
     queries::QueryPlan,
 };
 use super::{origin::Origin, store::Store};
-use crate::exchange::{self, Line, csv};
+use crate::{
+    exchange::{self, Line, csv},
+    pages::Counters,
+};
 
 /// The files of results.
 const FILES: [&str; 3] = ["ring.json", "ring.csv", "ring.html"];
@@ -38,6 +41,9 @@ struct Results {
     quick: Option<String>,
     cores: usize,
     rounds: usize,
+    /// The reason why there are no hardware events; `None` if there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_counters: Option<String>,
     cells: Vec<Measured>,
     #[serde(serialize_with = "published_rows")]
     published: Vec<PublishedRow>,
@@ -75,10 +81,9 @@ fn published_rows<S: Serializer>(rows: &[PublishedRow], serializer: S) -> Result
 }
 
 impl Results {
-    /// Returns the lines of a part that were long enough to measure.
+    /// Returns the lines of a part.
     fn lines(&self, part: Part) -> impl Iterator<Item = &Line> {
-        let cells = self.cells.iter().filter(move |cell| cell.of == part);
-        cells.flat_map(|cell| &cell.lines).filter(|line| !line.too_short)
+        self.cells.iter().filter(move |cell| cell.of == part).flat_map(|cell| &cell.lines)
     }
 }
 
@@ -105,46 +110,14 @@ impl Queries {
 /// # Errors
 /// If a row is lost or changed, an answer differs, a file cannot be written, the folder has an
 /// unfinished run of other settings, or `stop` is set.
-pub fn run(args: &RingArgs, mut whole: Option<Whole<'_>>, stop: &Stop) -> Result<()> {
+pub fn run(args: &RingArgs, whole: Option<Whole<'_>>, stop: &Stop) -> Result<()> {
     let origin = Origin::new(args.seed);
     let plan = whole.as_ref().map(|whole| QueryPlan::new(whole.args, args));
     let mut store = Store::open(&args.out, PARTIAL, &origin.run(args.settings(plan.as_ref())), args.start())?;
     // So that a name that cannot be written fails early.
     drop((Files::create(&args.out, FILES)?, Files::create(&args.out, QUERIES)?));
     store.say_resumed();
-    if let (Some(whole), Some(plan)) = (&mut whole, &plan) {
-        whole.runner.prepare(&plan.tables)?;
-    }
-    let all = cells::cells(args);
-    let runs = all.iter().map(|(_, cell)| exchange::runs(cell) as u64).sum::<u64>();
-    let bar = progress::bar(runs + plan.as_ref().map_or(0, QueryPlan::runs), "runs");
-    let mut cells = Vec::new();
-    for (part, cell) in &all {
-        let key = format!("{} {}", part.word(), cell.key());
-        let before = bar.position();
-        let lines = store.get_or(&key, || exchange::measure(cell, None, &bar, stop, |_| Ok(())))?;
-        bar.set_position(before + exchange::runs(cell) as u64);
-        cells.push(Measured { part: part.word(), of: *part, lines });
-    }
-    let queries = match (whole, plan) {
-        (Some(whole), Some(plan)) => Some(Queries {
-            tables: plan.tables,
-            lines: plan.measure(whole.runner, &mut store, &bar, stop)?,
-            published_sums: TABLE_4,
-            published_bars: FIGURE_8,
-        }),
-        _ => None,
-    };
-    bar.finish_and_clear();
-    let results = Results {
-        origin,
-        quick: args.quick_size(),
-        cores: machine::cores(),
-        rounds: args.rounds(),
-        cells,
-        published: annulus_simulate::published()?,
-        queries,
-    };
+    let results = measure(args, origin, whole.zip(plan), &mut store, stop).inspect_err(|_| store.say_stopped(stop))?;
     if let Some(queries) = &results.queries {
         Files::create(&args.out, QUERIES)?.finish([queries::csv(&queries.lines)])?;
     }
@@ -152,4 +125,54 @@ pub fn run(args: &RingArgs, mut whole: Option<Whole<'_>>, stop: &Stop) -> Result
     let json = serde_json::to_string_pretty(&results)? + "\n";
     Files::create(&args.out, FILES)?.finish([json, csv(lines), page::page(&results)])?;
     store.finish()
+}
+
+fn measure(
+    args: &RingArgs,
+    origin: Origin,
+    mut whole: Option<(Whole<'_>, QueryPlan)>,
+    store: &mut Store,
+    stop: &Stop,
+) -> Result<Results> {
+    if let Some((whole, plan)) = &mut whole {
+        whole.runner.prepare(&plan.tables)?;
+    }
+    let (mut counters, no_counters) = match Counters::open() {
+        Ok(counters) => (Some(counters), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    if let Some(reason) = &no_counters {
+        eprintln!("no counters: {reason}");
+    }
+    let all = cells::cells(args);
+    let runs = all.iter().map(|(_, cell)| exchange::runs(cell) as u64).sum::<u64>();
+    let bar = progress::bar(runs + whole.as_ref().map_or(0, |(_, plan)| plan.runs()), "runs");
+    let mut cells = Vec::new();
+    for (part, cell) in &all {
+        let key = format!("{} {}", part.word(), cell.key());
+        let before = bar.position();
+        let lines = store.get_or(&key, || exchange::measure(cell, counters.as_mut(), &bar, stop, |_| Ok(())))?;
+        bar.set_position(before + exchange::runs(cell) as u64);
+        cells.push(Measured { part: part.word(), of: *part, lines });
+    }
+    let measure_queries = |(whole, plan): (Whole<'_>, QueryPlan)| {
+        anyhow::Ok(Queries {
+            tables: plan.tables,
+            lines: plan.measure(whole.runner, store, &bar, stop)?,
+            published_sums: TABLE_4,
+            published_bars: FIGURE_8,
+        })
+    };
+    let queries = whole.map(measure_queries).transpose()?;
+    bar.finish_and_clear();
+    Ok(Results {
+        origin,
+        quick: args.quick_size(),
+        cores: machine::cores(),
+        rounds: args.rounds(),
+        no_counters,
+        cells,
+        published: annulus_simulate::published()?,
+        queries,
+    })
 }

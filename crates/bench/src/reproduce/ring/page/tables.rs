@@ -1,43 +1,18 @@
-//! The page with all figures.
+//! The tables of the page.
 
 use std::collections::BTreeSet;
 
 use annulus_simulate::{PublishedRow, RowSizes};
 use annulus_terminal::{
-    report::{
-        lines::{Series, Stroke, lines},
-        page,
-    },
+    report::page::{self, escape},
     units::counted,
 };
 
-use super::{Part, Results, paper, queries};
-use crate::{exchange::Line, reproduce};
-
-/// Returns the page.
-pub fn page(results: &Results) -> String {
-    let lead = format!(
-        "One Ring to Shuffle Them All (arXiv:2605.29099): its evaluation on this machine, with all strategies, beside \
-         the published values, which come from other hardware ({}). {}. {} here; with more threads, they share. \
-         Medians of {}.",
-        paper::MACHINE,
-        results.origin.line(),
-        counted(results.cores as u64, "core"),
-        counted(results.rounds as u64, "round")
-    );
-    let sections = vec![
-        figure_5(results),
-        table_1(results),
-        table_2(results),
-        figure_6(results),
-        table_3(results),
-        figure_7(results),
-        queries::figure_8(results),
-        queries::table_4(results),
-        left_out(results),
-    ];
-    reproduce::page("The ring's paper on this machine", &lead, results.quick.clone(), sections)
-}
+use super::{
+    super::{Part, Results, paper},
+    owned,
+};
+use crate::exchange::{self, Line};
 
 /// Returns the strategies of some lines, in their order.
 fn strategies<'a>(lines: &[&'a Line]) -> Vec<&'a str> {
@@ -45,72 +20,53 @@ fn strategies<'a>(lines: &[&'a Line]) -> Vec<&'a str> {
     lines.iter().map(|line| &line.strategy[..]).filter(|strategy| seen.insert(*strategy)).collect()
 }
 
-/// Draws throughput over `x`, with a line for each name.
-fn chart(
-    title: &str,
-    x_label: &str,
-    of: &[&Line],
-    name: impl Fn(&Line) -> String,
-    x: impl Fn(&Line) -> usize,
-) -> String {
-    let mut names = Vec::new();
-    for line in of {
-        let name = name(line);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let series: Vec<_> = names
-        .into_iter()
-        .enumerate()
-        .map(|(number, shown)| {
-            let points = of.iter().filter(|line| name(line) == shown).map(|line| (x(line), line.gb_per_s)).collect();
-            let stroke = if number == 0 { Stroke::Main } else { Stroke::Thin(number - 1) };
-            Series { name: shown, stroke, points }
-        })
-        .collect();
-    lines(title, x_label, "GB/s", &series)
-}
-
-fn owned<const N: usize>(rows: &[[&str; N]]) -> Vec<Vec<String>> {
-    rows.iter().map(|row| row.iter().map(|cell| (*cell).to_owned()).collect()).collect()
-}
-
 fn optional(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.2}"))
 }
 
-fn figure_5(results: &Results) -> String {
-    let of: Vec<_> = results.lines(Part::Threads).collect();
-    let chart =
-        chart("Throughput by threads, rows of 8 bytes", "M = N", &of, |line| line.strategy.clone(), |line| line.m);
-    let table = page::table(&["threads, published", "batch", "channel", "ring"], &owned(&paper::FIGURE_5));
-    format!("<h2>Figure 5: threads</h2>{chart}<p>Published on {}, in GB/s:</p>{table}", paper::MACHINE)
+/// Returns the spread of a throughput, if there is one.
+fn spread(line: &Line) -> String {
+    optional(line.measured_gb_per_s().map(|_| line.spread))
 }
 
-fn table_1(results: &Results) -> String {
+pub(super) fn table_1(results: &Results) -> String {
     let published = page::table(&["property, published", "batch", "channel", "ring"], &owned(&paper::TABLE_1));
     let rows: Vec<_> = results
         .lines(Part::Threads)
         .map(|line| {
-            let sync = line.ops_per_batch + line.handoffs_per_batch + line.locks_per_batch;
-            vec![
-                line.strategy.clone(),
-                line.m.to_string(),
-                format!("{:.1}", line.peak_mb),
-                format!("{sync:.1}"),
-                format!("{:.1}", line.ops_per_batch),
-                format!("{:.1}", line.handoffs_per_batch),
-                format!("{:.1}", line.locks_per_batch),
-                format!("{:.2}", line.first_ms),
-            ]
+            let producers = line.ops_per_batch + line.locks_per_batch;
+            let consumers = line.consumer_ops_per_batch + line.consumer_locks_per_batch;
+            let figures = [
+                line.peak_mb,
+                producers + consumers + line.handoffs_per_batch,
+                line.ops_per_batch,
+                line.consumer_ops_per_batch,
+                line.locks_per_batch,
+                line.consumer_locks_per_batch,
+                line.handoffs_per_batch,
+            ];
+            let mut row = vec![line.strategy.clone(), line.m.to_string()];
+            row.extend(figures.map(|figure| format!("{figure:.1}")));
+            row.push(format!("{:.2}", line.first_ms));
+            row
         })
         .collect();
-    let header =
-        ["strategy", "M = N", "peak MB", "synchronisation a batch", "operations", "hand-offs", "locks", "first ms"];
+    let header = [
+        "strategy",
+        "M = N",
+        "peak MB",
+        "synchronisation a batch",
+        "producers' operations",
+        "consumers' operations",
+        "producers' locks",
+        "consumers' locks",
+        "hand-offs",
+        "first ms",
+    ];
     format!(
-        "<h2>Table 1: properties</h2>{published}<p>Measured: of producers, for each batch of the input. Waits and \
-         wake-ups are among the operations.</p>{}",
+        "<h2>Table 1: properties</h2>{published}<p>Measured, for each batch of the input. The first column of \
+         synchronisation is the sum of those after it. Waits and wake-ups are among the operations. Runs that are too \
+         short to measure are here, too.</p>{}",
         page::table(&header, &rows)
     )
 }
@@ -128,7 +84,7 @@ fn by_size(of: &[&Line], published: &[&PublishedRow]) -> (Vec<String>, Vec<Vec<S
     let rows = sizes.into_iter().map(|bytes| {
         let figure = |strategy: &&str| {
             let line = of.iter().find(|line| line.row_bytes as usize == bytes && line.strategy == *strategy);
-            optional(line.map(|line| line.gb_per_s))
+            line.map_or("-".to_owned(), |line| line.shown_gb_per_s())
         };
         let mut row = vec![bytes.to_string()];
         row.extend(strategies.iter().map(figure));
@@ -154,7 +110,7 @@ fn second(results: &Results, sizes: RowSizes) -> Vec<&PublishedRow> {
     results.published.iter().filter(|row| row.place.starts_with("Table 2") && row.sizes == sizes).collect()
 }
 
-fn table_2(results: &Results) -> String {
+pub(super) fn table_2(results: &Results) -> String {
     let [uniform, normal] = [Part::Uniform, Part::Normal].map(|part| results.lines(part).collect::<Vec<_>>());
     format!(
         "<h2>Table 2: sizes of rows</h2>{}{}",
@@ -163,18 +119,11 @@ fn table_2(results: &Results) -> String {
     )
 }
 
-fn figure_6(results: &Results) -> String {
-    let of: Vec<_> = results.lines(Part::Normal).collect();
-    let title = "Throughput by the size of rows, nearly normal";
-    let chart = chart(title, "bytes of a row", &of, |line| line.strategy.clone(), |line| line.row_bytes as usize);
-    format!("<h2>Figure 6: sizes of rows</h2>{chart}")
-}
-
-fn table_3(results: &Results) -> String {
+pub(super) fn table_3(results: &Results) -> String {
     let of: Vec<_> = results.lines(Part::Uniform).collect();
     let ours = |bytes: usize, strategy: &str| {
         let line = of.iter().find(|line| line.row_bytes as usize == bytes && line.strategy == strategy);
-        optional(line.map(|line| line.gb_per_s))
+        line.map_or("-".to_owned(), |line| line.shown_gb_per_s())
     };
     let rows: Vec<_> = results
         .published
@@ -192,16 +141,7 @@ fn table_3(results: &Results) -> String {
     format!("<h2>Table 3: machines</h2>{}", page::table(&header, &rows))
 }
 
-fn figure_7(results: &Results) -> String {
-    let charts = ["ring", "paper-ring"].map(|strategy| {
-        let of: Vec<_> = results.lines(Part::Groups).filter(|line| line.strategy == strategy).collect();
-        let title = format!("Throughput of {strategy} by the size of rows and K");
-        chart(&title, "bytes of a row", &of, |line| format!("K = {}", line.groups), |line| line.row_bytes as usize)
-    });
-    format!("<h2>Figure 7: K</h2>{}", charts.concat())
-}
-
-fn left_out(results: &Results) -> String {
+pub(super) fn left_out(results: &Results) -> String {
     let rows: Vec<_> = [(Part::Unequal, "uniform keys"), (Part::Skew, "Zipf's law")]
         .into_iter()
         .flat_map(|(part, keys)| results.lines(part).map(move |line| (keys, line)))
@@ -210,12 +150,51 @@ fn left_out(results: &Results) -> String {
                 format!("{}x{}", line.m, line.n),
                 keys.to_owned(),
                 line.strategy.clone(),
-                format!("{:.2}", line.gb_per_s),
-                format!("{:.2}", line.spread),
+                line.shown_gb_per_s(),
+                spread(line),
                 format!("{:.1}", line.peak_mb),
             ]
         })
         .collect();
     let header = ["threads", "keys", "strategy", "GB/s", "spread", "peak MB"];
     format!("<h2>What the paper left out: M and N that differ, skew</h2>{}", page::table(&header, &rows))
+}
+
+/// Shows what a second ring costs or gains, also where all threads share a cache.
+pub(super) fn two_rings(results: &Results) -> String {
+    let usual = results.lines(Part::Uniform).find(|line| line.strategy == "ring-per-domain");
+    let caches = counted(usual.map_or(1, |line| line.domains) as u64, "last-level cache");
+    let row = |line: &Line| {
+        let rings = if line.strategy == "ring" { 1 } else { line.domains };
+        vec![
+            line.strategy.clone(),
+            rings.to_string(),
+            line.shown_gb_per_s(),
+            spread(line),
+            format!("{:.1}", line.ops_per_batch),
+            format!("{:.1}", line.consumer_ops_per_batch),
+        ]
+    };
+    let header = ["strategy", "rings", "GB/s", "spread", "producers' operations", "consumers' operations"];
+    format!(
+        "<h2>Two rings</h2><p>The paper proposes a ring for each cache domain. Here the producers' threads have \
+         {caches}, which is the number of rings of <code>ring-per-domain</code> elsewhere on this page. These have \
+         two in any case.</p>{}",
+        page::table(&header, &results.lines(Part::Domains).map(row).collect::<Vec<_>>())
+    )
+}
+
+/// Lists the processor's events in the cells of table 2, or says why there are none.
+pub(super) fn events(results: &Results) -> String {
+    let heading = "<h2>Processor events for each row</h2>";
+    if let Some(reason) = &results.no_counters {
+        return format!("{heading}<p>None: {}.</p>", escape(reason));
+    }
+    let events = exchange::events(results.lines(Part::Uniform));
+    let header: Vec<_> =
+        ["strategy", "row bytes"].map(str::to_owned).into_iter().chain(exchange::event_header(&events)).collect();
+    let row =
+        |line: &Line| [vec![line.strategy.clone(), line.row_bytes.to_string()], line.events_per_row(&events)].concat();
+    let rows: Vec<_> = results.lines(Part::Uniform).map(row).collect();
+    format!("{heading}{}", page::table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows))
 }
