@@ -154,6 +154,9 @@ fn simulations() {
     assert!(file("exchange.html").contains("<polyline"));
 
     let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    assert!(report["command"].as_str().expect("a command").starts_with("annulus simulate exchange --cores 2,4"));
+    assert_eq!(report["leads"].as_array().map(Vec::len), Some(2 * 2), "two rivals with one domain and with four");
+    assert!(file("exchange.html").contains("Where ring leads") && file("exchange.html").contains("--cores 2,4"));
     let winners = report["predictions"].as_array().expect("predictions").iter().filter(|line| line["winner"] == true);
     assert_eq!(winners.count(), 3);
     // The same on every machine: the fit is stored, and the simulation is deterministic.

@@ -1,7 +1,7 @@
 //! Facts about the machine that measurements ran on.
 
 use std::{
-    fmt, fs,
+    env, fmt, fs,
     num::NonZeroUsize,
     thread,
     time::{Duration, Instant},
@@ -34,6 +34,24 @@ impl fmt::Display for Machine {
             [(self.cores, "core"), (self.threads, "worker thread")].map(|(count, noun)| counted(count as u64, noun));
         write!(f, "{}, {cores}, {threads}", self.cpu)
     }
+}
+
+/// Returns the command line of this process, without the folder of the program. Words with unusual
+/// letters are quoted, so that it can be pasted.
+pub fn command_line() -> String {
+    pasteable(env::args())
+}
+
+fn pasteable(args: impl Iterator<Item = String>) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_=./,:+@%".contains(letter);
+    let quoted = |word: String| {
+        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    let words = args.enumerate().map(|(index, word)| match word.rsplit_once('/') {
+        Some((_, name)) if index == 0 => quoted(name.to_owned()),
+        _ => quoted(word),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the number of cores that this process may use.
@@ -138,4 +156,16 @@ fn field(path: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_can_be_pasted() {
+        let words = ["/usr/bin/annulus", "reproduce", "--out", "my folder", "it's", ""];
+        let line = pasteable(words.into_iter().map(str::to_owned));
+        assert_eq!(line, r"annulus reproduce --out 'my folder' 'it'\''s' ''");
+    }
 }

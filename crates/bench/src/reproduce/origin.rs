@@ -40,7 +40,7 @@ impl Origin {
             system: system.trim_end().to_owned(),
             annulus: env!("CARGO_PKG_VERSION"),
             rustc: env!("ANNULUS_RUSTC"),
-            command: command(env::args()),
+            command: machine::command_line(),
             seed,
         }
     }
@@ -67,29 +67,9 @@ impl Origin {
     }
 }
 
-/// Returns a command line without the folder of the program. Words with unusual letters are quoted.
-fn command(args: impl Iterator<Item = String>) -> String {
-    let plain = |letter: char| letter.is_alphanumeric() || "-_=./,:+@%".contains(letter);
-    let quoted = |word: String| {
-        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
-    };
-    let words = args.enumerate().map(|(index, word)| match word.rsplit_once('/') {
-        Some((_, name)) if index == 0 => quoted(name.to_owned()),
-        _ => quoted(word),
-    });
-    words.collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_can_be_pasted() {
-        let words = ["/usr/bin/annulus", "reproduce", "--out", "my folder", "it's", ""];
-        let line = command(words.into_iter().map(str::to_owned));
-        assert_eq!(line, r"annulus reproduce --out 'my folder' 'it'\''s' ''");
-    }
 
     #[test]
     fn a_run_is_its_settings_on_its_machine() {

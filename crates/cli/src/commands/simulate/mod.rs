@@ -1,6 +1,7 @@
 //! `annulus simulate`: predicts what larger machines would do.
 
 mod args;
+mod lead;
 mod page;
 mod report;
 mod run;

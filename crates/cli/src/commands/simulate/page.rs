@@ -6,22 +6,32 @@ use annulus_terminal::report::{
     page::{self, escape, table},
 };
 
-use super::report::{Line, Report};
+use super::{
+    lead,
+    report::{LEADS, Line, Report},
+};
 
 /// Returns a self-contained page: how well the model agrees, a chart for each number of domains and
 /// size of rows, and the tables.
 pub fn page(report: &Report) -> String {
-    let lead = "Predictions of a discrete-event model, and no measurements. Each core runs one producer and one \
-                consumer. The first section says how far to trust them.";
+    let lead = format!(
+        "Predictions of a discrete-event model, and no measurements. Each core runs one producer and one consumer. The \
+         first section says how far to trust them. {}.",
+        report.origin()
+    );
     let verdict: String = report.verdict().iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
     let mut sections = vec![format!("<h2>Agreement with the published tables</h2>\n{verdict}{}", compared(report))];
     let same = |a: &Line, b: &Line| (a.row_bytes, a.domains) == (b.row_bytes, b.domains);
     sections.extend(report.predictions.chunk_by(same).map(chart));
     let (header, rows) = (report.prediction_header(), report.prediction_rows());
     sections.push(format!("<h2>Predicted GB/s</h2>\n{}", table(&header, &rows)));
+    if !report.leads.is_empty() {
+        let leads = table(&lead::HEADER, &report.lead_rows());
+        sections.push(format!("<h2>Where ring leads</h2>\n<p>{LEADS}.</p>\n{leads}"));
+    }
     let parameters = table(&["parameter", "value", "unit", "source"], &report.parameter_rows());
     sections.push(format!("<h2>Parameters</h2>\n{parameters}"));
-    page::page("Exchange between threads, simulated", lead, &sections)
+    page::page("Exchange between threads, simulated", &lead, &sections)
 }
 
 /// Returns the table of published and simulated throughput.

@@ -3,14 +3,22 @@
 use std::fmt;
 
 use annulus_simulate::{Agreement, ComparedRow, Parameter, Prediction, SPLIT_RULE, StrategyKind};
-use annulus_terminal::report::plain::table;
+use annulus_terminal::{machine, report::plain::table};
 use serde::Serialize;
 
-use super::args::ExchangeArgs;
+use super::{
+    args::ExchangeArgs,
+    lead::{self, Lead},
+};
+
+/// What the table of leads shows.
+pub const LEADS: &str = "From how many of these cores on ring is faster, and its GB/s / the rival's";
 
 /// The whole report.
 #[derive(Debug, Serialize)]
 pub struct Report {
+    annulus: &'static str,
+    command: String,
     seed: u64,
     rows_a_batch: usize,
     split_rule: &'static str,
@@ -19,6 +27,7 @@ pub struct Report {
     pub held_out: Agreement,
     pub rows: Vec<ComparedRow>,
     pub predictions: Vec<Line>,
+    pub leads: Vec<Lead>,
 }
 
 /// The prediction for one machine, one size of rows and one strategy.
@@ -60,7 +69,10 @@ impl Report {
             };
             prediction.outcomes.iter().map(line).collect::<Vec<_>>()
         };
+        let predictions: Vec<_> = predictions.iter().flat_map(lines).collect();
         Self {
+            annulus: env!("CARGO_PKG_VERSION"),
+            command: machine::command_line(),
             seed: args.seed,
             rows_a_batch: args.rows_a_batch,
             split_rule: SPLIT_RULE,
@@ -68,8 +80,19 @@ impl Report {
             fitted,
             held_out,
             rows,
-            predictions: predictions.iter().flat_map(lines).collect(),
+            leads: Lead::all(&predictions),
+            predictions,
         }
+    }
+
+    /// Returns the version, the seed and the command as one line.
+    pub fn origin(&self) -> String {
+        format!("annulus {}; seed {}; {}", self.annulus, self.seed, self.command)
+    }
+
+    /// Returns where the ring leads, as rows of a table.
+    pub fn lead_rows(&self) -> Vec<Vec<String>> {
+        self.leads.iter().map(Lead::cells).collect()
     }
 
     /// Returns the parameters as rows of a table.
@@ -151,7 +174,12 @@ impl fmt::Display for Report {
         let header = self.prediction_header();
         let words = [header.len() - 1];
         let predictions = table(&header, &words, self.prediction_rows().into_iter());
-        writeln!(f, "\nPredicted GB/s, {} rows a batch:\n{predictions}", self.rows_a_batch)
+        writeln!(f, "\nPredicted GB/s, {} rows a batch:\n{predictions}", self.rows_a_batch)?;
+        if self.leads.is_empty() {
+            return Ok(());
+        }
+        let leads = table(&lead::HEADER, &[2], self.lead_rows().into_iter());
+        writeln!(f, "\n{LEADS}:\n{leads}")
     }
 }
 
