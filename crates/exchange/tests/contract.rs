@@ -6,16 +6,17 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     thread,
 };
 
 use annulus_exchange::{
-    Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, RowsError, SpilledBatch,
-    StopError, Strategy, exchange,
+    Admission, Consumer, DataPath, Delivery, ExchangeConfig, ExchangeError, Overflow, Producer, RowsError,
+    SpilledBatch, StopError, Strategy, exchange,
 };
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, StringViewArray},
+    buffer::Buffer,
     datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
 };
 
@@ -141,6 +142,13 @@ fn drain(mut consumer: Consumer, index: usize, consumers: usize) -> HashMap<i64,
     keys
 }
 
+/// Reads until the error that ended the exchange, after which there is nothing.
+fn error_of(mut consumer: Consumer) -> ExchangeError {
+    let error = std::iter::from_fn(|| consumer.recv_blocking()).find_map(Result::err).expect("an end with an error");
+    assert!(consumer.recv_blocking().is_none());
+    error
+}
+
 fn config((strategy, path): Way, producers: usize, consumers: usize) -> ExchangeConfig {
     let config = ExchangeConfig::new(producers, consumers).with_batch_rows(100).with_domains(2);
     config.with_strategy(strategy).with_path(path)
@@ -193,6 +201,225 @@ fn one_producer_keeps_the_order() {
     }
 }
 
+/// Reserved ranges keep the order of an only producer: chunks are passed on as they become whole.
+#[test]
+fn each_producer_keeps_its_order_among_others() {
+    const BATCHES: usize = 100;
+    for way in ways().filter(|(strategy, _)| *strategy != Strategy::Reserve) {
+        let (producers, consumers) = exchange(&config(way, 3, 3), schema(), Budget::new(20_000)).unwrap();
+        thread::scope(|scope| {
+            for (index, producer) in producers.into_iter().enumerate() {
+                scope.spawn(move || send_all(producer, index, BATCHES));
+            }
+            for mut consumer in consumers {
+                scope.spawn(move || {
+                    let mut last = [-1; 3];
+                    while let Some(delivery) = consumer.recv_blocking() {
+                        for key in rows_of(delivery.unwrap()).column(0).as_primitive::<Int64Type>().values() {
+                            let producer = *key as usize / (BATCHES * 1000);
+                            assert!(*key > last[producer], "{way:?}: {key} after {last:?}");
+                            last[producer] = *key;
+                        }
+                    }
+                    assert!(last.iter().all(|key| *key >= 0), "{way:?}: rows of each producer");
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn all_rows_may_be_for_one_consumer() {
+    const KEYS: std::ops::Range<i64> = 0..6000;
+    for way in ways() {
+        let budget = Budget::new(20_000);
+        let (producers, consumers) = exchange(&config(way, 2, 4), schema(), Arc::clone(&budget) as _).unwrap();
+        let mut received = Vec::new();
+        thread::scope(|scope| {
+            for (index, mut producer) in producers.into_iter().enumerate() {
+                scope.spawn(move || {
+                    for first in KEYS.step_by(50).skip(index).step_by(2) {
+                        producer.send_blocking(batch(first..first + 50), &[4 * 7 + 2; 50]).unwrap();
+                    }
+                    producer.finish();
+                });
+            }
+            let drain = |mut consumer: Consumer| {
+                let mut keys: Vec<i64> = Vec::new();
+                while let Some(delivery) = consumer.recv_blocking() {
+                    keys.extend(rows_of(delivery.unwrap()).column(0).as_primitive::<Int64Type>().values());
+                }
+                keys
+            };
+            let drains: Vec<_> = consumers.into_iter().map(|consumer| scope.spawn(move || drain(consumer))).collect();
+            received.extend(drains.into_iter().map(|drain| drain.join().unwrap()));
+        });
+        let mut skewed = received.remove(2);
+        assert!(received.iter().all(Vec::is_empty), "{way:?}: rows for others");
+        skewed.sort_unstable();
+        assert_eq!(skewed, KEYS.collect::<Vec<_>>(), "{way:?}");
+        assert_eq!(budget.used.load(Ordering::SeqCst), 0, "{way:?}");
+    }
+}
+
+/// Batches that were sent. They know which of them are still referenced.
+#[derive(Default)]
+struct Sent(Mutex<Vec<Buffer>>);
+
+impl Sent {
+    /// Returns a batch whose references are counted.
+    fn batch(&self, keys: impl Iterator<Item = i64>) -> RecordBatch {
+        let batch = batch(keys);
+        self.0.lock().unwrap().push(batch.column(0).as_primitive::<Int64Type>().values().inner().clone());
+        batch
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    fn alive(&self) -> usize {
+        self.0.lock().unwrap().iter().filter(|keys| keys.strong_count() > 1).count()
+    }
+}
+
+#[test]
+fn a_producer_thread_that_panics_ends_the_exchange_and_leaks_nothing() {
+    for way in ways() {
+        let (budget, sent) = (Budget::new(usize::MAX), Sent::default());
+        let (mut producers, consumers) = exchange(&config(way, 3, 3), schema(), Arc::clone(&budget) as _).unwrap();
+        let sent = &sent;
+        let send = move |producer: &mut Producer, number: i64| {
+            let keys = number * 1000..number * 1000 + 90;
+            producer.send_blocking(sent.batch(keys.clone()), &keys.map(hash).collect::<Vec<_>>())
+        };
+        thread::scope(|scope| {
+            let mut panics = producers.remove(1);
+            let panics = scope.spawn(move || {
+                (0..5).for_each(|number| send(&mut panics, number).map_err(|refused| refused.error).unwrap());
+                // Without the hook's message.
+                std::panic::resume_unwind(Box::new("the producer's own trouble"));
+            });
+            for mut producer in producers {
+                scope.spawn(move || {
+                    // Its inputs never end.
+                    let refused = (5..).find_map(|number| send(&mut producer, number).err()).unwrap();
+                    assert!(matches!(refused.error, ExchangeError::ProducerLost { producer: 1 }), "{way:?}: {refused}");
+                });
+            }
+            for consumer in consumers {
+                scope.spawn(move || {
+                    let error = error_of(consumer);
+                    assert!(matches!(error, ExchangeError::ProducerLost { producer: 1 }), "{way:?}: {error}");
+                });
+            }
+            assert!(panics.join().is_err());
+        });
+        assert_eq!(sent.alive(), 0, "{way:?}: all batches are dropped");
+        assert_eq!(budget.used.load(Ordering::SeqCst), 0, "{way:?}");
+        assert_eq!(Arc::strong_count(&budget), 1, "{way:?}: the exchange is dropped");
+    }
+}
+
+/// Sends batches of `rows` rows, one by a producer in turn, until none is admitted. Each batch has
+/// as many rows for each consumer.
+fn fill(producers: &mut [Producer], sent: &Sent, rows: usize) {
+    let mut cx = Context::from_waker(Waker::noop());
+    // A producer that yields is asked again: the consumers have not run.
+    let mut admitted = |producer: &mut Producer| {
+        (0..8).any(|_| matches!(producer.poll_ready(&mut cx), Poll::Ready(Ok(Admission::Granted))))
+    };
+    loop {
+        let mut any = false;
+        for producer in &mut *producers {
+            if admitted(producer) {
+                let hashes: Vec<u64> = (0..rows as u64).collect();
+                producer.send_hashed(sent.batch(0..rows as i64), &hashes).map_err(|refused| refused.error).unwrap();
+                any = true;
+            }
+        }
+        if !any {
+            return;
+        }
+    }
+}
+
+#[test]
+fn no_more_batches_are_in_transit_than_the_groups_hold() {
+    const ROWS: usize = 10;
+    for way in streaming() {
+        for (inputs, groups, slots) in [(1, 1, 2), (2, 1, 2), (2, 2, 4), (4, 3, 4), (3, 1, 6)] {
+            // As PROTOCOL.md of the ring has it: other producers may have been admitted before.
+            let bound = (groups + 1) * slots + inputs - 1;
+            let config = config(way, inputs, 2).with_batch_rows(ROWS).with_full_batches(true);
+            let config = config.with_groups(groups).with_slots(slots);
+            let budget = Budget::new(usize::MAX);
+            let (mut producers, mut consumers) = exchange(&config, schema(), Arc::clone(&budget) as _).unwrap();
+            let sent = Sent::default();
+            let what = format!("{way:?}, {inputs} producers, {groups} groups of {slots}");
+            fill(&mut producers, &sent, 2 * ROWS);
+            // The bound of reserved ranges counts the chunks of both consumers.
+            let least = if way.0 == Strategy::Reserve { (groups + 1) * slots / 2 } else { groups * slots };
+            assert!((least..=bound).contains(&sent.count()), "{what}: {}", sent.count());
+
+            // One consumer reads what there is for it, and never looks for more; the other reads nothing.
+            let mut read = 0;
+            while read < sent.count() {
+                let batch = rows_of(consumers[0].recv_blocking().unwrap().unwrap());
+                assert_eq!(batch.num_rows(), ROWS, "{what}");
+                read += 1;
+                fill(&mut producers, &sent, 2 * ROWS);
+                // All that were sent wait for the slow consumer.
+                assert!(sent.count() <= bound, "{what}: {} in transit", sent.count());
+                assert!(sent.alive() <= sent.count(), "{what}: {} alive", sent.alive());
+            }
+            for producer in producers {
+                // A batch that is admitted may complete several chunks, of which the last are overflow.
+                let overflow_rows = producer.finish().overflow_rows;
+                assert!(overflow_rows == 0 || way.0 == Strategy::Reserve, "{what}: {overflow_rows} beyond the bound");
+            }
+            while let Some(delivery) = consumers[1].recv_blocking() {
+                assert_eq!(rows_of(delivery.unwrap()).num_rows(), ROWS, "{what}");
+                read += 1;
+            }
+            assert_eq!(read, 2 * sent.count(), "{what}");
+            drop(consumers);
+            assert_eq!((sent.alive(), budget.used.load(Ordering::SeqCst)), (0, 0), "{what}");
+        }
+    }
+}
+
+/// While a consumer starves, producers are admitted. What the slow one does not take leaves the
+/// transport and is accounted for.
+#[test]
+fn what_is_sent_for_a_starving_consumer_leaves_the_transport() {
+    const ROWS: usize = 10;
+    for way in streaming() {
+        let budget = Budget::new(usize::MAX);
+        let config = config(way, 2, 2).with_batch_rows(ROWS).with_full_batches(true).with_groups(2);
+        let (mut producers, mut consumers) = exchange(&config, schema(), Arc::clone(&budget) as _).unwrap();
+        let sent = Sent::default();
+        let bound = (2 + 1) * 2 + 2 - 1;
+        let mut read = 0;
+        while sent.count() < 200 {
+            while consumers[0].poll_recv(&mut Context::from_waker(Waker::noop())).is_ready() {
+                read += 1;
+            }
+            let before = sent.count();
+            fill(&mut producers, &sent, 2 * ROWS);
+            assert!(sent.count() > before, "{way:?}: a starving consumer is not fed");
+            assert!(sent.alive() <= bound, "{way:?}: {} alive", sent.alive());
+        }
+        assert!(read > 150, "{way:?}: {read}");
+        assert!(
+            budget.peak.load(Ordering::SeqCst) > 150 * ROWS * size_of::<i64>(),
+            "{way:?}: the rest is accounted for"
+        );
+        drop((producers, consumers));
+        assert_eq!((sent.alive(), budget.used.load(Ordering::SeqCst)), (0, 0), "{way:?}");
+    }
+}
+
 #[test]
 fn a_consumer_that_is_not_polled_hangs_nobody_and_only_its_rows_spill() {
     for way in ways() {
@@ -225,17 +452,10 @@ fn the_first_error_reaches_everyone_once() {
     for way in ways() {
         let (mut producers, consumers) = exchange(&config(way, 2, 3), schema(), Budget::new(usize::MAX)).unwrap();
         thread::scope(|scope| {
-            for mut consumer in consumers {
+            for consumer in consumers {
                 scope.spawn(move || {
-                    let error = loop {
-                        match consumer.recv_blocking() {
-                            Some(Ok(_)) => {}
-                            Some(Err(error)) => break error,
-                            None => panic!("ended without the error"),
-                        }
-                    };
+                    let error = error_of(consumer);
                     assert!(error.to_string().contains("the disk is on fire"), "{error}");
-                    assert!(consumer.recv_blocking().is_none());
                 });
             }
             producers

@@ -150,6 +150,49 @@ fn consumers_that_leave_take_nothing_from_others() {
     }
 }
 
+/// A waker that reads the error of a transport and leaves, as a thread might that runs at once.
+struct Leaves {
+    receiver: Mutex<Option<Box<dyn Receiver<Number>>>>,
+    other: Mutex<Box<dyn Sender<Number>>>,
+    seen: Mutex<Vec<String>>,
+}
+
+impl Wake for Leaves {
+    fn wake(self: Arc<Self>) {
+        let Some(mut receiver) = self.receiver.lock().unwrap().take() else { return };
+        let next = receiver.poll_next(&mut Context::from_waker(Waker::noop()), &mut |_| ControlFlow::Continue(()));
+        let Poll::Ready(Err(error)) = next else { panic!("{next:?}") };
+        drop(receiver);
+        let other = self.other.lock().unwrap().error().map(|error| error.to_string());
+        self.seen.lock().unwrap().extend([error.to_string(), other.unwrap_or_default()]);
+    }
+}
+
+/// A consumer that has seen the error may leave before the error has reached every producer. They
+/// must not take its leaving for the reason.
+#[test]
+fn a_consumer_that_leaves_with_an_error_leaves_it_to_the_producers() {
+    for strategy in Strategy::TRANSPORTS {
+        for lost in 0..2 {
+            let (mut senders, mut receivers) = transport(strategy, Shape::new(2, 1).with_domains(2)).unwrap();
+            let sender = senders.remove(lost);
+            let leaves = Arc::new(Leaves {
+                receiver: Mutex::new(receivers.pop()),
+                other: Mutex::new(senders.remove(0)),
+                seen: Mutex::default(),
+            });
+            let waker = Waker::from(Arc::clone(&leaves));
+            if let Some(receiver) = &mut *leaves.receiver.lock().unwrap() {
+                let next = receiver.poll_next(&mut Context::from_waker(&waker), &mut |_| ControlFlow::Continue(()));
+                assert!(next.is_pending(), "{strategy}");
+            }
+            drop(sender);
+            let error = ExchangeError::ProducerLost { producer: lost }.to_string();
+            assert_eq!(*leaves.seen.lock().unwrap(), [error.clone(), error], "{strategy}");
+        }
+    }
+}
+
 /// The strategies with a queue for each consumer.
 const QUEUES: [Strategy; 3] = [Strategy::Channel, Strategy::MutexChannel, Strategy::Spsc];
 

@@ -114,7 +114,9 @@ impl<T: Parcel> Sender<T> for DomainSender<T> {
     }
 
     fn lost(&mut self) {
-        stop_all(&self.stoppers, &self.producer.loss());
+        // The reason may not have reached the other rings yet.
+        let reason = self.producer.error().filter(|error| !matches!(error, ExchangeError::ConsumersGone));
+        stop_all(&self.stoppers, &reason.unwrap_or_else(|| self.producer.loss()));
     }
 
     fn stats(&self) -> ExchangeStats {
@@ -181,6 +183,11 @@ impl<T: Parcel> Receiver<T> for DomainReceiver<T> {
             found = self.look(|ring| ring.poll_next(cx, &mut *visit));
         }
         self.local.returns(found.is_ready());
+        if let Poll::Ready(Err(error)) = &found {
+            // It may not have reached the other rings yet. This consumer may leave now, and their producers
+            // must not take that for the reason.
+            stop_all(&self.stoppers, error);
+        }
         found
     }
 
