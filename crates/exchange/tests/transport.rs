@@ -1,6 +1,7 @@
 //! The transports, with values of the tests' own.
 
 use std::{
+    cell::RefCell,
     ops::ControlFlow,
     sync::{
         Arc, Mutex,
@@ -13,7 +14,7 @@ use std::{
 use annulus_exchange::{
     ExchangeError, Strategy,
     ring::{Admission, Next},
-    transport::{Parcel, Receiver, Sender, Shape, Unread, transport},
+    transport::{Parcel, Receiver, Sender, Shape, Unread, rings_in_domains, transport},
 };
 
 /// A number that counts how many of its kind there are.
@@ -147,6 +148,69 @@ fn consumers_that_leave_take_nothing_from_others() {
             });
             assert_eq!(alive.load(SeqCst), 0, "{strategy}: every value is dropped once");
         }
+    }
+}
+
+/// Sends until there is no room, and returns the number of values.
+fn fill(sender: &mut dyn Sender<Number>) -> usize {
+    let alive = Arc::default();
+    (0..100).take_while(|_| admitted(sender) && sender.try_send(number(0, &alive)).is_ok()).count()
+}
+
+/// Returns the producers that share a ring with `first`, and the values that one alone can fill it
+/// with. `make` creates the handles.
+fn sharing(make: impl Fn() -> Vec<Box<dyn Sender<Number>>>, first: usize) -> (Vec<usize>, usize) {
+    let (mut shared, mut room) = (Vec::new(), 0);
+    for other in 0..make().len() {
+        let mut senders = make();
+        room = fill(&mut *senders[first]);
+        // A producer that was admitted before may send once more.
+        if fill(&mut *senders[other]) <= 1 {
+            shared.push(other);
+        }
+    }
+    (shared, room)
+}
+
+/// The domains are those of pinned threads: crates/topology/tests/placement.rs has the machines.
+#[test]
+fn producers_of_a_domain_share_a_ring() {
+    let two_chiplets = [0, 0, 0, 0, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1];
+    let unequal = [2, 2, 0, 1, 2, 0, 2, 2];
+    for domains in [&two_chiplets[..], &unequal, &[5], &[1, 0]] {
+        for first in 0..domains.len() {
+            let receivers = RefCell::default();
+            let make = || {
+                let (senders, made) = rings_in_domains(Shape::new(domains.len(), 2), domains).unwrap();
+                *receivers.borrow_mut() = made;
+                senders
+            };
+            let (shared, room) = sharing(make, first);
+            let expected: Vec<_> = (0..domains.len()).filter(|index| domains[*index] == domains[first]).collect();
+            // Two groups with a slot for each of its producers.
+            assert_eq!((&shared, room), (&expected, 2 * expected.len()), "{domains:?}");
+        }
+    }
+    let wrong = rings_in_domains::<Number>(Shape::new(2, 1), &[0]).err().unwrap();
+    assert_eq!(wrong.to_string(), "invalid domains '1 numbers': give one for each producer");
+}
+
+#[test]
+fn without_domains_blocks_of_producers_share_a_ring() {
+    for (producers, domains, blocks) in [(4, 2, vec![2, 2]), (5, 2, vec![3, 2]), (2, 4, vec![1, 1]), (3, 1, vec![3])] {
+        let receivers = RefCell::default();
+        let make = || {
+            let shape = Shape::new(producers, 1).with_domains(domains);
+            let (senders, made) = transport(Strategy::RingPerDomain, shape).unwrap();
+            *receivers.borrow_mut() = made;
+            senders
+        };
+        let mut first = 0;
+        for block in blocks {
+            assert_eq!(sharing(make, first).0, (first..first + block).collect::<Vec<_>>(), "{producers}, {domains}");
+            first += block;
+        }
+        assert_eq!(first, producers);
     }
 }
 

@@ -47,6 +47,12 @@ impl Placement {
         &self.producers
     }
 
+    /// Returns the index of each producer's domain: with more threads than CPUs, the domains take
+    /// turns.
+    pub fn producer_domains(&self) -> Vec<usize> {
+        self.producers.iter().map(|seat| seat.domain).collect()
+    }
+
     /// Returns the places of the consumers.
     pub fn consumers(&self) -> &[Seat] {
         &self.consumers
@@ -64,8 +70,7 @@ impl Placement {
     /// measured (section 6). With a single ring, it measured a clear gain over channels on one and
     /// two domains, and hardly any on twelve (section 4.3).
     pub fn rings(&self) -> usize {
-        let domains: BTreeSet<_> = self.producers.iter().map(|seat| seat.domain).collect();
-        domains.len().max(1)
+        BTreeSet::from_iter(self.producer_domains()).len().max(1)
     }
 }
 

@@ -126,6 +126,20 @@ fn groups_follow_the_paper() {
     );
 }
 
+/// Blocks of producers with successive numbers are not domains, so an exchange with a ring for each
+/// domain must ask for those of the threads.
+#[test]
+fn domains_of_producers_are_no_blocks_once_threads_share_cpus() {
+    let of = |topology: &Topology, pairs| topology.place(pairs, pairs, Policy::Compact).producer_domains();
+    let two_chiplets = two_sockets_of_chiplets(1).read("0-15");
+    assert_eq!(of(&two_chiplets, 8), [0, 0, 0, 0, 1, 1, 1, 1]);
+    assert_eq!(of(&two_chiplets, 16), [0, 0, 0, 0, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
+    // Nor are they of equal size.
+    let unequal = machine(&[(2, 1), (1, 1), (4, 1)]);
+    let producers = of(&unequal, 8);
+    assert_eq!(producers, [2, 2, 0, 1, 2, 0, 2, 2]);
+}
+
 #[test]
 fn huge_batches_do_not_overflow() {
     let topology = one_socket_with_smt(1).read("0-1");

@@ -14,7 +14,7 @@ use std::{
 use annulus_exchange::{
     Delivery, ExchangeConfig, ExchangeError, ExchangeStats, StopError, Strategy, Unlimited, exchange,
     ring::Next,
-    transport::{Receiver, Sender, Shape, Unread, transport},
+    transport::{Receiver, Sender, Shape, Unread, rings_in_domains, transport},
 };
 use annulus_rows::partition::Modulo;
 use annulus_terminal::Stop;
@@ -93,7 +93,12 @@ impl Cell<'_> {
         if strategy == Strategy::Reserve {
             return self.run_copying();
         }
-        let (senders, receivers) = transport::<Batch>(strategy, self.shape)?;
+        let (senders, receivers) = match &self.placement {
+            Some(placement) if strategy == Strategy::RingPerDomain && placement.rings() == self.shape.domains => {
+                rings_in_domains::<Batch>(self.shape, &placement.producer_domains())?
+            }
+            _ => transport::<Batch>(strategy, self.shape)?,
+        };
         let mut work: Vec<Work<'_>> = Vec::new();
         for (sender, templates) in senders.into_iter().zip(&self.templates) {
             work.push(Box::new(move || self.produce(sender, templates)));

@@ -2,9 +2,11 @@
 //! they share stays in one cache, and every consumer reads all rings. The ring's paper proposes
 //! this for chiplets (section 4.3).
 //!
-//! Producers are assigned to domains in blocks of equal size: the first M / D to the first, and on.
+//! Where the domains of the producers are not known, blocks of equal size take their place: the first
+//! M / D producers are of the first domain, and so on.
 
 use std::{
+    collections::BTreeMap,
     ops::ControlFlow,
     sync::Arc,
     task::{Context, Poll},
@@ -24,22 +26,33 @@ pub(super) fn rings(shape: &Shape) -> usize {
     shape.domains.clamp(1, shape.producers.max(1))
 }
 
-/// Creates the handles of D rings.
+/// Creates the handles of D rings, with a block of the producers for each.
 pub(super) fn handles<T: Parcel>(shape: Shape) -> Handles<T> {
     let rings = rings(&shape);
-    let mut senders: Vec<(usize, RingProducer<T>)> = Vec::new();
+    let domains: Vec<_> = (0..shape.producers).map(|producer| producer * rings / shape.producers).collect();
+    handles_in(shape, &domains)
+}
+
+/// Creates the handles of a ring for each number in `domains`, which has that of each producer.
+/// A ring has its producers' share of the slots, at least 1.
+pub(super) fn handles_in<T: Parcel>(shape: Shape, domains: &[usize]) -> Handles<T> {
+    let mut rings: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    domains.iter().enumerate().for_each(|(producer, domain)| rings.entry(*domain).or_default().push(producer));
+    let mut senders: Vec<(usize, usize, RingProducer<T>)> = Vec::new();
     let mut receivers: Vec<Vec<RingConsumer<T>>> = (0..shape.consumers).map(|_| Vec::new()).collect();
     let mut stoppers = Vec::new();
-    for number in 0..rings {
-        let first = (number * shape.producers).div_ceil(rings);
-        let end = ((number + 1) * shape.producers).div_ceil(rings);
-        let (producers, consumers) = ring(shape.ring(end - first, shape.slots.div_ceil(rings)));
+    for (number, members) in rings.into_values().enumerate() {
+        let slots = (shape.slots * members.len()).div_ceil(shape.producers);
+        let (producers, consumers) = ring(shape.ring(members.len(), slots));
         stoppers.push(consumers[0].stopper());
-        senders.extend((first..).zip(producers).map(|(index, producer)| (number, producer.numbered(index))));
+        senders.extend(
+            members.into_iter().zip(producers).map(|(index, producer)| (index, number, producer.numbered(index))),
+        );
         receivers.iter_mut().zip(consumers).for_each(|(rings, consumer)| rings.push(consumer));
     }
+    senders.sort_by_key(|(index, ..)| *index);
     let stoppers: Arc<[Stopper<T>]> = stoppers.into();
-    let senders = senders.into_iter().map(|(ring, producer)| {
+    let senders = senders.into_iter().map(|(_, ring, producer)| {
         Box::new(DomainSender { producer, ring, stoppers: Arc::clone(&stoppers), ended: false }) as Box<dyn Sender<T>>
     });
     let receivers = receivers.into_iter().map(|rings| {

@@ -175,7 +175,8 @@ pub struct Shape {
     /// The number of slots of a group, G. A queue that all producers share has room for K * G
     /// values.
     pub slots: usize,
-    /// The number of cache domains. Only [`Strategy::RingPerDomain`] uses more than one.
+    /// The number of cache domains. Only [`Strategy::RingPerDomain`] uses more than one: it takes
+    /// blocks of the producers for domains. [`rings_in_domains`] takes their real ones.
     pub domains: usize,
 }
 
@@ -284,4 +285,33 @@ pub fn transport<T: Parcel>(strategy: Strategy, shape: Shape) -> Result<Handles<
             remedy: "choose one that passes values on, such as ring or channel",
         }),
     }
+}
+
+/// Creates the handles of [`Strategy::RingPerDomain`] for threads that are pinned: `domains` has the
+/// domain of each producer. There is a ring, and a lane, for each number in it.
+///
+/// ```
+/// use annulus_exchange::transport::{Parcel, Shape, rings_in_domains};
+///
+/// struct Number(u32);
+/// impl Parcel for Number {}
+///
+/// // The first and the last producer share a ring.
+/// let (senders, receivers) = rings_in_domains::<Number>(Shape::new(3, 2), &[0, 1, 0])?;
+/// assert_eq!((senders.len(), receivers.len()), (3, 2));
+/// # Ok::<(), annulus_exchange::ExchangeError>(())
+/// ```
+///
+/// # Errors
+/// [`ExchangeError::Config`] if `domains` has another number of producers than `shape`.
+pub fn rings_in_domains<T: Parcel>(shape: Shape, domains: &[usize]) -> Result<Handles<T>, ExchangeError> {
+    let shape = shape.positive();
+    if domains.len() != shape.producers {
+        return Err(ExchangeError::Config {
+            option: "domains",
+            value: format!("{} numbers", domains.len()),
+            remedy: "give one for each producer",
+        });
+    }
+    Ok(domains::handles_in(shape, domains))
 }
