@@ -27,7 +27,9 @@ variable ANNULUS_PROFILE or the option annulus.profile names another one;
 'none' is none. A profile of another machine, another minor version or another
 optimization is not used. The file says which it is of.
 
-Calibrate when the machine is idle. Ctrl-C leaves an old profile as it was.
+Calibrate when the machine is idle. Where it is not, runs have fewer rows or
+rounds, so that the whole takes about as long as --seconds says; costs of fewer
+than 3 rounds have a spread of at least 0.5, so they hardly overrule. Ctrl-C leaves an old profile as it was.
 
 Columns:
   reads     whether consumers read the rows at once

@@ -13,13 +13,11 @@ use annulus_terminal::units::Shape;
 use anyhow::{Context, Result};
 use datafusion::{execution::TaskContext, prelude::SessionConfig};
 
+use super::plan::{Plan, spread_of};
 use crate::{
     repartition::{CHECK_HASHES, Consumers, Input, Operator, Tally, Way, compare, drain},
     statistics::{median, spread},
 };
-
-/// The least and the most runs of a way that make a median.
-const ROUNDS: [usize; 2] = [3, 9];
 
 /// One kind of repartition.
 pub struct Kind<'a> {
@@ -40,20 +38,21 @@ struct Timed {
 }
 
 impl Kind<'_> {
-    /// Compares the rows of all ways with those of DataFusion's operator, and measures all in turn
-    /// until `deadline`.
+    /// Compares the rows of all ways with those of DataFusion's operator, and measures all in turn,
+    /// as often as `plan` has time for.
     ///
     /// # Errors
     /// If a way fails, or its rows differ.
-    pub async fn measure(&self, deadline: Instant) -> Result<Cell> {
+    pub async fn measure(&self, plan: &mut Plan) -> Result<Cell> {
+        let began = Instant::now();
         let mut ways = ways(self.layout);
         let mut expected = None;
         for way in &ways {
             let found = self.run(way.operator, self.input, CHECK_HASHES).await?.1;
             compare(expected.get_or_insert_with(|| found.clone()), &found).with_context(|| way.way.to_string())?;
         }
-        let mut rounds = 0;
-        while rounds < ROUNDS[0] || (rounds < ROUNDS[1] && Instant::now() < deadline) {
+        let (timed, mut rounds) = (Instant::now(), 0);
+        while plan.another(rounds, timed, Instant::now()) {
             for turn in 0..ways.len() {
                 // Each round begins with another one, so that none always has the first turn.
                 let index = (rounds + turn) % ways.len();
@@ -64,6 +63,7 @@ impl Kind<'_> {
             rounds += 1;
         }
         let rows = self.input.rows();
+        plan.measured(rows, rounds, began, Instant::now());
         let costs = ways.iter().filter_map(|way| way.cost(rows.saturating_sub(self.few.rows()))).collect();
         let Shape { inputs, outputs, .. } = self.shape;
         let row_bytes = row_bytes(self.input.schema());
@@ -97,7 +97,7 @@ impl Timed {
     fn cost(&self, rows: usize) -> Option<Cost> {
         let open_ns = median(&self.few);
         let row_ns = (median(&self.all) - open_ns) / rows as f64;
-        let (spread, open_spread) = (spread(&self.all), spread(&self.few));
+        let [spread, open_spread] = [&self.all, &self.few].map(|times| spread_of(times.len(), spread(times)));
         (rows > 0 && row_ns > 0.0).then_some(Cost { way: self.way, open_ns, row_ns, spread, open_spread })
     }
 }

@@ -3,6 +3,7 @@
 
 mod args;
 mod measure;
+mod plan;
 mod report;
 mod rows;
 
@@ -21,7 +22,7 @@ use anyhow::{Context, Result, bail};
 pub use args::CalibrateArgs;
 use tokio::runtime::Handle;
 
-use self::{measure::Kind, rows::Rows};
+use self::{measure::Kind, plan::Plan, rows::Rows};
 
 /// Measures on the worker threads of the current runtime, writes the profile, and prints it.
 /// Dropping the future stops the measurement and removes the unfinished file.
@@ -88,19 +89,17 @@ async fn measure(threads: usize, most_rows: usize, time: Duration) -> Result<Vec
     let shapes = shapes(threads);
     let count = Rows::ALL.len() * shapes.len() * 2;
     let bar = progress::bar(count as u64, "kinds of repartitions");
-    let start = Instant::now();
+    let mut plan = Plan::new(Instant::now(), time, count, most_rows);
     let mut cells = Vec::with_capacity(count);
     for rows in Rows::ALL {
         for &shape in &shapes {
-            let input = rows.generate(most_rows, shape.inputs)?;
+            let input = rows.generate(plan.rows(), shape.inputs)?;
             let few = rows.generate_few(shape.inputs)?;
             let choice = ExchangeConfig::new(shape.inputs, shape.outputs).choose(input.schema())?;
             for reads in [true, false] {
                 bar.set_message(format!("{:?}, {shape}", rows.layout).to_lowercase());
                 let kind = Kind { layout: rows.layout, input: &input, few: &few, shape, reads };
-                // Each kind has its share of the time; what one leaves, the next ones have.
-                let deadline = start + time * (cells.len() as u32 + 1) / count as u32;
-                cells.push((kind.measure(deadline).await?, choice));
+                cells.push((kind.measure(&mut plan).await?, choice));
                 bar.inc(1);
             }
         }
