@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     /// Measures 30 kinds in 80 seconds, by a clock of its own. `round` is the time of a round with
-    /// so many rows. Returns the time, and the rounds and rows of each kind.
+    /// this many rows. Returns the time, and the rounds and rows of each kind.
     fn simulated(round: impl Fn(usize, usize) -> Duration) -> (f64, Vec<(usize, usize)>) {
         let start = Instant::now();
         let (mut now, mut kinds) = (start, Vec::new());
