@@ -19,6 +19,8 @@ pub(super) struct FixedWriter<S: PageSink> {
     size: usize,
     /// The number of tuples of the first claims.
     least: u32,
+    /// The number of parts of a page, of which a claim takes at most one.
+    parts: u32,
     /// Whether the machine has AVX-512.
     wide: bool,
     buffers: Buffers,
@@ -38,6 +40,7 @@ impl<S: PageSink> FixedWriter<S> {
         Self {
             size: size as usize,
             least: open::least(shared.writers_in_all),
+            parts: open::parts(shared.writers_in_all),
             wide: has_avx512(),
             buffers: Buffers::new(partitions, size as usize),
             blocks: None,

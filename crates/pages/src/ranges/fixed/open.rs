@@ -1,5 +1,7 @@
 //! The claims that a writer is filling.
 
+use std::ops::RangeInclusive;
+
 use super::FixedWriter;
 use crate::{
     error::PagesError,
@@ -22,8 +24,9 @@ const MOST_CLAIMED: u32 = 8192;
 /// Between these limits, a claim is 1/`SHARE` of the tuples that the writer has placed in the
 /// partition. In the end 1/16 of a partition is unwritten and has to be filled.
 const SHARE: u32 = 8;
-/// A claim is at most 1/`PARTS` of a page, so that writers share the page.
-const PARTS: u32 = 8;
+/// A claim is at most one of this number of parts of a page. Few writers share a page in few parts,
+/// since each claim waits for the earlier stores past the cache.
+const PARTS: RangeInclusive<usize> = 2..=8;
 
 /// A claimed part of a page that is being written. It has its own cache line, which no other writer
 /// uses.
@@ -95,6 +98,11 @@ impl Open {
     }
 }
 
+/// Returns the number of parts of a page that as many writers share.
+pub(super) fn parts(writers: usize) -> u32 {
+    writers.clamp(*PARTS.start(), *PARTS.end()) as u32
+}
+
 /// Returns the number of tuples of the first claims of each of `writers` writers.
 pub(super) fn least(writers: usize) -> u32 {
     ((FIRST_CLAIMED / writers) as u32).max(LEAST_CLAIMED)
@@ -103,11 +111,11 @@ pub(super) fn least(writers: usize) -> u32 {
 impl<S: PageSink> FixedWriter<S> {
     /// Claims the next part for a partition, whose last claim is full.
     pub(super) fn claim(&mut self, partition: usize) -> Result<(), PagesError> {
-        let Self { shared, open, buffers, size, least, .. } = self;
+        let Self { shared, open, buffers, size, least, parts, .. } = self;
         let shape = &shared.shape;
         let (capacity, size) = (shape.capacity() as u32, *size as u32);
-        let wanted =
-            (open[partition].placed / SHARE).clamp(*least, MOST_CLAIMED).min((capacity / PARTS).max(GROUP as u32));
+        let most = (capacity / *parts).max(GROUP as u32);
+        let wanted = (open[partition].placed / SHARE).clamp(*least, MOST_CLAIMED).min(most);
         let settle = || {
             if shared.order == PageOrder::Written {
                 finish_ahead(shared, open, buffers, size as usize);
