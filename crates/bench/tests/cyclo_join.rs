@@ -30,7 +30,15 @@ fn all_figures_are_in_all_three_files() {
     }
 
     // Without the rights to limit a network, the file and the page say why it is missing.
-    let limited = lines.iter().filter(|line| line.get("gbit_per_s").is_some()).count();
+    let limited: Vec<_> = lines.iter().filter(|line| line.get("gbit_per_s").is_some()).collect();
+    for line in &limited {
+        let share = |name: &str| line[name].as_f64().unwrap_or(f64::NAN);
+        let shares = [share("waiting_share"), share("model_waiting_share")];
+        assert!(shares.iter().all(|share| (0.0..1.0).contains(share)), "{line}");
+        let near = (shares[0] - shares[1]).abs() <= (0.1 * shares[1]).max(0.03);
+        assert!(line["agrees"] == near && line["times"] == 1 && share("others_share") >= 0.0, "{line}");
+    }
+    let limited = limited.len();
     let absent = lines[0]["absent"].to_string();
     assert!(limited == 15 || absent.contains("figure 11 over links of a limited rate: "), "{limited} rings, {absent}");
 

@@ -1,6 +1,9 @@
 //! The fragments that a host sends.
 
-use std::{slice, vec};
+use std::{
+    iter::{Cycle, Take},
+    slice, vec,
+};
 
 use annulus_join::Fragment;
 
@@ -22,16 +25,17 @@ pub(crate) enum Rows<'a, 'k> {
 
 /// This host's fragments, in the order in which they are sent.
 pub(crate) struct Own<'a, 'k> {
-    prepared: slice::Iter<'a, Fragment>,
+    prepared: Take<Cycle<slice::Iter<'a, Fragment>>>,
     wave: vec::IntoIter<Fragment>,
     rows: Rows<'a, 'k>,
     place: Place,
 }
 
 impl<'a, 'k> Own<'a, 'k> {
-    /// Returns the prepared fragments, then those of `rows`.
-    pub(crate) fn new(prepared: &'a [Fragment], rows: Rows<'a, 'k>) -> Self {
-        Self { prepared: prepared.iter(), wave: Vec::new().into_iter(), rows, place: Place::default() }
+    /// Returns the prepared fragments, `times` times, then those of `rows`.
+    pub(crate) fn new(prepared: &'a [Fragment], times: usize, rows: Rows<'a, 'k>) -> Self {
+        let prepared = prepared.iter().cycle().take(times * prepared.len());
+        Self { prepared, wave: Vec::new().into_iter(), rows, place: Place::default() }
     }
 
     /// Waits for the next fragment, and encodes it in `buffer`. Returns its size, or `None` after

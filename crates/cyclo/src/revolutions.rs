@@ -31,7 +31,8 @@ impl Share {
     ) -> Result<Turn, CycloError> {
         let Self { around, first, setup, memory } = self;
         let give_up = GiveUp::unless_done(host);
-        let mut turn = Turn { setup, memory, prepared: rows_of(&around.fragments), ..Turn::default() };
+        let mut turn =
+            Turn { setup, memory, prepared: around.times as u64 * rows_of(&around.fragments), ..Turn::default() };
         let filter = FilterKeys::of(&around.spec, parts)?;
         let mut fed = Fed::new(&around.spec, filter.is_some(), parts, &keep)?;
         let (mut first, mut endings) = (Some(first), Endings::default());

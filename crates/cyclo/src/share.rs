@@ -91,7 +91,7 @@ impl Share {
         let output = Arc::new(Output::try_new(spec.output.clone())?.cancelled_by(spec.cancel.clone()));
         let first = spec.part(&output, build)?;
         let format = spec.condition.format(spec.schemas())?;
-        let mut around = Around { spec, output, format, fragments: Vec::new() };
+        let mut around = Around { spec, output, format, fragments: Vec::new(), times: 1 };
         around.fragments = around.prepare(probe)?;
         let fragments = around.fragments.iter().map(Fragment::encoded_bytes).sum();
         let memory = Memory { build: first.local.memory_bytes(), fragments, ..Memory::default() };
@@ -106,6 +106,15 @@ impl Share {
     /// Returns the fragments that this host would send, for a caller that sends them itself.
     pub fn into_fragments(self) -> Vec<Fragment> {
         self.around.fragments
+    }
+
+    /// Returns this share of a relation that has each prepared row `times` times: every revolution
+    /// sends the fragments as often. Hidden: for measurements that must take long.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn repeated(mut self, times: usize) -> Self {
+        self.around.times = times;
+        self
     }
 
     /// Runs the join with one revolution: sends this host's fragments around, and joins every

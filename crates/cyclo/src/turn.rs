@@ -30,6 +30,8 @@ pub(crate) struct Around {
     pub(crate) format: Arc<FragmentFormat>,
     /// This host's prepared fragments.
     pub(crate) fragments: Vec<Fragment>,
+    /// How many times this host sends them in a revolution.
+    pub(crate) times: usize,
 }
 
 /// The part of this host's build side for one revolution.
@@ -94,7 +96,7 @@ impl Around {
                     .spawn_scoped(scope, work)
                     .map_err(CycloError::Threads)?;
             }
-            let mut own = Own::new(&self.fragments, own_rows);
+            let mut own = Own::new(&self.fragments, self.times, own_rows);
             host.revolve_owned(
                 |buffer| own.fill(buffer),
                 |fragment| {

@@ -14,22 +14,28 @@ use super::{
 };
 
 /// The fragments that each host sends around, kept so that every host can get them.
-pub(super) struct Fragments(Vec<Vec<Fragment>>);
+pub(super) struct Fragments {
+    of_hosts: Vec<Vec<Fragment>>,
+    /// How many times each host sends its own.
+    times: usize,
+}
 
 impl Fragments {
     /// Prepares the fragments of all hosts. A ring of one host needs none.
     pub(super) fn of(ring: &Ring<'_>) -> Result<Self> {
         let hosts = if ring.hosts == 1 { 0 } else { ring.hosts };
-        Ok(Self((0..hosts).map(|me| Ok(ring.prepare(me)?.into_fragments())).collect::<Result<_>>()?))
+        let of_hosts = (0..hosts).map(|me| Ok(ring.prepare(me)?.into_fragments())).collect::<Result<_>>()?;
+        Ok(Self { of_hosts, times: ring.times })
     }
 
     /// Returns the fragments of host `me`.
     pub(super) fn of_host(&self, me: u16) -> impl Iterator<Item = &Fragment> {
-        self.0.get(usize::from(me)).into_iter().flatten()
+        let own = self.of_hosts.get(usize::from(me)).map_or(&[][..], |own| own);
+        own.iter().cycle().take(self.times * own.len())
     }
 
     fn of_others(&self, me: u16) -> impl Iterator<Item = &Fragment> {
-        self.0.iter().enumerate().filter(move |(host, _)| *host != usize::from(me)).flat_map(|(_, fragments)| fragments)
+        (0..self.of_hosts.len() as u16).filter(move |host| *host != me).flat_map(|host| self.of_host(host))
     }
 }
 
@@ -38,7 +44,7 @@ impl Ring<'_> {
     pub(super) fn join_one_at_a_time(&self, fragments: &Fragments) -> Result<Joined> {
         let totals = Totals::default();
         let hosts = (0..self.hosts).map(|me| self.alone(me, fragments, &totals)).collect::<Result<_>>()?;
-        Ok(Joined { answer: totals.answer(), hosts, cpu_load: None, cpu: None })
+        Ok(Joined { answer: totals.answer(), hosts, cpu_load: None, cpu: None, others_share: 0.0 })
     }
 
     fn alone(&self, me: u16, fragments: &Fragments, totals: &Totals) -> Result<HostTurn> {

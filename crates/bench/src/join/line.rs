@@ -57,6 +57,9 @@ pub(crate) struct Line {
     pub(crate) cpu_load: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_s: Option<f64>,
+    /// The part of the cores' time that other processes used, in the most disturbed round.
+    #[serde(skip)]
+    pub(crate) others_share: f64,
     /// Whether setup or join took less than [`SHORTEST_S`].
     pub(crate) too_short: bool,
 }
@@ -125,6 +128,7 @@ impl Line {
                 .then(|| most(&|host| host.peak.unwrap_or_default() as f64) / MB),
             cpu_load: known_of(&|joined| joined.cpu_load),
             cpu_s: known_of(&|joined| joined.cpu),
+            others_share: rounds.iter().map(|joined| joined.others_share).fold(0.0, f64::max),
             too_short: setup_s.min(join_s) < SHORTEST_S,
         }
     }

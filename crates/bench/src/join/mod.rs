@@ -4,8 +4,10 @@ mod alone;
 mod args;
 mod line;
 mod links;
+mod load;
 mod network;
 mod process;
+mod rounds;
 mod run;
 mod tables;
 mod transfer;
@@ -46,8 +48,8 @@ pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
     let mut lines = Vec::new();
     for &hosts in &args.hosts {
         let config = config(args.element, args.buffers);
-        let ring =
-            Ring { tables: &tables, by: args.by, link: args.link, hosts, threads: args.threads, config, network: None };
+        let JoinArgs { by, link, threads, .. } = *args;
+        let ring = Ring { tables: &tables, by, link, hosts, threads, config, times: 1, network: None };
         bar.set_message(counted(hosts.into(), "host"));
         let line = measure(&ring, args.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
         if args.json {
@@ -63,6 +65,7 @@ pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
 }
 
 /// Joins once to warm up and then `rounds` times. Checks every answer, and calls `ran` after each.
+/// In a network of its own, repeats what other processes have disturbed.
 ///
 /// # Errors
 /// If an answer is not the expected one, a host fails, or `stop` is set.
@@ -74,14 +77,12 @@ pub(crate) fn measure(
     stop: &Stop,
 ) -> Result<Line> {
     let fragments = if one_at_a_time { Some(Fragments::of(ring)?) } else { None };
-    let mut joined = Vec::with_capacity(rounds);
-    for round in 0..=rounds {
-        stop.check()?;
+    let run = || {
         let one = match &fragments {
             Some(fragments) => ring.join_one_at_a_time(fragments)?,
             None => ring.join()?,
         };
-        let (found, expected) = (one.answer, ring.tables.answer);
+        let (found, expected) = (one.answer, ring.tables.answer.times(ring.times));
         ensure!(
             found == expected,
             "wrong result on {}: {} with the sum {}, expected {} with the sum {}",
@@ -91,11 +92,8 @@ pub(crate) fn measure(
             counted(expected.rows, "row"),
             expected.sum
         );
-        // The first one warms up.
-        if round > 0 {
-            joined.push(one);
-        }
-        ran();
-    }
+        Ok(one)
+    };
+    let joined = rounds::rounds(rounds, ran, stop, |one| one.others_share, run)?;
     Ok(Line::new(ring, one_at_a_time, &joined))
 }

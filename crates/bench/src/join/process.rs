@@ -53,7 +53,8 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
         bail!("--ring connects by TCP without certificates: leave out --link {}", name(&args.link));
     }
     let config = config(args.element, args.buffers);
-    let parts = Ring { tables, by: args.by, link: Link::Tcp, hosts, threads: args.threads, config, network: None };
+    let JoinArgs { by, threads, .. } = *args;
+    let parts = Ring { tables, by, link: Link::Tcp, hosts, threads, config, times: 1, network: None };
     // A host connects only when it is ready, so the ring turns when the last host is.
     let share = parts.prepare(me)?;
     let listener = TcpListener::bind(own).with_context(|| format!("cannot listen at {own}, which --ring names"))?;

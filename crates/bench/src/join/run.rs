@@ -20,6 +20,8 @@ use super::{
     network::Network,
     tables::{Answer, Tables, sum},
 };
+use crate::clock::Machine;
+
 /// A ring and the tables that it joins.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring<'a> {
@@ -30,6 +32,8 @@ pub(crate) struct Ring<'a> {
     /// The number of threads of each host.
     pub(crate) threads: usize,
     pub(crate) config: RingConfig,
+    /// How many times each host sends its fragments, so that a revolution takes long enough.
+    pub(crate) times: usize,
     /// The network in which hosts are, if it is not this machine's. Not for hosts one at a time.
     pub(crate) network: Option<&'a Network>,
 }
@@ -42,6 +46,9 @@ pub(super) struct Joined {
     pub(super) cpu_load: Option<f64>,
     /// The seconds on cores of setup and revolution.
     pub(super) cpu: Option<f64>,
+    /// The part of the cores' time during the revolution that other processes used; 0 if that is
+    /// not measured.
+    pub(super) others_share: f64,
 }
 
 /// One host's part of a join.
@@ -57,6 +64,17 @@ pub(super) struct HostTurn {
     pub(super) setup_cpu: Option<Duration>,
 }
 
+/// What hosts need to begin together.
+#[derive(Clone, Copy)]
+struct Start<'a> {
+    /// Held by the host that prepares.
+    one: &'a Mutex<()>,
+    all: &'a Barrier,
+    /// The clocks of this process and of the machine, from the beginning.
+    busy: &'a Mutex<Option<machine::Busy>>,
+    machine: &'a Mutex<Option<Result<Machine>>>,
+}
+
 /// The sums of the answers of several threads.
 #[derive(Default)]
 pub(super) struct Totals(Mutex<Answer>);
@@ -68,11 +86,12 @@ impl Ring<'_> {
         let whole = machine::Busy::start();
         let totals = Totals::default();
         let (one, all) = (Mutex::new(()), Barrier::new(usize::from(self.hosts)));
-        let busy = Mutex::new(None);
+        let (busy, machine) = (Mutex::new(None), Mutex::new(None));
         let hosts = thread::scope(|scope| {
             let host = |me| {
-                let (links, totals, one, all, busy) = (&links, &totals, &one, &all, &busy);
-                scope.spawn(move || self.host(me, links, totals, one, all, busy))
+                let start = Start { one: &one, all: &all, busy: &busy, machine: &machine };
+                let (links, totals) = (&links, &totals);
+                scope.spawn(move || self.host(me, links, totals, start))
             };
             let hosts: Vec<_> = (0..self.hosts).map(host).collect();
             hosts
@@ -80,25 +99,25 @@ impl Ring<'_> {
                 .map(|host| host.join().map_err(|_| anyhow!("a host has panicked"))?)
                 .collect::<Result<Vec<_>>>()
         })?;
+        let others_share = match machine.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(machine) => machine?.others_share()?,
+            None => 0.0,
+        };
         let busy = busy.into_inner().unwrap_or_else(PoisonError::into_inner);
         let cpu_load = busy.and_then(|busy: machine::Busy| busy.load());
-        Ok(Joined { answer: totals.answer(), hosts, cpu_load, cpu: whole.seconds() })
+        Ok(Joined { answer: totals.answer(), hosts, cpu_load, cpu: whole.seconds(), others_share })
     }
 
-    fn host(
-        &self,
-        me: u16,
-        links: &Links<'_>,
-        totals: &Totals,
-        one: &Mutex<()>,
-        all: &Barrier,
-        busy: &Mutex<Option<machine::Busy>>,
-    ) -> Result<HostTurn> {
-        // Every host must reach the barrier, even after an error.
+    fn host(&self, me: u16, links: &Links<'_>, totals: &Totals, start: Start<'_>) -> Result<HostTurn> {
+        let Start { one, all, busy, machine } = start;
+        // Every host must reach the barriers, even after an error.
         let ready = links.start(me).and_then(|host| {
             let _alone = one.lock().unwrap_or_else(PoisonError::into_inner);
             Ok((host, self.prepare(me)?))
         });
+        if self.network.is_some() && all.wait().is_leader() {
+            *machine.lock().unwrap_or_else(PoisonError::into_inner) = Some(Machine::start());
+        }
         if all.wait().is_leader() {
             *busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine::Busy::start());
         }
@@ -109,7 +128,7 @@ impl Ring<'_> {
     /// Prepares host `me`'s part of both tables.
     pub(super) fn prepare(&self, me: u16) -> Result<Share> {
         let [left, right] = [&self.tables.left, &self.tables.right].map(|side| Tables::share(side, me, self.hosts));
-        Ok(Share::prepare(&self.spec(), left, right)?)
+        Ok(Share::prepare(&self.spec(), left, right)?.repeated(self.times))
     }
 
     fn spec(&self) -> JoinSpec {

@@ -33,6 +33,13 @@ pub(crate) struct Answer {
     pub(crate) sum: i64,
 }
 
+impl Answer {
+    /// Returns the answer if each row of a table occurs `times` times.
+    pub(super) fn times(self, times: usize) -> Self {
+        Self { rows: self.rows * times as u64, sum: self.sum.wrapping_mul(times as i64) }
+    }
+}
+
 /// Two tables of a key and a number. The left one is stationary.
 pub(crate) struct Tables {
     pub(super) data: Data,

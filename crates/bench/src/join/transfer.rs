@@ -6,13 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_terminal::Stop;
+use annulus_terminal::{Stop, machine::cores};
 use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::{
     alone::{Fragments, feed},
     links::Links,
+    load::Load,
+    rounds::rounds,
     run::Ring,
 };
 use crate::{clock::Machine, statistics::median};
@@ -22,43 +24,40 @@ use crate::{clock::Machine, statistics::median};
 pub(crate) struct Transfer {
     /// Seconds of the revolution, of the slowest host; the median of the rounds.
     pub(crate) transfer_s: f64,
-    /// Seconds that the cores of this machine worked in it; the least of the rounds, because all
-    /// other work counts, too. The process's own time is too little: the system charges most of the
+    /// Seconds on cores that it took from joins that ran beside it on all cores; the median of the
+    /// rounds. The process's own time would be half of it, because the system charges much of the
     /// kernel's work on packets to whatever it interrupts, or to nothing.
     pub(crate) transfer_cpu_s: f64,
+    /// The part of the cores' time that other processes used, in the most disturbed round.
+    #[serde(skip)]
+    pub(crate) others_share: f64,
 }
 
-/// Sends the fragments around once to warm up and then `rounds` times, at least one. Calls `ran`
-/// after each.
+/// Sends the fragments around once to warm up and then `runs` times, at least once. Calls `ran`
+/// after each. Repeats what other processes have disturbed.
 ///
 /// # Errors
 /// If a host fails, or `stop` is set.
-pub(crate) fn measure_transfer(ring: &Ring<'_>, rounds: usize, ran: &dyn Fn(), stop: &Stop) -> Result<Transfer> {
+pub(crate) fn measure_transfer(ring: &Ring<'_>, runs: usize, ran: &dyn Fn(), stop: &Stop) -> Result<Transfer> {
     let fragments = Fragments::of(ring)?;
-    let mut transfers = Vec::with_capacity(rounds);
-    for round in 0..=rounds {
-        stop.check()?;
-        let transfer = ring.transfer(&fragments)?;
-        // The first one warms up.
-        if round > 0 {
-            transfers.push(transfer);
-        }
-        ran();
-    }
-    let seconds: Vec<_> = transfers.iter().map(|one| one.transfer_s).collect();
-    let transfer_cpu_s = transfers.iter().map(|one| one.transfer_cpu_s).fold(f64::INFINITY, f64::min);
-    Ok(Transfer { transfer_s: median(&seconds), transfer_cpu_s })
+    let transfers = rounds(runs, ran, stop, |one: &Transfer| one.others_share, || ring.transfer(&fragments))?;
+    let of = |value: fn(&Transfer) -> f64| transfers.iter().map(value).collect::<Vec<_>>();
+    Ok(Transfer {
+        transfer_s: median(&of(|one| one.transfer_s)),
+        transfer_cpu_s: median(&of(|one| one.transfer_cpu_s)),
+        others_share: of(|one| one.others_share).into_iter().fold(0.0, f64::max),
+    })
 }
 
 impl Ring<'_> {
-    /// Sends all fragments around once.
+    /// Sends all fragments around once, beside joins that need none of them.
     fn transfer(&self, fragments: &Fragments) -> Result<Transfer> {
+        let load = Load::prepare(self)?;
         let links = Links::new(self.hosts, self.link, self.config, self.network)?;
         let all = Barrier::new(usize::from(self.hosts) + 1);
         let host = |me| {
             // Every host must reach the barrier, even after an error.
             let host = links.start(me);
-            all.wait();
             all.wait();
             let (mut host, start) = (host?, Instant::now());
             feed(&mut host, fragments.of_host(me))?;
@@ -66,19 +65,18 @@ impl Ring<'_> {
             host.finish()?;
             anyhow::Ok(transfer)
         };
-        thread::scope(|scope| {
+        let machine = Machine::start()?;
+        let (transfers, slower) = thread::scope(|scope| {
             let host = &host;
             let hosts: Vec<_> = (0..self.hosts).map(|me| scope.spawn(move || host(me))).collect();
-            // The hosts begin when this clock has been read.
-            all.wait();
-            let machine = Machine::start();
-            all.wait();
-            let transfers = hosts.into_iter().map(|host| host.join().map_err(|_| anyhow!("a host has panicked"))?);
-            let transfers: Vec<Duration> = transfers.collect::<Result<_>>()?;
-            Ok(Transfer {
-                transfer_s: transfers.into_iter().max().unwrap_or_default().as_secs_f64(),
-                transfer_cpu_s: machine?.busy_s()?,
+            load.beside(|| {
+                all.wait();
+                let times = hosts.into_iter().map(|host| host.join().map_err(|_| anyhow!("a host has panicked"))?);
+                times.collect::<Result<Vec<Duration>>>()
             })
-        })
+        })?;
+        let transfer_s = transfers?.into_iter().max().unwrap_or_default().as_secs_f64();
+        let transfer_cpu_s = slower * cores() as f64 * transfer_s;
+        Ok(Transfer { transfer_s, transfer_cpu_s, others_share: machine.others_share()? })
     }
 }

@@ -87,6 +87,7 @@ impl Host {
             waits: None,
             waited_for_fill: Duration::ZERO,
             wakes: false,
+            woken: None,
             predecessor_left: false,
             successor_left: false,
         };

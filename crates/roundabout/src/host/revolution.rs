@@ -33,7 +33,8 @@ pub struct Revolution {
     pub joining: Duration,
     /// The time spent in `fill`, on its own thread.
     pub filling: Duration,
-    /// The time without a fragment to join.
+    /// The time without a fragment to join. The time until this host's thread has a core again,
+    /// after a fragment has arrived, is not part of it.
     pub waiting: Duration,
     /// The part of `waiting` before the first fragment of another host arrived.
     pub waiting_first: Duration,
@@ -161,13 +162,13 @@ impl Host {
             }
             let (is_first, is_last) = (state.rotation.has_received_nothing(), state.rotation.has_joined_own());
             let start = Instant::now();
-            (state.waits, state.wakes) = (Some(start), false);
+            (state.waits, state.wakes, state.woken) = (Some(start), false, None);
             self.progress.waits();
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.count_wait_for_fill();
             state.waits = None;
             self.progress.goes_on();
-            let waited = start.elapsed();
+            let waited = state.woken.take().unwrap_or_else(Instant::now) - start;
             revolution.waiting += waited;
             if is_first {
                 revolution.waiting_first += waited;

@@ -41,6 +41,8 @@ pub(super) struct State {
     /// free.
     pub(super) waits: Option<Instant>,
     pub(super) wakes: bool,
+    /// When the calling thread was woken from it, which may be long before it has a core.
+    pub(super) woken: Option<Instant>,
     /// The time of this revolution during which one thread waited while the other filled.
     pub(super) waited_for_fill: Duration,
     /// Whether the neighbours have said goodbye.
@@ -59,6 +61,9 @@ impl Shared {
         let mut state = self.state();
         change(&mut state);
         let wakes = std::mem::take(&mut state.wakes) && state.waits.is_some();
+        if wakes && state.woken.is_none() {
+            state.woken = Some(Instant::now());
+        }
         drop(state);
         if wakes {
             self.changed.notify_one();

@@ -20,7 +20,8 @@ Teubner, A Spinning Join That Does Not Get Dizzy. All hosts are threads of
 this process. In figures 7 to 11, one host works at a time, as if it had the
 machine to itself, which shows the work of each host. In figure 12 and in parts
 of figures 7 and 11, all hosts work at once and share the cores. As root and
-with iproute2, figure 11 also has links of a limited rate, beside a model.
+with iproute2, figure 11 also has links of a limited rate, beside a model. Its
+waiting is comparable only if the machine is otherwise idle.
 
 Every result is compared with an independent answer. For the columns, see
 annulus bench join --help. When all is measured, cyclo-join.jsonl,

@@ -16,7 +16,7 @@ use super::{
     record::{Record, What},
 };
 use crate::{
-    join::{self, Data, Line, Network, Ring, Tables},
+    join::{self, Data, Line, Link, Network, Ring, Tables},
     reproduce::store::Store,
     roundabout::{self, RoundaboutArgs, Way, cost::Costs},
 };
@@ -109,14 +109,18 @@ impl Run<'_> {
 
     /// Measures cells that have the same tables. The tables' memory is freed when this returns.
     fn joins(&mut self, cells: &[Cell], records: &mut Vec<Record>) -> Result<()> {
-        let (mut tables, mut alone) = (None, None);
+        let (mut tables, mut alone, mut of_joins) = (None, None, None);
         for cell in cells {
             let end = self.bar.position() + self.runs_of(cell);
             let what = match cell.limit.zip(alone.as_ref()) {
-                Some((times, alone)) => self.limited(cell, times, alone, &mut tables)?.map(What::Limited),
+                Some((limit, alone)) => {
+                    self.limited(cell, limit, alone, &mut of_joins, &mut tables)?.map(What::Limited)
+                }
                 None => {
                     let line = self.join(cell, &mut tables)?;
-                    alone = cell.one_at_a_time.then(|| line.clone()).or(alone);
+                    if cell.one_at_a_time {
+                        (alone, of_joins) = (Some(line.clone()), None);
+                    }
                     Some(What::Join(line.into()))
                 }
             };
@@ -141,11 +145,12 @@ impl Run<'_> {
     fn limited(
         &mut self,
         cell: &Cell,
-        times: u8,
+        limit: u8,
         alone: &Line,
+        of_joins: &mut Option<f64>,
         tables: &mut Option<Tables>,
     ) -> Result<Option<Limited>> {
-        let network = match Network::new(cell.hosts, network::rate(alone, times) as u64) {
+        let network = match Network::new(cell.hosts, network::rate(alone, limit) as u64) {
             Ok(network) => network,
             Err(error) => {
                 self.stop.check()?;
@@ -154,12 +159,22 @@ impl Run<'_> {
             }
         };
         let Self { args, store, bar, stop, .. } = self;
+        let times = |limit| if args.quick { 1 } else { network::times(alone, limit) };
+        // What predicts is measured first, so that it knows nothing of what it predicts.
+        let join_s = match *of_joins {
+            Some(join_s) => join_s,
+            None => store.get_or(&format!("{} by themselves", Cell { limit: None, ..*cell }.key()), || {
+                let ring = Ring { times: times(2), ..ring(args, cell, tables, bar, None)? };
+                let line = join::measure(&Ring { link: Link::Shared, ..ring }, true, args.rounds, &|| (), stop)?;
+                Ok(network::join_s(&line) / ring.times as f64)
+            })?,
+        };
+        *of_joins = Some(join_s);
         let limited = store.get_or(&cell.key(), || {
-            let ring = ring(args, cell, tables, bar, Some(&network))?;
-            // First, so that the prediction knows nothing of the measurement.
+            let ring = Ring { times: times(limit), ..ring(args, cell, tables, bar, Some(&network))? };
             let transfer = join::measure_transfer(&ring, args.rounds, &|| bar.inc(1), stop)?;
             let line = join::measure(&ring, cell.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
-            Ok(Limited::new(times, alone, transfer, &line))
+            Ok(Limited::new(limit, &ring, alone, join_s, transfer, &line))
         })?;
         Ok(Some(limited))
     }
@@ -183,7 +198,7 @@ fn ring<'a>(
         }
     };
     bar.set_message(format!("figure {}, {}", figure.number(), counted(hosts.into(), "host")));
-    Ok(Ring { tables, by, link, hosts, threads, config: config(args), network })
+    Ok(Ring { tables, by, link, hosts, threads, config: config(args), times: 1, network })
 }
 
 /// Returns the configuration of all rings.

@@ -8,6 +8,7 @@ mod network;
 mod page;
 mod paper;
 mod record;
+mod simulation;
 
 use std::collections::BTreeSet;
 

@@ -28,7 +28,7 @@ pub(super) enum What {
 }
 
 /// Columns of the CSV file.
-const COLUMNS: [&str; 53] = [
+const COLUMNS: [&str; 55] = [
     "figure",
     "data",
     "by",
@@ -71,6 +71,7 @@ const COLUMNS: [&str; 53] = [
     "moved",
     "switches",
     "limit",
+    "times",
     "gbit_per_s",
     "link_gb",
     "link_s",
@@ -81,6 +82,7 @@ const COLUMNS: [&str; 53] = [
     "model_waiting_share",
     "difference",
     "agrees",
+    "others_share",
     "too_short",
 ];
 

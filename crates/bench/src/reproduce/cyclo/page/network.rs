@@ -10,28 +10,24 @@ use crate::{
     join::Line,
     reproduce::cyclo::{
         cells::LIMITS,
-        network::{AGREES, Limited},
+        network::{AGREES, AGREES_POINTS, Limited},
         paper,
         record::{Record, What},
     },
     statistics::TOO_SHORT,
 };
 
-const MODEL: &str = "<p>The model predicts a ring from its parts, each measured without the other: the joins of one \
-    host at a time (J seconds on a core), and a revolution of all hosts over the same links without joins (M seconds, \
-    in which all cores work for K seconds). Its only other inputs are the numbers of hosts N and of cores \
-    C.</p>\n<ul>\n\
-    <li>A revolution takes the longest of the transfer, M, of all work on the cores, (N J + K) / C, and of J.</li>\n\
-    <li>Transfers take their time on cores first: their threads run only for moments. The rest is free for \
-    joins.</li>\n\
-    <li>A host injects its own fragments when it has none to forward, and joins them then, beside those that it \
-    receives. So for 1 / (N - 1) of the revolution there are twice as many joins. What the free cores cannot do then, \
-    they do later.</li>\n\
-    <li>Otherwise hosts join at independent times. While more hosts join than there are free cores, they share them \
-    equally.</li>\n\
-    <li>A host waits while it has no fragment to join.</li>\n</ul>\n<p>On a machine with cores for all hosts this is \
-    the paper's balance, 1 - J / M: in its largest ring, 9.6 GB cross each link at 1.1 GB/s in 8.7 s, of which 6.4 s \
-    are joins, and hosts wait for 26 % of the time.</p>";
+const MODEL: &str = "<p>The prediction simulates a ring from its parts, each measured without the others: the joins \
+    of one host at a time (J seconds on a core), and a revolution of all hosts over the same links whose fragments \
+    nobody joins (M seconds, which takes K seconds on cores from joins without a network).</p>\n<ul>\n\
+    <li>Hosts follow the ring's own protocol, with its buffers and credits.</li>\n\
+    <li>A link moves one fragment after the other, each in the same time.</li>\n\
+    <li>Hosts take the cores in turn, a fragment at a time, in the order in which they have one.</li>\n\
+    <li>Transfers take their time on all cores evenly, and before joins.</li>\n\
+    <li>A host waits while it has no fragment to join, to the end of its revolution. The time in which it has one \
+    and no core is not waiting.</li>\n</ul>\n<p>On a machine with cores for all hosts this is the paper's balance, \
+    1 - J / M: in its largest ring, 9.6 GB cross each link at 1.1 GB/s in 8.7 s, of which 6.4 s are joins, and hosts \
+    wait for 26 % of the time.</p>";
 
 /// Draws waiting with all hosts at once, over links without and with a limit, beside the
 /// prediction.
@@ -60,11 +56,12 @@ pub(super) fn waiting(lines: &[&Line], records: &[Record]) -> String {
         format!(
             "<p>Each host has a network of its own, and a link to the next one whose rate is limited (tbf). The rates \
              are chosen so that the transfer takes 1, 2 and 4 times as long as the cores of this machine need for the \
-             joins of all hosts. A measured share within {:.0} % of the predicted one agrees with it. \
-             'In the rounds' has the least and the most of a round: a difference within it may be chance. Where the \
-             cores are the bound, the model predicts no waiting for the network; hosts still wait for each \
-             other.</p>\n{MODEL}\n{charts}\n{}",
+             joins of all hosts. Hosts send their fragments as often as makes a revolution take about 2 s. A measured \
+             share agrees with the predicted one within {:.0} % of it, or within {:.0} percentage points. 'In the \
+             rounds' has the least and the most of a round: a difference within it may be chance. 'Others' is the \
+             part of the cores' time that other processes used in the most disturbed round.</p>\n{MODEL}\n{charts}\n{}",
             AGREES * 100.0,
+            AGREES_POINTS * 100.0,
             numbers(&limited)
         )
     };
@@ -116,6 +113,7 @@ fn numbers(limited: &[&Limited]) -> String {
             unless_short(format!("{} to {}", percent(ring.waiting_least_share), percent(ring.waiting_most_share))),
             unless_short(ring.difference.map_or("-".to_owned(), |part| format!("{:+.1} %", 100.0 * part))),
             unless_short(if ring.agrees { "yes" } else { "no" }.to_owned()),
+            percent(ring.others_share),
         ]
     };
     let header = [
@@ -133,6 +131,7 @@ fn numbers(limited: &[&Limited]) -> String {
         "in the rounds",
         "difference",
         "agrees",
+        "others",
     ];
     table(&header, &limited.iter().map(row).collect::<Vec<_>>())
 }
