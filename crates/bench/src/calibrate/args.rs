@@ -30,7 +30,8 @@ optimization is not used. The file says which it is of.
 Calibrate when the machine is idle. Where it is not, runs have fewer rows or
 rounds, so that the whole takes about as long as --seconds says; costs of fewer
 than 3 rounds have a spread of at least 0.5, so they hardly overrule. One round
-of 250,000 rows for each kind is the least, whatever the time. Ctrl-C leaves an old profile as it was.
+of 250,000 rows for each kind is the least, whatever the time. Ctrl-C leaves
+an old profile as it was.
 
 Columns:
   reads     whether consumers read the rows at once
