@@ -83,7 +83,7 @@ fn a_killed_run_goes_on_where_it_was() {
     assert!(kept.len() >= 3, "{before}");
     let other = reproduce(folder.path(), &["--figures", "7,9", "--seed", "2"]).output().unwrap();
     let error = String::from_utf8_lossy(&other.stderr);
-    assert!(!other.status.success() && error.contains("another seed, 1 instead of 2"), "{error}");
+    assert!(!other.status.success() && error.contains("another unfinished run (seed: 1 instead of 2)"), "{error}");
     assert!(error.contains("--restart"), "{error}");
     let done = reproduce(folder.path(), &figures).output().unwrap();
     let error = String::from_utf8_lossy(&done.stderr);
