@@ -299,7 +299,7 @@ fn a_killed_run_goes_on_where_it_was() {
     assert!(kept.len() >= 3, "{before}");
     let other = [&run[..], &["--tuples", "30k"]].concat();
     let (_, stderr) = ends(1, folder.path(), &other);
-    assert!(stderr.contains("another tuples, null instead of 30000") && stderr.contains("--restart"), "{stderr}");
+    assert!(stderr.contains("(tuples: null instead of 30000)") && stderr.contains("--restart"), "{stderr}");
     let (_, stderr) = ends(0, folder.path(), &run);
     assert!(stderr.contains("going on with the "), "{stderr}");
     let out = folder.path().join("figures");
