@@ -11,13 +11,13 @@ use std::{fmt, sync::Arc};
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::{
+    common::stats::Precision,
     config::{ConfigOptions, ExecutionOptions},
     execution::TaskContext,
     physical_expr::aggregate::AggregateFunctionExpr,
     physical_plan::{
-        ExecutionPlan, ExecutionPlanProperties, InputOrderMode, StatisticsArgs,
+        ExecutionPlan, ExecutionPlanProperties, InputOrderMode,
         aggregates::{AggregateExec, AggregateMode},
-        statistics::StatisticsContext,
     },
 };
 
@@ -48,22 +48,25 @@ impl SkipPartial {
     /// no first step of a grouping. They are the session's own if they were set there, if
     /// statistics do not tell the number of rows, if a partition has at most [`LEAST_ROWS`], or if
     /// a sixteenth of its rows is more than what DataFusion looks at.
-    pub fn of(input: &Arc<dyn ExecutionPlan>, statistics: &StatisticsContext, config: &ConfigOptions) -> Option<Self> {
+    /// `rows_of` returns the number of rows of a plan, as far as statistics tell.
+    pub fn of(
+        input: &Arc<dyn ExecutionPlan>,
+        rows_of: impl Fn(&Arc<dyn ExecutionPlan>) -> Precision<usize>,
+        config: &ConfigOptions,
+    ) -> Option<Self> {
         let grouping = input.downcast_ref::<AggregateExec>()?;
+        if *grouping.mode() != AggregateMode::Partial {
+            return None;
+        }
         let session = Self::session(&config.execution);
-        let rows = || {
-            let found = statistics.compute(grouping.input().as_ref(), &StatisticsArgs::new()).ok()?;
-            let partitions = grouping.input().output_partitioning().partition_count();
-            found.num_rows.get_value()?.checked_div(partitions)
-        };
-        let sooner = || {
-            let all = rows().filter(|&rows| rows > LEAST_ROWS)?;
-            let rows = (all / LOOKED_AT).max(LEAST_ROWS);
-            (rows < session.rows).then_some(Self { rows, groups: GROUPS })
-        };
-        let may_change = session == Self::default() && skips_cheaply(grouping);
-        let sooner = if may_change { sooner() } else { None };
-        (*grouping.mode() == AggregateMode::Partial).then(|| sooner.unwrap_or(session))
+        if session != Self::default() || !skips_cheaply(grouping) {
+            return Some(session);
+        }
+        let partitions = grouping.input().output_partitioning().partition_count();
+        let all = rows_of(grouping.input()).get_value().and_then(|rows| rows.checked_div(partitions));
+        let sooner = all.filter(|&all| all > LEAST_ROWS).map(|all| (all / LOOKED_AT).max(LEAST_ROWS));
+        let sooner = sooner.filter(|&rows| rows < session.rows).map(|rows| Self { rows, groups: GROUPS });
+        Some(sooner.unwrap_or(session))
     }
 
     /// Returns the numbers of a session.
@@ -97,7 +100,7 @@ impl SkipPartial {
     }
 }
 
-/// Returns whether `grouping` is a first step that can pass rows on as they are, and cheaply: in each
+/// Returns whether `grouping`, a first step, can pass rows on as they are, and cheaply: in each
 /// aggregate, a row becomes a state of a few plain values.
 fn skips_cheaply(grouping: &AggregateExec) -> bool {
     let is_plain = |of: &DataType| of.primitive_width().is_some() || matches!(of, DataType::Boolean);
@@ -105,8 +108,7 @@ fn skips_cheaply(grouping: &AggregateExec) -> bool {
         let plain = |fields: Vec<FieldRef>| fields.iter().all(|field| is_plain(field.data_type()));
         aggregate.groups_accumulator_supported() && aggregate.state_fields().is_ok_and(plain)
     };
-    *grouping.mode() == AggregateMode::Partial
-        && *grouping.input_order_mode() == InputOrderMode::Linear
+    *grouping.input_order_mode() == InputOrderMode::Linear
         && grouping.group_expr().is_single()
         && !grouping.group_expr().is_empty()
         && grouping.aggr_expr().iter().all(is_cheap)

@@ -151,7 +151,7 @@ fn consumers_that_leave_take_nothing_from_others() {
     }
 }
 
-/// Sends until there is no room, and returns the number of values.
+/// Lets a producer send values until it is not admitted any more. Returns their number.
 fn fill(sender: &mut dyn Sender<Number>) -> usize {
     let alive = Arc::default();
     (0..100).take_while(|_| admitted(sender) && sender.try_send(number(0, &alive)).is_ok()).count()

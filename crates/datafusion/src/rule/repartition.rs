@@ -80,8 +80,9 @@ impl PhysicalOptimizerRule for RingRepartition {
         let (original, statistics) = (Arc::clone(&plan), StatisticsContext::new());
         let replace = |node: &Arc<dyn ExecutionPlan>, reads| -> Result<Arc<dyn ExecutionPlan>> {
             let Some(stock) = replaceable(node, options) else { return Ok(Arc::clone(node)) };
+            let skip = || SkipPartial::of(stock.input(), |plan| rows(&statistics, plan), config);
+            let skip = options.skip_partial_aggregation.then(skip).flatten();
             let rows = if basis.depends_on_rows() { rows(&statistics, stock.input()) } else { Precision::Absent };
-            let skip = SkipPartial::of(stock.input(), &statistics, config).filter(|_| options.skip_partial_aggregation);
             Ok(Arc::new(RingRepartitionExec::at(stock.clone(), &basis, Place { reads, rows })?.skipping(skip)))
         };
         let replaced = replace(&original, false)?.transform_down(|node| {
