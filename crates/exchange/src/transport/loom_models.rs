@@ -1,138 +1,19 @@
 //! Models of the queues' waiting and of the paper's ring. Loom runs them through every interleaving
 //! up to a number of preemptions. The queues themselves are modelled by their lengths.
 
+mod harness;
+
 use std::{
     ops::ControlFlow,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Waker},
 };
 
-use loom::{alloc::Track, sync::Notify, thread};
+use loom::{sync::Notify, thread};
 
-use super::{Handles, Parcel, Receiver, Sender, Shape, transport};
-use crate::{
-    Strategy,
-    error::ExchangeError,
-    ring::{Admission, Next, TrySendError},
-    waiting::bell::{block_on, model},
-};
-
-/// A number that a model must drop before it ends.
-struct Number(Track<u32>);
-
-impl Number {
-    fn new(number: u32) -> Self {
-        Self(Track::new(number))
-    }
-
-    fn get(&self) -> u32 {
-        *self.0.get_ref()
-    }
-}
-
-impl Parcel for Number {
-    /// Numbers from 100 are for one consumer.
-    fn concerns(&self, consumer: usize) -> bool {
-        self.get() < 100 || self.get() as usize / 100 == consumer + 1
-    }
-}
-
-/// The values that were handed over, by consumer. Behind std's mutex, which is never contended in a
-/// model's step.
-type Overflow = Arc<Vec<Mutex<Vec<u32>>>>;
-
-struct Model {
-    strategy: Strategy,
-    preemptions: usize,
-}
-
-// Its waiting loads lengths that may be stale, each of which loom tries.
-const QUEUES: Model = Model { strategy: Strategy::Channel, preemptions: 1 };
-const PAPER: Model = Model { strategy: Strategy::PaperRing, preemptions: 2 };
-const BARRIER: Model = Model { strategy: Strategy::Batch, preemptions: 3 };
-
-impl Model {
-    /// Checks `body` with the handles of each run.
-    fn check(&self, shape: Shape, body: impl Fn(Handles<Number>, Overflow) + Send + Sync + 'static) {
-        let strategy = self.strategy;
-        model(self.preemptions, move || {
-            let handles = transport(strategy, shape).expect("a transport");
-            body(handles, Arc::new((0..shape.consumers).map(|_| Mutex::new(Vec::new())).collect()));
-        });
-    }
-}
-
-fn shape(producers: usize, consumers: usize, slots: usize) -> Shape {
-    Shape::new(producers, consumers).with_slots(slots)
-}
-
-fn send(sender: &mut dyn Sender<Number>, number: u32, overflow: &Overflow) -> Result<(), ExchangeError> {
-    let mut value = Number::new(number);
-    loop {
-        let ready = block_on(|cx| {
-            sender.poll_ready(cx, &mut |consumer, _, values| {
-                values.try_for_each(&mut |value| {
-                    overflow[consumer].lock().unwrap().push(value.get());
-                    Ok(())
-                })
-            })
-        })?;
-        if ready == Admission::Yield {
-            thread::yield_now();
-            continue;
-        }
-        match sender.try_send(value) {
-            Ok(()) => return Ok(()),
-            Err(TrySendError::Full(back)) => value = back,
-            Err(TrySendError::Closed(refused)) => return Err(refused.error),
-        }
-    }
-}
-
-/// Receives until `count` values have come, or the end. Returns them in the order in which the
-/// consumer gets them.
-fn receive_at_most(
-    receiver: &mut dyn Receiver<Number>,
-    count: usize,
-    overflow: &Overflow,
-) -> Result<Vec<u32>, ExchangeError> {
-    let mut numbers = Vec::new();
-    while numbers.len() < count {
-        let next = block_on(|cx| {
-            receiver.poll_next(cx, &mut |value| {
-                numbers.push(value.get());
-                ControlFlow::Continue(())
-            })
-        })?;
-        match next {
-            Next::Visited(_) => {}
-            Next::Relieved => numbers.append(&mut overflow[receiver.index()].lock().unwrap()),
-            Next::Finished => break,
-        }
-    }
-    Ok(numbers)
-}
-
-/// Receives this number of values.
-fn receive_some(receiver: &mut dyn Receiver<Number>, count: usize, overflow: &Overflow) -> Vec<u32> {
-    receive_at_most(receiver, count, overflow).expect("nobody stops this model")
-}
-
-/// Receives all values.
-fn receive(receiver: &mut dyn Receiver<Number>, overflow: &Overflow) -> Result<Vec<u32>, ExchangeError> {
-    receive_at_most(receiver, usize::MAX, overflow)
-}
-
-/// Starts a producer that sends these numbers and ends.
-fn produce(mut sender: Box<dyn Sender<Number>>, numbers: &[u32], overflow: &Overflow) -> thread::JoinHandle<()> {
-    let (numbers, overflow) = (numbers.to_vec(), Arc::clone(overflow));
-    thread::spawn(move || {
-        for number in numbers {
-            send(&mut *sender, number, &overflow).expect("nobody stops this model");
-        }
-        sender.end();
-    })
-}
+use self::harness::{BARRIER, Model, Number, PAPER, QUEUES, produce, receive, receive_some, send, shape};
+use super::Parcel;
+use crate::{Strategy, error::ExchangeError, waiting::bell::block_on};
 
 fn one_to_one(model: &Model) {
     model.check(shape(1, 1, 1), |(mut senders, mut receivers), overflow| {
