@@ -386,3 +386,35 @@ fn a_relief_that_takes_nothing_makes_the_producer_wait_for_the_slow_consumer() {
         senders[0].end();
     }
 }
+
+/// Else each of many producers that wait would take the leases of all slow consumers in vain.
+#[test]
+fn a_relief_that_takes_nothing_of_one_consumer_is_not_asked_for_the_others() {
+    for strategy in Strategy::TRANSPORTS.into_iter().filter(|strategy| *strategy != Strategy::Batch) {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let (mut senders, mut receivers) = transport(strategy, Shape::new(1, 5).with_slots(4)).unwrap();
+        let mut most = 0;
+        loop {
+            // The others are slow.
+            drain(&mut *receivers[4]);
+            let mut asked = 0;
+            let mut count = |_: usize, _: usize, _: &mut dyn Unread<Number>| {
+                asked += 1;
+                Ok(())
+            };
+            let ready = senders[0].poll_ready(&mut Context::from_waker(Waker::noop()), &mut count);
+            most = most.max(asked);
+            match ready {
+                Poll::Ready(Ok(Admission::Granted)) => {
+                    senders[0].try_send(number(0, &alive)).map_err(|_| "refused").unwrap();
+                }
+                Poll::Ready(Ok(Admission::Yield)) => {}
+                Poll::Ready(Err(error)) => panic!("{error}"),
+                Poll::Pending => break,
+            }
+        }
+        // A call that waits looks twice.
+        assert!((1..=2).contains(&most), "{strategy}: asked {most} times");
+        senders[0].end();
+    }
+}

@@ -86,8 +86,10 @@ impl<T> RingProducer<T> {
     ///
     /// `overflow` runs on this thread and may take a long time. Other producers may call theirs
     /// at the same time, but only one producer at a time for one consumer. Values that it does not
-    /// take count as not handed over. If it fails or panics, the ring stops, and that consumer sees
-    /// no value afterwards: part of one may have been taken.
+    /// take count as not handed over. If it takes none of a consumer that still lags behind, it is
+    /// not called for the others, and this producer waits until they have read on. If it fails or
+    /// panics, the ring stops, and that consumer sees no value afterwards: part of one may have
+    /// been taken.
     ///
     /// # Errors
     /// The first error with which the ring was stopped, [`ExchangeError::ConsumersGone`], or the

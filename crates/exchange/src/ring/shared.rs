@@ -139,6 +139,9 @@ impl<T> Shared<T> {
             let outcome = overflow(consumer, &mut values);
             if values.finish(outcome)? {
                 relief = Relief::Moved;
+            } else if lags(&consumer) {
+                // The caller waits for the consumer, which reads on. It would wait for the others, too.
+                break;
             }
         }
         Ok(relief)

@@ -68,8 +68,8 @@ pub type Relieve<'a, T> = dyn FnMut(usize, usize, &mut dyn Unread<T>) -> Result<
 pub trait Sender<T>: Send {
     /// Waits for room, as [`RingProducer::poll_ready`](crate::ring::RingProducer::poll_ready) does.
     /// While a consumer starves, the values that hold room back are given to `relieve`. If it takes
-    /// none, the producer waits for the slow consumer. That cannot hang where every consumer reads
-    /// on whatever the others wait for, as on threads of their own.
+    /// none of one consumer, the producer waits for the slow consumers. That cannot hang where
+    /// every consumer reads on whatever the others wait for, as on threads of their own.
     ///
     /// # Errors
     /// The first error with which the transport was stopped, [`ExchangeError::ConsumersGone`], or
@@ -287,8 +287,8 @@ pub fn transport<T: Parcel>(strategy: Strategy, shape: Shape) -> Result<Handles<
     }
 }
 
-/// Creates the handles of [`Strategy::RingPerDomain`] for threads that are pinned: `domains` has the
-/// domain of each producer. There is a ring, and a lane, for each number in it.
+/// Creates the handles of [`Strategy::RingPerDomain`] for threads that are pinned: `domains` has
+/// the domain of each producer. There is a ring, and a lane, for each number in it.
 ///
 /// ```
 /// use annulus_exchange::transport::{Parcel, Shape, rings_in_domains};

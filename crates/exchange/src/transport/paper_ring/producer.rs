@@ -164,9 +164,11 @@ impl<T: Parcel> PaperSender<T> {
             if reading.visited > 0 {
                 reading.with(|at| at.relieved = true);
             } else if reading.with(|at| at.group <= oldest) {
-                // The caller waits for the consumer, which reads on. The last one to leave the group wakes
-                // this producer.
-                moved = false;
+                // The caller waits for the consumer, which reads on, and would wait for the others. The last
+                // one to leave the group wakes this producer.
+                drop(reading);
+                outcome?;
+                return Ok(false);
             }
             drop(reading);
             outcome?;

@@ -185,8 +185,11 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
             if reading.taken > 0 {
                 reading.with(|reader| reader.relieved = true);
             } else if full(consumer) {
-                // The caller waits for the consumer, which reads on, and wakes this producer for the room.
-                relief = Relief::Nothing;
+                // The caller waits for the consumer, which reads on, and wakes this producer for the room. It
+                // would wait for the others, too.
+                drop(reading);
+                outcome?;
+                return Ok(Relief::Nothing);
             }
             drop(reading);
             outcome?;
