@@ -109,6 +109,16 @@ fn only_batch_partitioning_holds_the_whole_input() {
 }
 
 #[test]
+fn batch_partitioning_is_left_out_where_its_rows_do_not_fit() {
+    // 1.3 TB.
+    let args = ["--threads", "2x2", "--row-bytes", "8", "--batches", "10000000", "--strategies", "batch"];
+    let out = bench(&[&args[..], &["--json"]].concat());
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && out.stdout.is_empty(), "{error}");
+    assert!(error.contains("batch is left out: it holds 1.19 TiB"), "{error}");
+}
+
+#[test]
 fn more_threads_than_cores_end() {
     let lines = lines(&["--threads", "192x192", "--rows", "200", "--batches", "4", "--row-bytes", "8"]);
     assert_eq!(lines.len(), STRATEGIES.len());

@@ -37,9 +37,9 @@ impl fmt::Display for Machine {
 }
 
 /// Returns the command line of this process, without the folder of the program. Words with unusual
-/// letters are quoted, so that it can be pasted.
+/// letters are quoted, so that it can be pasted. What is not UTF-8 is replaced.
 pub fn command_line() -> String {
-    pasteable(env::args())
+    pasteable(env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }
 
 fn pasteable(args: impl Iterator<Item = String>) -> String {

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use annulus_exchange::Strategy;
+use annulus_exchange::{Strategy, transport::Shape as TransportShape};
 use annulus_terminal::units::{self, Shape};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use serde::{Deserialize, Serialize};
@@ -22,10 +22,12 @@ copy of one of four in new memory, and indexes it by consumer. All strategies
 but reserve pass the batches on by reference. reserve copies the rows. Each
 consumer computes a checksum of every byte of its rows. Rows and checksums are
 compared with the input's after every run. Strategies run in turn; each round
-starts with the next one. There may be more threads than cores.
+starts with the next one. There may be more threads than cores. batch, which holds all
+rows, is left out where they need over half of the free memory.
 
 Columns:
-  GB/s         10^9 bytes of rows per second, median of the rounds
+  GB/s         10^9 bytes of rows per second, median of the rounds; too short
+               if a round takes under 1 ms, or fills a ring under 32 times
   spread       interquartile range of the rounds / their median
   limit        GB/s / GB/s of the producers' threads alone, which make the
                batches, index them, and compute all checksums: near 1, the
@@ -43,6 +45,19 @@ With --keys zipf, keys follow Zipf's law with the exponent of --exponent. With
 --sizes normal, row sizes have a normal distribution with a standard deviation
 of a quarter of --row-bytes.";
 
+/// The bytes of rows in a run, unless the command line says otherwise.
+const VOLUME: usize = 256 << 20;
+/// The fewest batches of a producer in a volume that the command line sets.
+const FEWEST_BATCHES: usize = 4;
+/// How often a run fills a ring if it is to count as measured. Until a ring has filled for the
+/// first time, producers do not wait and take new memory for each batch.
+const REVOLUTIONS: usize = 32;
+
+/// Returns the fewest batches of all producers with which a run counts as measured.
+pub(super) fn steady_batches(shape: TransportShape) -> usize {
+    REVOLUTIONS * (shape.groups + 1) * shape.slots
+}
+
 /// What the benchmark measures, and how often.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
@@ -57,11 +72,11 @@ pub struct ExchangeArgs {
     /// Rows of a batch
     #[arg(long, value_name = "N", default_value = "8192", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub rows: u32,
-    /// Bytes of rows in a run
+    /// Bytes of rows in a run [default: 256M, or 32 times what a ring holds]
     ///
     /// At least four batches for each producer, or as many as --batches says.
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::parse_size)]
-    pub volume: usize,
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub volume: Option<usize>,
     /// Batches of each producer, instead of --volume
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub batches: Option<usize>,
@@ -109,7 +124,7 @@ pub struct ExchangeArgs {
 
 impl ExchangeArgs {
     /// Returns the defaults for one cell: all strategies, pinned.
-    pub(crate) fn new(threads: Shape, row_bytes: u32, volume: usize) -> Self {
+    pub(crate) fn new(threads: Shape, row_bytes: u32, volume: Option<usize>) -> Self {
         Self {
             threads: vec![threads],
             row_bytes: vec![row_bytes],
@@ -130,6 +145,16 @@ impl ExchangeArgs {
             json: false,
             csv: None,
         }
+    }
+
+    /// Returns the batches of each producer in a run of this shape.
+    pub(super) fn batches_of_each(&self, shape: TransportShape, row_bytes: u32) -> usize {
+        let batch_bytes = self.rows as usize * row_bytes as usize;
+        let of = |volume: usize| (volume / shape.producers / batch_bytes).max(FEWEST_BATCHES);
+        self.batches.unwrap_or_else(|| match self.volume {
+            Some(volume) => of(volume),
+            None => of(VOLUME).max(steady_batches(shape).div_ceil(shape.producers)),
+        })
     }
 
     /// Sets the strategies.
@@ -191,5 +216,24 @@ impl fmt::Display for Sizes {
 impl fmt::Display for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&name(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_fill_a_ring_often_unless_their_size_is_given() {
+        let args = |volume| ExchangeArgs::new(Shape { inputs: 4, outputs: 4 }, 256, volume);
+        let batches = |args: &ExchangeArgs, shape, row_bytes| args.batches_of_each(shape, row_bytes);
+        let large = TransportShape::new(4, 4).with_slots(4).with_groups(3);
+        // 2 MiB a batch: 32 batches for each of four producers would be 256 MiB.
+        let steady = batches(&args(None), large, 256);
+        assert_eq!((steady, 4 * steady), (128, steady_batches(large)));
+        assert_eq!(batches(&args(None), large, 1), VOLUME / 4 / 8192, "small batches are limited by their bytes");
+        assert_eq!(batches(&args(Some(64 << 20)), large, 256), 8);
+        assert_eq!(batches(&args(Some(1)), large, 256), FEWEST_BATCHES);
+        assert_eq!(batches(&ExchangeArgs { batches: Some(2), ..args(Some(1)) }, large, 256), 2);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     Measured,
-    args::{ExchangeArgs, Keys, Sizes},
+    args::{ExchangeArgs, Keys, Sizes, steady_batches},
     run::Cell,
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(crate) struct Line {
     pub(crate) batches: usize,
     pub(crate) gb_per_s: f64,
     pub(crate) spread: f64,
-    /// Whether the median round was too short to measure.
+    /// Whether the median round was too short to measure, or had too few batches.
     pub(crate) too_short: bool,
     pub(crate) limit: f64,
     pub(crate) first_ms: f64,
@@ -85,7 +85,7 @@ impl Line {
             batches,
             gb_per_s: median(&speeds),
             spread: spread(&speeds),
-            too_short: median(&measured.seconds) < SHORTEST_S,
+            too_short: median(&measured.seconds) < SHORTEST_S || batches < steady_batches(cell.shape),
             limit: median(&measured.limit_seconds) / median(&measured.seconds),
             first_ms: median(&measured.first_seconds) * 1e3,
             peak_mb: measured.peak_bytes as f64 / f64::from(1 << 20),

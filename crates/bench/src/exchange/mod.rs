@@ -10,11 +10,11 @@ use std::io::{Write, stdout};
 
 use annulus_exchange::{Strategy, transport::Shape};
 use annulus_rows::partition::Modulo;
-use annulus_terminal::{Stop, heap::PeakCounter, progress, unfinished::Unfinished, units};
+use annulus_terminal::{Stop, heap::PeakCounter, machine, progress, unfinished::Unfinished, units};
 use annulus_topology::{Policy, Topology};
 use anyhow::{Context, Result};
 pub use args::{ExchangeArgs, Keys, Sizes};
-use indicatif::ProgressBar;
+use indicatif::{HumanBytes, ProgressBar};
 pub(crate) use line::{Line, csv, event_header, events};
 
 use self::{
@@ -26,8 +26,6 @@ use crate::pages::{Counters, Counts};
 
 /// The number of different batches of a producer.
 const TEMPLATES: u64 = 4;
-/// The fewest batches of a producer, unless the command line says otherwise.
-const FEWEST_BATCHES: usize = 4;
 
 /// Runs the benchmark and prints its result.
 ///
@@ -126,8 +124,6 @@ fn cell<'a>(
     let slots = args.slots.map_or(producers, |slots| slots as usize);
     let shape =
         Shape::new(producers, consumers).with_groups(args.groups as usize).with_slots(slots).with_domains(domains);
-    let batch_bytes = args.rows as usize * row_bytes as usize;
-    let batches = args.batches.unwrap_or_else(|| (args.volume / producers / batch_bytes).max(FEWEST_BATCHES));
     let template = |producer: usize, number: u64| {
         Template::new(args, row_bytes, args.seed.wrapping_add(producer as u64 * TEMPLATES + number))
     };
@@ -135,7 +131,7 @@ fn cell<'a>(
     Ok(Cell {
         shape,
         templates: (0..producers).map(templates).collect::<Result<_>>()?,
-        batches,
+        batches: args.batches_of_each(shape, row_bytes),
         rows: args.rows as usize,
         modulo: Modulo::new(consumers),
         placement: (!args.unpinned).then_some(placement),
@@ -150,7 +146,19 @@ fn measure_cell(
     bar: &ProgressBar,
 ) -> Result<Vec<(Strategy, Measured)>> {
     let expected = cell.expected()?;
-    let strategies = args.strategies();
+    let (strategies, left_out): (Vec<_>, Vec<_>) =
+        args.strategies().into_iter().partition(|strategy| *strategy != Strategy::Batch || fits_twice(cell.bytes()));
+    for strategy in left_out {
+        bar.suspend(|| {
+            let bytes = HumanBytes(cell.bytes());
+            eprintln!("{strategy} is left out: it holds {bytes} of rows, over half of the free memory");
+        });
+        bar.inc(args.rounds as u64 + 1);
+    }
+    if strategies.is_empty() {
+        bar.inc(args.rounds as u64 + 1);
+        return Ok(Vec::new());
+    }
     let mut results = Vec::new();
     for &strategy in &strategies {
         bar.set_message(strategy.to_string());
@@ -175,6 +183,11 @@ fn measure_cell(
     }
     results.iter_mut().for_each(|(_, measured)| measured.limit_seconds.clone_from(&limit_seconds));
     Ok(results)
+}
+
+/// Returns whether twice as many bytes are free. It counts as free what the system does not report.
+fn fits_twice(bytes: u64) -> bool {
+    machine::available_bytes().is_none_or(|available| bytes <= available / 2)
 }
 
 /// Checks a strategy, warms up, and measures memory and events, in a run that is not timed.

@@ -44,7 +44,7 @@ impl Part {
 pub fn cells(args: &RingArgs) -> Vec<(Part, ExchangeArgs)> {
     let full = args.full();
     let base = |part: Part, (inputs, outputs): (usize, usize), row_bytes: u32| {
-        let mut cell = ExchangeArgs::new(Shape { inputs, outputs }, row_bytes, args.volume());
+        let mut cell = ExchangeArgs::new(Shape { inputs, outputs }, row_bytes, args.volume);
         cell.rounds = args.rounds();
         cell.seed = args.seed;
         (part, cell)
