@@ -62,7 +62,7 @@ impl Ring<'_> {
                     Ok(host.finish()?)
                 })
             });
-            let measured = links.start(0).and_then(|host| turn(host, share, totals));
+            let measured = links.start(0).and_then(|host| turn(host, share, totals, self.pace()));
             match others.map(|others| others.join()) {
                 Some(Err(_)) => Err(anyhow!("a host has panicked")),
                 // This host's error takes precedence over that of the other.

@@ -4,8 +4,8 @@ mod alone;
 mod args;
 mod line;
 mod links;
-mod load;
 mod network;
+mod pace;
 mod process;
 mod rounds;
 mod run;
@@ -49,7 +49,7 @@ pub fn run(args: &JoinArgs, stop: &Stop) -> Result<()> {
     for &hosts in &args.hosts {
         let config = config(args.element, args.buffers);
         let JoinArgs { by, link, threads, .. } = *args;
-        let ring = Ring { tables: &tables, by, link, hosts, threads, config, times: 1, network: None };
+        let ring = Ring { tables: &tables, by, link, hosts, threads, config, times: 1, network: None, join_s: None };
         bar.set_message(counted(hosts.into(), "host"));
         let line = measure(&ring, args.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
         if args.json {

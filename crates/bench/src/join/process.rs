@@ -54,14 +54,14 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
     }
     let config = config(args.element, args.buffers);
     let JoinArgs { by, threads, .. } = *args;
-    let parts = Ring { tables, by, link: Link::Tcp, hosts, threads, config, times: 1, network: None };
+    let parts = Ring { tables, by, link: Link::Tcp, hosts, threads, config, times: 1, network: None, join_s: None };
     // A host connects only when it is ready, so the ring turns when the last host is.
     let share = parts.prepare(me)?;
     let listener = TcpListener::bind(own).with_context(|| format!("cannot listen at {own}, which --ring names"))?;
     let successor: SocketAddr = ring[(place + 1) % ring.len()];
     let host = start_at(me, hosts, &config, Address::Tcp { listener, successor })?;
     let totals = Totals::default();
-    let measured = turn(host, share, &totals)?;
+    let measured = turn(host, share, &totals, parts.pace())?;
     let (answer, all) = (totals.answer(), tables.answer);
     ensure!(answer.rows <= all.rows, "wrong result: {} rows on this host, {} on all", answer.rows, all.rows);
     let join_s = measured.join.as_secs_f64();

@@ -18,6 +18,7 @@ use super::{
     args::{By, Link},
     links::Links,
     network::Network,
+    pace::Pace,
     tables::{Answer, Tables, sum},
 };
 use crate::clock::Machine;
@@ -36,6 +37,9 @@ pub(crate) struct Ring<'a> {
     pub(crate) times: usize,
     /// The network in which hosts are, if it is not this machine's. Not for hosts one at a time.
     pub(crate) network: Option<&'a Network>,
+    /// The seconds that the joins of a host last at least, each fragment once, by pauses. Only for
+    /// hosts of one thread.
+    pub(crate) join_s: Option<f64>,
 }
 
 /// A join's result and its times.
@@ -122,13 +126,19 @@ impl Ring<'_> {
             *busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine::Busy::start());
         }
         let (host, share) = ready?;
-        turn(host, share, totals)
+        turn(host, share, totals, self.pace())
     }
 
     /// Prepares host `me`'s part of both tables.
     pub(super) fn prepare(&self, me: u16) -> Result<Share> {
         let [left, right] = [&self.tables.left, &self.tables.right].map(|side| Tables::share(side, me, self.hosts));
         Ok(Share::prepare(&self.spec(), left, right)?.repeated(self.times))
+    }
+
+    /// Returns the pace of a host's joins, if they have one. All hosts find about as many pairs.
+    pub(super) fn pace(&self) -> Option<Pace> {
+        let pairs = self.tables.answer.rows as f64 / f64::from(self.hosts);
+        self.join_s.map(|join_s| Pace { pair_s: join_s / pairs.max(1.0) })
     }
 
     fn spec(&self) -> JoinSpec {
@@ -143,10 +153,17 @@ impl Ring<'_> {
     }
 }
 
-/// Runs a host's revolution, to the end of its ring.
-pub(super) fn turn(mut host: Host, share: Share, totals: &Totals) -> Result<HostTurn> {
+/// Runs a host's revolution, to the end of its ring, each pair of rows at its pace.
+pub(super) fn turn(mut host: Host, share: Share, totals: &Totals, pace: Option<Pace>) -> Result<HostTurn> {
     let (start, on_core) = (Instant::now(), Clock::Processor.thread());
-    let turn = share.turn(&mut host, &|_, batch| totals.add(&batch))?;
+    let walk = pace.map(|pace| Mutex::new(pace.start()));
+    let turn = share.turn(&mut host, &|_, batch| {
+        totals.add(&batch)?;
+        if let Some(walk) = &walk {
+            walk.lock().unwrap_or_else(PoisonError::into_inner).keep(batch.num_rows());
+        }
+        Ok(())
+    })?;
     let (join, join_cpu) = (start.elapsed(), on_core.elapsed());
     host.finish()?;
     Ok(HostTurn { turn, join, join_cpu, ..HostTurn::default() })

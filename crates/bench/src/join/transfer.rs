@@ -6,14 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_terminal::{Stop, machine::cores};
+use annulus_terminal::Stop;
 use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::{
     alone::{Fragments, feed},
     links::Links,
-    load::Load,
     rounds::rounds,
     run::Ring,
 };
@@ -24,10 +23,6 @@ use crate::{clock::Machine, statistics::median};
 pub(crate) struct Transfer {
     /// Seconds of the revolution, of the slowest host; the median of the rounds.
     pub(crate) transfer_s: f64,
-    /// Seconds on cores that it took from joins that ran beside it on all cores; the median of the
-    /// rounds. The process's own time would be half of it, because the system charges much of the
-    /// kernel's work on packets to whatever it interrupts, or to nothing.
-    pub(crate) transfer_cpu_s: f64,
     /// The part of the cores' time that other processes used, in the most disturbed round.
     #[serde(skip)]
     pub(crate) others_share: f64,
@@ -44,17 +39,15 @@ pub(crate) fn measure_transfer(ring: &Ring<'_>, runs: usize, ran: &dyn Fn(), sto
     let of = |value: fn(&Transfer) -> f64| transfers.iter().map(value).collect::<Vec<_>>();
     Ok(Transfer {
         transfer_s: median(&of(|one| one.transfer_s)),
-        transfer_cpu_s: median(&of(|one| one.transfer_cpu_s)),
         others_share: of(|one| one.others_share).into_iter().fold(0.0, f64::max),
     })
 }
 
 impl Ring<'_> {
-    /// Sends all fragments around once, beside joins that need none of them.
+    /// Sends all fragments around once.
     fn transfer(&self, fragments: &Fragments) -> Result<Transfer> {
-        let load = Load::prepare(self)?;
         let links = Links::new(self.hosts, self.link, self.config, self.network)?;
-        let all = Barrier::new(usize::from(self.hosts) + 1);
+        let all = Barrier::new(usize::from(self.hosts));
         let host = |me| {
             // Every host must reach the barrier, even after an error.
             let host = links.start(me);
@@ -66,17 +59,13 @@ impl Ring<'_> {
             anyhow::Ok(transfer)
         };
         let machine = Machine::start()?;
-        let (transfers, slower) = thread::scope(|scope| {
+        let transfers = thread::scope(|scope| {
             let host = &host;
             let hosts: Vec<_> = (0..self.hosts).map(|me| scope.spawn(move || host(me))).collect();
-            load.beside(|| {
-                all.wait();
-                let times = hosts.into_iter().map(|host| host.join().map_err(|_| anyhow!("a host has panicked"))?);
-                times.collect::<Result<Vec<Duration>>>()
-            })
+            let times = hosts.into_iter().map(|host| host.join().map_err(|_| anyhow!("a host has panicked"))?);
+            times.collect::<Result<Vec<Duration>>>()
         })?;
-        let transfer_s = transfers?.into_iter().max().unwrap_or_default().as_secs_f64();
-        let transfer_cpu_s = slower * cores() as f64 * transfer_s;
-        Ok(Transfer { transfer_s, transfer_cpu_s, others_share: machine.others_share()? })
+        let transfer_s = transfers.into_iter().max().unwrap_or_default().as_secs_f64();
+        Ok(Transfer { transfer_s, others_share: machine.others_share()? })
     }
 }

@@ -171,7 +171,8 @@ impl Run<'_> {
         };
         *of_joins = Some(join_s);
         let limited = store.get_or(&cell.key(), || {
-            let ring = Ring { times: times(limit), ..ring(args, cell, tables, bar, Some(&network))? };
+            let ring = ring(args, cell, tables, bar, Some(&network))?;
+            let ring = Ring { times: times(limit), join_s: Some(network::slowness(cell.hosts) * join_s), ..ring };
             let transfer = join::measure_transfer(&ring, args.rounds, &|| bar.inc(1), stop)?;
             let line = join::measure(&ring, cell.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
             Ok(Limited::new(limit, &ring, alone, join_s, transfer, &line))
@@ -198,7 +199,7 @@ fn ring<'a>(
         }
     };
     bar.set_message(format!("figure {}, {}", figure.number(), counted(hosts.into(), "host")));
-    Ok(Ring { tables, by, link, hosts, threads, config: config(args), times: 1, network })
+    Ok(Ring { tables, by, link, hosts, threads, config: config(args), times: 1, network, join_s: None })
 }
 
 /// Returns the configuration of all rings.

@@ -24,7 +24,7 @@ const LONG_S: f64 = 2.0;
 /// `docs/papers.md` explains it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Model {
-    /// Seconds on a core for the joins of one host.
+    /// Seconds for the joins of one host.
     pub(super) model_join_s: f64,
     /// Seconds of the revolution.
     pub(super) model_revolution_s: f64,
@@ -32,18 +32,15 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Predicts `ring`, in which each host injects `fragments` fragments. The joins of each take
-    /// `join_s` seconds on a core.
+    /// Predicts `ring`, in which each host injects `fragments` fragments. The joins of each last
+    /// `join_s` seconds.
     pub(super) fn new(ring: &Ring<'_>, fragments: u32, join_s: f64, transfer: &Transfer) -> Self {
-        let hosts = f64::from(ring.hosts);
-        let crossing = f64::from(fragments) * (hosts - 1.0);
+        let (hosts, fragments_s) = (f64::from(ring.hosts), f64::from(fragments));
         let simulation = Simulation {
             hosts: ring.hosts,
-            cores: cores(),
             fragments,
-            join_s: join_s / hosts / f64::from(fragments),
-            link_s: transfer.transfer_s / crossing,
-            link_cpu_s: transfer.transfer_cpu_s / crossing / hosts,
+            join_s: join_s / hosts / fragments_s,
+            link_s: transfer.transfer_s / (hosts - 1.0) / fragments_s,
             config: ring.config,
         };
         let of = simulation.average();
@@ -67,19 +64,24 @@ impl Model {
 /// Returns how many times a host sends its fragments so that a revolution is [long
 /// enough](LONG_S), if the transfer takes `limit` times as long as the joins.
 pub(super) fn times(alone: &Line, limit: u8) -> usize {
-    (LONG_S / (f64::from(limit) * on_cores_s(alone))).ceil().max(1.0) as usize
+    (LONG_S / (f64::from(limit) * slow_join_s(alone))).ceil().max(1.0) as usize
 }
 
-/// Returns the seconds in which this machine's cores join for all hosts, each fragment once.
-fn on_cores_s(alone: &Line) -> f64 {
-    let hosts = f64::from(alone.hosts);
-    join_s(alone) * hosts / hosts.min(cores() as f64)
+/// Returns how many times as long as on a core the joins of each of `hosts` last, so that the joins
+/// of all take half of this machine's cores. The transfers have the rest.
+pub(super) fn slowness(hosts: u16) -> f64 {
+    (2.0 * f64::from(hosts) / cores() as f64).max(1.0)
 }
 
-/// Returns a rate in bits per second at which the transfer takes `times` as long as the joins of
-/// all hosts take on this machine's cores, from hosts that joined one at a time.
+/// Returns the seconds that the joins of a host last, each fragment once.
+fn slow_join_s(alone: &Line) -> f64 {
+    slowness(alone.hosts) * join_s(alone)
+}
+
+/// Returns a rate in bits per second at which the transfer takes `times` as long as the joins of a
+/// host, from hosts that joined one at a time.
 pub(super) fn rate(alone: &Line, times: u8) -> f64 {
-    (link_gb(alone) * 8e9 / (f64::from(times) * on_cores_s(alone))).max(1e6).round()
+    (link_gb(alone) * 8e9 / (f64::from(times) * slow_join_s(alone))).max(1e6).round()
 }
 
 /// Returns the seconds on a core for the joins of one host.
@@ -99,10 +101,12 @@ fn link_gb(alone: &Line) -> f64 {
 pub(super) struct Limited {
     pub(super) hosts: u16,
     pub(super) rows: u64,
-    /// How many times as long the transfer takes at the rate as the joins on the cores.
+    /// How many times as long the transfer takes at the rate as the joins of a host.
     pub(super) limit: u8,
     /// How many times each host sent its fragments.
     pub(super) times: usize,
+    /// How many times as long as on a core the joins lasted.
+    pub(super) slowness: f64,
     /// The rate of each link in 1e9 bits per second.
     pub(super) gbit_per_s: f64,
     /// The 1e9 bytes that cross each link, headers included.
@@ -138,12 +142,13 @@ impl Limited {
         let times = ring.times as f64;
         let (gbit_per_s, link_gb) = (rate(alone, limit) / 1e9, times * link_gb(alone));
         let fragments = ring.times as u32 * (alone.fragments / u64::from(alone.hosts)).max(1) as u32;
-        let model = Model::new(ring, fragments, times * join_s, &transfer);
+        let model = Model::new(ring, fragments, times * slowness(ring.hosts) * join_s, &transfer);
         Self {
             hosts: line.hosts,
             rows: line.rows,
             limit,
             times: ring.times,
+            slowness: slowness(ring.hosts),
             gbit_per_s,
             link_gb,
             link_s: link_gb * 8.0 / gbit_per_s,

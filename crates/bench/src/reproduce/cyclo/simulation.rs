@@ -1,8 +1,8 @@
 //! A ring over links of a limited rate, simulated from event to event.
 //!
 //! Hosts follow the protocol itself, [`Rotation`] and [`Credits`]. Only what is around them is
-//! modelled: links that move a fragment in a given time, and cores that hosts take in turn to join
-//! a fragment. `docs/papers.md` explains it.
+//! modelled: links that move a fragment in a given time, and hosts that join one in a given time.
+//! `docs/papers.md` explains it.
 
 use std::collections::VecDeque;
 
@@ -23,15 +23,12 @@ const SPREAD: f64 = 0.618_033_988_749_895;
 pub(super) struct Simulation {
     /// The number of hosts, at least two.
     pub(super) hosts: u16,
-    pub(super) cores: usize,
     /// The number of fragments that each host injects.
     pub(super) fragments: u32,
-    /// Seconds on a core for the join of a fragment at a host.
+    /// Seconds in which a host joins a fragment.
     pub(super) join_s: f64,
     /// Seconds in which a link moves a fragment.
     pub(super) link_s: f64,
-    /// Seconds that cores work to move a fragment over a link.
-    pub(super) link_cpu_s: f64,
     pub(super) config: RingConfig,
 }
 
@@ -48,8 +45,6 @@ struct Ring<'a> {
     of: &'a Simulation,
     now: f64,
     hosts: Vec<Host>,
-    /// The hosts that have a core, or wait for one.
-    turns: VecDeque<usize>,
 }
 
 struct Host {
@@ -91,7 +86,7 @@ impl Simulation {
     /// If the ring stops, which its protocol rules out.
     fn run(&self, apart: impl Fn(u16) -> f64) -> Simulated {
         let hosts = (0..self.hosts).map(|me| self.host(me, apart(me))).collect();
-        let mut ring = Ring { of: self, now: 0.0, hosts, turns: VecDeque::new() };
+        let mut ring = Ring { of: self, now: 0.0, hosts };
         for me in 0..ring.hosts.len() {
             ring.on(me, Event::Credited(self.config.places));
         }
@@ -123,28 +118,23 @@ impl Simulation {
 impl Ring<'_> {
     /// Goes on to the next event: a fragment is joined, or arrives at the next host.
     fn step(&mut self) {
-        let Simulation { cores, join_s, link_s, link_cpu_s, .. } = *self.of;
-        // Transfers work on all cores evenly, and before joins.
-        let moving = self.hosts.iter().filter(|host| !host.sending.is_empty()).count() as f64;
-        let transfers = moving * link_cpu_s / link_s / cores as f64;
-        let link = (1.0 / transfers).min(1.0) / link_s;
-        let join = (1.0 - transfers).max(ROUNDING) / join_s;
-        let joining: Vec<_> = self.turns.iter().copied().take(cores).collect();
-        let joins = joining.iter().map(|&host| self.hosts[host].unjoined / join);
-        let moves = self.hosts.iter().filter(|host| !host.sending.is_empty()).map(|host| host.unsent / link);
+        let Simulation { join_s, link_s, .. } = *self.of;
+        let joins = self.hosts.iter().filter(|host| !host.to_join.is_empty()).map(|host| host.unjoined * join_s);
+        let moves = self.hosts.iter().filter(|host| !host.sending.is_empty()).map(|host| host.unsent * link_s);
         let time = joins.chain(moves).fold(f64::INFINITY, f64::min);
         assert!(time.is_finite(), "the ring stops");
         self.now += time;
         for host in &mut self.hosts {
-            if host.to_join.is_empty() && host.finished.is_none() {
+            if !host.to_join.is_empty() {
+                host.unjoined -= time / join_s;
+            } else if host.finished.is_none() {
                 host.waited += time;
             }
             if !host.sending.is_empty() {
-                host.unsent -= time * link;
+                host.unsent -= time / link_s;
             }
         }
-        for me in joining {
-            self.hosts[me].unjoined -= time * join;
+        for me in 0..self.hosts.len() {
             if self.hosts[me].unjoined < ROUNDING {
                 self.joined(me);
             }
@@ -159,15 +149,11 @@ impl Ring<'_> {
         }
     }
 
-    /// Ends the turn of host `me`, which has joined its first fragment.
+    /// Ends the join of host `me`'s first fragment.
     fn joined(&mut self, me: usize) {
-        self.turns.retain(|&host| host != me);
         let host = &mut self.hosts[me];
         host.unjoined = 1.0;
         if let Some(slot) = host.to_join.pop_front() {
-            if !host.to_join.is_empty() {
-                self.turns.push_back(me);
-            }
             self.on(me, Event::Joined(slot));
         }
     }
@@ -209,12 +195,7 @@ impl Ring<'_> {
                     self.on(me, Event::Filled(slot));
                 }
                 Action::Fill(slot) => self.on(me, Event::Drained(slot)),
-                Action::Join(slot, _) => {
-                    if host.to_join.is_empty() {
-                        self.turns.push_back(me);
-                    }
-                    host.to_join.push_back(slot);
-                }
+                Action::Join(slot, _) => host.to_join.push_back(slot),
                 Action::Send(slot, frame) => host.sending.push_back((slot, frame)),
                 Action::Retire(slot, _) => self.free(me, slot),
                 Action::Announce(announcement) => {
@@ -229,10 +210,8 @@ impl Ring<'_> {
 mod tests {
     use super::*;
 
-    /// A ring whose transfers take no time on cores.
-    fn ring(hosts: u16, cores: usize, fragments: u32, join_s: f64, link_s: f64) -> Simulation {
-        let config = RingConfig::default();
-        Simulation { hosts, cores, fragments, join_s, link_s, link_cpu_s: 0.0, config }
+    fn ring(hosts: u16, fragments: u32, join_s: f64, link_s: f64) -> Simulation {
+        Simulation { hosts, fragments, join_s, link_s, config: RingConfig::default() }
     }
 
     fn together(ring: &Simulation) -> Simulated {
@@ -246,52 +225,31 @@ mod tests {
     #[test]
     fn one_fragment_each_crosses_and_is_joined() {
         // Join the own one, wait while the other crosses, join it.
-        let of = together(&ring(2, 2, 1, 1.0, 3.0));
+        let of = together(&ring(2, 1, 1.0, 3.0));
         assert!(near(of.revolution_s, 5.0) && near(of.waiting_share, 3.0 / 5.0), "{of:?}");
-        // On one core, host 0 joins first: its fragment arrives at 4. Host 1's arrives at 5.
-        let of = together(&ring(2, 1, 1, 1.0, 3.0));
-        let (first, second) = (3.0 + 1.0, 2.0);
-        // Host 0: joins to 1, waits to 5, joins to 6. Host 1: to 2, waits to 4, joins to 5.
-        assert!(near(of.revolution_s, 6.0), "{of:?}");
-        assert!(near(of.waiting_share, (first / 6.0 + second / 5.0) / 2.0), "{of:?}");
     }
 
     #[test]
     fn a_slow_link_makes_hosts_wait_for_the_rest_of_its_time() {
         // 100 fragments cross each link, the first after its join, and the last is joined.
-        let of = together(&ring(2, 2, 100, 1.0, 4.0));
+        let of = together(&ring(2, 100, 1.0, 4.0));
         assert!(near(of.revolution_s, 1.0 + 400.0 + 1.0), "{of:?}");
         assert!(near(of.waiting_share, 1.0 - 200.0 / 402.0), "{of:?}");
-        // The same in larger rings with cores for all.
-        let of = ring(6, 6, 200, 1.0, 2.0).average();
+        // The same in larger rings.
+        let of = ring(6, 200, 1.0, 2.0).average();
         assert!((of.waiting_share - (1.0 - 1200.0 / 2000.0)).abs() < 0.01, "{of:?}");
     }
 
     #[test]
     fn slow_joins_hide_the_transfers() {
-        let of = together(&ring(3, 3, 100, 1.0, 0.1));
+        let of = together(&ring(3, 100, 1.0, 0.1));
         assert!(near(of.revolution_s, 300.0) && near(of.waiting_share, 0.0), "{of:?}");
-        // Three hosts on two cores take turns: nobody waits before the end.
-        let of = ring(3, 2, 100, 1.0, 0.1).average();
-        assert!((of.revolution_s - 450.0).abs() < 1.5 && of.waiting_share < 0.005, "{of:?}");
-    }
-
-    #[test]
-    fn transfers_slow_down_joins_on_all_cores() {
-        // Each of two links keeps half a core busy, so each core has half of its time for joins.
-        let slowed = Simulation { link_cpu_s: 2.0, ..ring(2, 2, 100, 1.0, 4.0) };
-        let of = together(&slowed);
-        assert!((of.waiting_share - (1.0 - 2.0 * 200.0 / 400.0)).abs() < 0.01, "{of:?}");
-        // More work for transfers than two cores have: the links are slower, and joins follow.
-        let of = together(&Simulation { link_cpu_s: 8.0, ..slowed });
-        assert!(of.revolution_s > 2.0 * 400.0, "{of:?}");
     }
 
     #[test]
     fn the_papers_ring_waits_as_in_the_paper() {
-        // Six hosts with cores of their own, 6.4 s of joins, and 9.6 GB over each link in 8.7 s.
-        // RDMA takes no time on cores.
-        let of = ring(6, 6, 200, 6.4 / 1200.0, 8.7 / 1000.0).average();
+        // Six hosts, 6.4 s of joins, and 9.6 GB over each link in 8.7 s.
+        let of = ring(6, 200, 6.4 / 1200.0, 8.7 / 1000.0).average();
         assert!((of.revolution_s - 8.7).abs() < 0.1, "{of:?}");
         assert!((of.waiting_share - 2.3 / 8.7).abs() < 0.01, "{of:?}");
     }
@@ -300,7 +258,7 @@ mod tests {
     fn few_buffers_make_no_ring_stop() {
         for (hosts, places) in [(2, 2), (3, 2), (5, 2), (6, 3)] {
             let config = RingConfig::default().with_own(1).with_places(places);
-            let of = Simulation { config, ..ring(hosts, 2, 20, 1.0, 1.0) }.average();
+            let of = Simulation { config, ..ring(hosts, 20, 1.0, 1.0) }.average();
             assert!((0.0..1.0).contains(&of.waiting_share), "{of:?}");
         }
     }

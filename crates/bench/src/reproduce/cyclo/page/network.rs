@@ -17,17 +17,14 @@ use crate::{
     statistics::TOO_SHORT,
 };
 
-const MODEL: &str = "<p>The prediction simulates a ring from its parts, each measured without the others: the joins \
-    of one host at a time (J seconds on a core), and a revolution of all hosts over the same links whose fragments \
-    nobody joins (M seconds, which takes K seconds on cores from joins without a network).</p>\n<ul>\n\
+const MODEL: &str = "<p>The prediction simulates a ring from its parts, each measured without the other: the joins \
+    of one host at a time (J seconds), and a revolution of all hosts over the same links whose fragments nobody joins \
+    (M seconds).</p>\n<ul>\n\
     <li>Hosts follow the ring's own protocol, with its buffers and credits.</li>\n\
-    <li>A link moves one fragment after the other, each in the same time.</li>\n\
-    <li>Hosts take the cores in turn, a fragment at a time, in the order in which they have one.</li>\n\
-    <li>Transfers take their time on all cores evenly, and before joins.</li>\n\
-    <li>A host waits while it has no fragment to join, to the end of its revolution. The time in which it has one \
-    and no core is not waiting.</li>\n</ul>\n<p>On a machine with cores for all hosts this is the paper's balance, \
-    1 - J / M: in its largest ring, 9.6 GB cross each link at 1.1 GB/s in 8.7 s, of which 6.4 s are joins, and hosts \
-    wait for 26 % of the time.</p>";
+    <li>A link moves one fragment after the other, each in the same time, and a host joins one after the other.</li>\n\
+    <li>A host waits while it has no fragment to join, to the end of its revolution.</li>\n</ul>\n<p>This is nearly \
+    the paper's balance, 1 - J / M: in its largest ring, 9.6 GB cross each link at 1.1 GB/s in 8.7 s, of which 6.4 s \
+    are joins, and hosts wait for 26 % of the time.</p>";
 
 /// Draws waiting with all hosts at once, over links without and with a limit, beside the
 /// prediction.
@@ -55,10 +52,12 @@ pub(super) fn waiting(lines: &[&Line], records: &[Record]) -> String {
         let charts: String = LIMITS.iter().map(|&times| chart(times, &limited)).collect();
         format!(
             "<p>Each host has a network of its own, and a link to the next one whose rate is limited (tbf). The rates \
-             are chosen so that the transfer takes 1, 2 and 4 times as long as the cores of this machine need for the \
-             joins of all hosts. Hosts send their fragments as often as makes a revolution take about 2 s. A measured \
-             share agrees with the predicted one within {:.0} % of it, or within {:.0} percentage points. 'In the \
-             rounds' has the least and the most of a round: a difference within it may be chance. 'Others' is the \
+             are chosen so that the transfer takes 1, 2 and 4 times as long as the joins of a host. Where the machine \
+             has fewer than two cores for each host, joins last longer by pauses ('slower'), as on a slower core of \
+             the host's own, so that all joins take half of the cores. Hosts send their fragments as often as makes a \
+             revolution take about 2 s. A measured share agrees with the predicted one within {:.0} % of it, or \
+             within {:.0} percentage points. 'In the rounds' has the \
+             least and the most of a round: a difference within it may be chance. 'Others' is the \
              part of the cores' time that other processes used in the most disturbed round.</p>\n{MODEL}\n{charts}\n{}",
             AGREES * 100.0,
             AGREES_POINTS * 100.0,
@@ -101,10 +100,10 @@ fn numbers(limited: &[&Limited]) -> String {
         vec![
             hosts(ring.hosts),
             format!("{} x", ring.limit),
+            format!("{:.1} x", ring.slowness),
             format!("{:.3}", ring.gbit_per_s),
             format!("{:.3}", ring.link_s),
             format!("{:.3}", transfer.transfer_s),
-            format!("{:.3}", transfer.transfer_cpu_s),
             format!("{:.3}", model.model_join_s),
             format!("{:.3}", model.model_revolution_s),
             format!("{:.3}", ring.join_s),
@@ -119,10 +118,10 @@ fn numbers(limited: &[&Limited]) -> String {
     let header = [
         "",
         "transfer / joins",
+        "slower",
         "Gbit/s of a link",
         "bytes / rate, s",
         "M, s",
-        "K, s",
         "J, s",
         "revolution, predicted, s",
         "revolution, measured, s",
