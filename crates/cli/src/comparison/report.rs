@@ -158,7 +158,7 @@ impl Report {
             self.queries.iter().filter(|query| !query.is_equal()).map(|query| query.query.to_string()).collect();
         let verdict = match different.len() {
             0 => "all answers equal".to_owned(),
-            _ => format!("NOT EQUAL: {}", different.join(", ")),
+            _ => format!("NOT EQUAL OR FAILED: {}", different.join(", ")),
         };
         let times = match &self.ways {
             None => pair::summary(&self.queries),

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, sync::mpsc, task::Waker};
 
-use annulus_exchange::{ExchangeConfig, Strategy};
+use annulus_exchange::{DataPath, ExchangeConfig, Strategy};
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -91,7 +91,7 @@ impl PartitionStream for Endless {
 
 /// Returns the outputs of a repartition into two, of an input with keys of output 0 first and then
 /// of output 1 without end, and what tells how much was asked of it.
-fn outputs(strategy: Strategy, flush: Flush) -> (Vec<SendableRecordBatchStream>, mpsc::Receiver<()>) {
+fn outputs((strategy, path): Way, flush: Flush) -> (Vec<SendableRecordBatchStream>, mpsc::Receiver<()>) {
     let (asked, told) = mpsc::channel();
     let keys = |output| (0..1000).filter(move |key| place(*key) == output).take(3).collect::<Vec<_>>();
     let input = Endless { schema: schema(), first: batch(&keys(0)), then: batch(&keys(1)), asked };
@@ -100,7 +100,7 @@ fn outputs(strategy: Strategy, flush: Flush) -> (Vec<SendableRecordBatchStream>,
     let exprs: Vec<Arc<dyn PhysicalExpr>> = vec![Arc::new(Column::new("k", 0))];
     let metrics = NodeMetrics::default();
     let config = ExchangeConfig::new(1, 2).with_batch_rows(1 << 20).with_strategy(strategy);
-    let config = config.with_groups(GROUPS).with_slots(SLOTS);
+    let config = config.with_groups(GROUPS).with_slots(SLOTS).with_path(path);
     let setup = Setup { input: &input, exprs: &exprs, config, flush: Some(flush), metrics: &metrics };
     let mut bridge = Bridge::open(&setup, &Arc::new(TaskContext::default())).expect("an exchange");
     ((0..2).map(|output| bridge.take(output, &setup).expect("the output")).collect(), told)
@@ -115,9 +115,14 @@ fn place(key: i64) -> u64 {
     hashes[0] % 2
 }
 
-/// The strategies that run with unbounded input.
-const STRATEGIES: [Strategy; 5] =
-    [Strategy::Ring, Strategy::RingPerDomain, Strategy::Channel, Strategy::MutexChannel, Strategy::Spsc];
+type Way = (Strategy, DataPath);
+
+/// Returns the strategies that run with unbounded input, with both paths.
+fn ways() -> impl Iterator<Item = Way> {
+    let strategies =
+        [Strategy::Ring, Strategy::RingPerDomain, Strategy::Channel, Strategy::MutexChannel, Strategy::Spsc];
+    strategies.into_iter().flat_map(|strategy| [(strategy, DataPath::Gather), (strategy, DataPath::Cluster)])
+}
 
 async fn poll_once<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
     poll_fn(|cx| {
@@ -131,32 +136,32 @@ async fn poll_once<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>>
 
 #[tokio::test]
 async fn a_row_is_visible_when_the_clock_says_so_and_not_before() {
-    for strategy in STRATEGIES {
+    for way in ways() {
         let clock = Clock::new();
-        let (mut outputs, told) = outputs(strategy, clock.flush());
+        let (mut outputs, told) = outputs(way, clock.flush());
         let mut busy = outputs.pop().expect("two outputs");
         let mut waiting = outputs.pop().expect("two outputs");
         // The input never pauses, so nothing but the clock completes the three rows of output 0.
         while told.try_iter().count() == 0 {
-            assert!(poll_once(&mut waiting).await.is_none(), "{strategy}");
+            assert!(poll_once(&mut waiting).await.is_none(), "{way:?}");
             let _ = poll_once(&mut busy).await;
             yield_now().await;
         }
         for _ in 0..50 {
-            assert!(poll_once(&mut waiting).await.is_none(), "{strategy}: the clock stands still");
+            assert!(poll_once(&mut waiting).await.is_none(), "{way:?}: the clock stands still");
             let _ = poll_once(&mut busy).await;
             yield_now().await;
         }
         clock.strike();
         let rows = poll_once(&mut waiting).await.expect("the clock has moved").expect("no end").expect("no error");
-        assert_eq!(rows.num_rows(), 3, "{strategy}");
+        assert_eq!(rows.num_rows(), 3, "{way:?}");
     }
 }
 
 #[tokio::test]
 async fn back_pressure_reaches_the_source() {
-    for strategy in STRATEGIES {
-        let (mut outputs, told) = outputs(strategy, Clock::new().flush());
+    for way in ways() {
+        let (mut outputs, told) = outputs(way, Clock::new().flush());
         // Starts the input. From then on no output is polled.
         let _ = outputs[0].poll_next_unpin(&mut Context::from_waker(Waker::noop()));
         let _ = outputs[1].poll_next_unpin(&mut Context::from_waker(Waker::noop()));
@@ -167,6 +172,6 @@ async fn back_pressure_reaches_the_source() {
         // a pair has room for one more than its share.
         let read = 1 + told.try_iter().count();
         let bound = GROUPS * SLOTS..=(GROUPS + 1) * SLOTS + 1;
-        assert!(bound.contains(&read), "{strategy}: {read} batches were read though nobody takes any");
+        assert!(bound.contains(&read), "{way:?}: {read} batches were read though nobody takes any");
     }
 }
