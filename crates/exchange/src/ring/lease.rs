@@ -100,6 +100,11 @@ impl<'a, T> HandOver<'a, T> {
         Self { lease, end, moved: false, failure: Some(ExchangeError::ProducerLost { producer }) }
     }
 
+    /// Returns whether there is a value to take.
+    pub(super) fn has_some(&mut self) -> bool {
+        self.lease.cursor() < self.end && self.lease.read(|_| ()).is_some()
+    }
+
     /// Ends the hand-over after the caller has returned `outcome`. Returns whether anything was
     /// taken.
     pub(super) fn finish(mut self, outcome: Result<(), ExchangeError>) -> Result<bool, ExchangeError> {

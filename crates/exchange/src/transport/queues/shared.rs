@@ -184,12 +184,15 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
             reading.failure = outcome.as_ref().err().cloned();
             if reading.taken > 0 {
                 reading.with(|reader| reader.relieved = true);
-            } else if full(consumer) {
+            } else if reading.most > 0 {
                 // The caller waits for the consumer, which reads on, and wakes this producer for the room. It
                 // would wait for the others, too.
                 drop(reading);
                 outcome?;
                 return Ok(Relief::Nothing);
+            } else if full(consumer) {
+                // It had emptied its queue, which others have filled since.
+                relief = Relief::Nothing;
             }
             drop(reading);
             outcome?;
