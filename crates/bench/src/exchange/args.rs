@@ -22,8 +22,8 @@ copy of one of four in new memory, and indexes it by consumer. All strategies
 but reserve pass the batches on by reference. reserve copies the rows. Each
 consumer computes a checksum of every byte of its rows. Rows and checksums are
 compared with the input's after every run. Strategies run in turn; each round
-starts with the next one. There may be more threads than cores. batch, which holds all
-rows, is left out where they need over half of the free memory.
+starts with the next one. There may be more threads than cores. batch, which
+holds all rows, is left out where they need over half of the free memory.
 
 Columns:
   GB/s         10^9 bytes of rows per second, median of the rounds; too short
