@@ -159,7 +159,8 @@ proptest! {
         prop_assert!((1..40).contains(&pinned), "{pinned}");
         let urls = texts(&batch, "URL");
         expect("google", share(&urls, |url| url.contains("google")), 0.0012..0.003);
-        expect("empty URLs", share(&urls, String::is_empty), 0.00002..0.002);
+        // Of 300 seeds, half have 0.00024, but four have 0.002 to 0.0048: an empty address can be popular.
+        expect("empty URLs", share(&urls, String::is_empty), 0.00002..0.02);
         let length = urls.iter().map(String::len).sum::<usize>() as f64 / rows as f64;
         expect("mean length of a URL", length, 65.0..105.0);
         let titles = texts(&batch, "Title");
