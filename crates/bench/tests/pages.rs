@@ -294,7 +294,7 @@ fn a_killed_run_goes_on_where_it_was() {
     let run = ["reproduce", "pages", "--quick", "--skip-flink", "--out", "figures"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_annulus-bench"));
     command.args(run).current_dir(folder.path());
-    let before = support::killed_after(3, &mut command, &folder.path().join("figures/pages.partial.jsonl"));
+    let before = support::killed_after(4, &mut command, &folder.path().join("figures/pages.partial.jsonl"));
     let kept: Vec<Value> = before.lines().skip(2).filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert!(kept.len() >= 3, "{before}");
     let other = [&run[..], &["--tuples", "30k"]].concat();

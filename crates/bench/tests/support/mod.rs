@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Starts `command` and kills it when the file `partial` has more than `results` results. Returns
-/// what is left in the file.
+/// what is left in the file, whose last line may be cut short.
 pub fn killed_after(results: usize, command: &mut Command, partial: &Path) -> String {
     let mut child = command.stderr(Stdio::null()).spawn().expect("it starts");
     loop {
