@@ -137,11 +137,11 @@ impl<T> Shared<T> {
             }
             let mut values = HandOver::new(lease, end, producer);
             // The consumer may have read on before its lease was taken.
-            let lags = values.has_some();
+            let has_some = values.has_some();
             let outcome = overflow(consumer, &mut values);
             if values.finish(outcome)? {
                 relief = Relief::Moved;
-            } else if lags {
+            } else if has_some {
                 // The caller waits for the consumer, which reads on. It would wait for the others, too.
                 break;
             }

@@ -172,7 +172,8 @@ impl Run<'_> {
         *of_joins = Some(join_s);
         let limited = store.get_or(&cell.key(), || {
             let ring = ring(args, cell, tables, bar, Some(&network))?;
-            let ring = Ring { times: times(limit), join_s: Some(network::slowness(cell.hosts) * join_s), ..ring };
+            let join_s = network::slowness(cell.hosts) * join_s;
+            let ring = Ring { times: times(limit), join_s: Some(join_s), ..ring };
             let transfer = join::measure_transfer(&ring, args.rounds, &|| bar.inc(1), stop)?;
             let line = join::measure(&ring, cell.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
             Ok(Limited::new(limit, &ring, alone, join_s, transfer, &line))

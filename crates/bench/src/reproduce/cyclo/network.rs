@@ -35,12 +35,12 @@ impl Model {
     /// Predicts `ring`, in which each host injects `fragments` fragments. The joins of each last
     /// `join_s` seconds.
     pub(super) fn new(ring: &Ring<'_>, fragments: u32, join_s: f64, transfer: &Transfer) -> Self {
-        let (hosts, fragments_s) = (f64::from(ring.hosts), f64::from(fragments));
+        let (hosts, own) = (f64::from(ring.hosts), f64::from(fragments));
         let simulation = Simulation {
             hosts: ring.hosts,
             fragments,
-            join_s: join_s / hosts / fragments_s,
-            link_s: transfer.transfer_s / (hosts - 1.0) / fragments_s,
+            join_s: join_s / (hosts * own),
+            link_s: transfer.transfer_s / ((hosts - 1.0) * own),
             config: ring.config,
         };
         let of = simulation.average();
@@ -137,12 +137,12 @@ pub(super) struct Limited {
 
 impl Limited {
     /// Compares a measured ring with the prediction. `alone` is of hosts one at a time with each
-    /// fragment once, and `join_s` are the seconds on a core that the joins of a host then took.
+    /// fragment once, and `join_s` are the seconds that the joins of a host then last in the ring.
     pub(super) fn new(limit: u8, ring: &Ring<'_>, alone: &Line, join_s: f64, transfer: Transfer, line: &Line) -> Self {
         let times = ring.times as f64;
         let (gbit_per_s, link_gb) = (rate(alone, limit) / 1e9, times * link_gb(alone));
         let fragments = ring.times as u32 * (alone.fragments / u64::from(alone.hosts)).max(1) as u32;
-        let model = Model::new(ring, fragments, times * slowness(ring.hosts) * join_s, &transfer);
+        let model = Model::new(ring, fragments, times * join_s, &transfer);
         Self {
             hosts: line.hosts,
             rows: line.rows,

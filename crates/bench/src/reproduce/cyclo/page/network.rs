@@ -56,9 +56,9 @@ pub(super) fn waiting(lines: &[&Line], records: &[Record]) -> String {
              has fewer than two cores for each host, joins last longer by pauses ('slower'), as on a slower core of \
              the host's own, so that all joins take half of the cores. Hosts send their fragments as often as makes a \
              revolution take about 2 s. A measured share agrees with the predicted one within {:.0} % of it, or \
-             within {:.0} percentage points. 'In the rounds' has the \
-             least and the most of a round: a difference within it may be chance. 'Others' is the \
-             part of the cores' time that other processes used in the most disturbed round.</p>\n{MODEL}\n{charts}\n{}",
+             within {:.0} percentage points. 'In the rounds' has the least and the most of a round: a difference \
+             within it may be chance. 'Others' is the part of the cores' time that other processes used in the most \
+             disturbed round.</p>\n{MODEL}\n{charts}\n{}",
             AGREES * 100.0,
             AGREES_POINTS * 100.0,
             numbers(&limited)
