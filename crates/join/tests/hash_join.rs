@@ -6,7 +6,8 @@ mod support;
 use std::{collections::HashMap, sync::Arc};
 
 use annulus_join::{
-    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, Keys, Matched, Partitions, match_bits, store_matched,
+    BuildSide, Finder, Fragment, FragmentFormat, HashConfig, JoinError, Keys, MOST_PAIRS, Matched, Partitions,
+    match_bits, store_matched,
 };
 use arrow::{
     array::{ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array},
@@ -80,6 +81,58 @@ fn prepare(case: &Case) -> (BuildSide, Arc<FragmentFormat>, Vec<Fragment>) {
     (build, format, fragments)
 }
 
+/// Finds the pairs with a [`Finder`], batch by batch, and expects them in the order of the probe
+/// side's rows.
+fn found_in_order(case: &Case, build: &BuildSide) -> HashMap<(Row, Row), usize> {
+    let keys = Keys::new(&case.probe.schema(), &case.probe_keys, case.nulls_equal).unwrap();
+    let (mut finder, mut pairs) = (Finder::new(keys), HashMap::new());
+    let build_rows = rows_of(build.batch());
+    for start in (0..case.probe.num_rows()).step_by(case.batch_rows) {
+        let batch = case.probe.slice(start, case.batch_rows.min(case.probe.num_rows() - start));
+        let probe_rows = rows_of(&batch);
+        finder.start(build, &batch).unwrap();
+        let mut last = 0;
+        while let Some((build, probe)) = finder.next(build, None).unwrap() {
+            assert!(!build.is_empty() && build.len() <= MOST_PAIRS && build.len() == probe.len());
+            assert!(probe[0] >= last && probe.is_sorted(), "pairs in the order of the rows");
+            last = probe[probe.len() - 1];
+            for (&b, &p) in build.iter().zip(probe) {
+                *pairs.entry((build_rows[b as usize].clone(), probe_rows[p as usize].clone())).or_insert(0) += 1;
+            }
+        }
+    }
+    pairs
+}
+
+/// Partners that do not fit at once come with the next calls, those of null keys, too. Another batch
+/// may begin before all have come.
+#[test]
+fn a_row_with_many_partners_takes_several_calls() {
+    let column = |numbers: Vec<Option<i64>>| {
+        RecordBatch::try_from_iter([("k", Arc::new(Int64Array::from(numbers)) as ArrayRef)]).unwrap()
+    };
+    let build = column([vec![Some(7); 30_000], vec![None; 20_000], vec![Some(8)]].concat());
+    let keys = || Keys::new(&build.schema(), &[0], true).unwrap();
+    let config = HashConfig::new(Partitions::at_least(4));
+    let side = BuildSide::prepare(keys(), vec![build.clone()], &config).unwrap();
+    let mut finder = Finder::new(keys());
+    finder.start(&side, &column(vec![Some(7)])).unwrap();
+    assert_eq!(finder.next(&side, None).unwrap().unwrap().0.len(), MOST_PAIRS);
+
+    let mut found = vec![0; 5];
+    finder.start(&side, &column(vec![Some(7), None, Some(9), Some(8), Some(7)])).unwrap();
+    while let Some((_, probe)) = finder.next(&side, None).unwrap() {
+        probe.iter().for_each(|&row| found[row as usize] += 1);
+    }
+    assert_eq!(found, [30_000, 20_000, 0, 1, 30_000]);
+
+    let marked = Matched::new(50_001);
+    (0..50_001).for_each(|row| marked.set(row));
+    finder.start(&side, &column(vec![Some(7), None])).unwrap();
+    let pairs = finder.next(&side, Some(&marked)).unwrap().map(|(_, probe)| probe.to_vec());
+    assert_eq!(pairs, Some(vec![0, 1]));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -97,6 +150,7 @@ proptest! {
             join(&build, &decoded, case.threads, &mut after);
         }
         prop_assert_eq!(&before, &expected);
+        prop_assert_eq!(&found_in_order(&case, &build), &expected);
         expect_marked(&case, &build, &fragments, &expected);
         prop_assert_eq!(&after, &expected);
         let all = |rows: Vec<Row>| { let mut rows = rows; rows.sort(); rows };

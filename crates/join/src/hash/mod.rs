@@ -6,6 +6,7 @@
 //! build side  -> clustered rows, a table for each partition              [`BuildSide`]
 //! probe side  -> clustered rows, cut into [`Fragment`]s of some partitions each   -> bytes -> other hosts
 //! fragment    -> morsels -> pairs of row numbers                         [`BuildSide::probe`]
+//! batch       -> pairs of row numbers, in the order of its rows           [`Finder`]
 //! ```
 //! Fragments are cut from a side that was clustered as a whole. So each meets few tables, with many
 //! rows for each of them.
@@ -13,6 +14,7 @@
 mod build;
 mod cluster;
 mod fragment;
+mod lookup;
 mod memory;
 mod probe;
 mod radix;
@@ -21,5 +23,6 @@ mod wire;
 
 pub use build::{BuildSide, HashConfig};
 pub use fragment::{Fragment, Morsel};
+pub use probe::{Finder, Found};
 pub use radix::Partitions;
 pub use wire::{FragmentFormat, match_bits, store_matched};

@@ -1,30 +1,24 @@
-//! Probes the build side's tables with fragments.
-//!
-//! A block of rows goes through three loops without hard-to-predict branches. They look up the
-//! buckets, list all their entries, and keep those whose keys are equal. So the processor waits for
-//! many cache misses at once.
+//! Probes the build side's tables: with the morsels of a clustered fragment, or with the rows of a
+//! batch as they come.
 
-use std::ops::Range;
-
-use arrow::array::{AsArray, LargeBinaryArray};
+use arrow::{
+    array::{AsArray, LargeBinaryArray, RecordBatch},
+    buffer::NullBuffer,
+};
 
 use super::{
     build::{BuildSide, KeyTables},
     fragment::{Fragment, Morsel},
+    lookup::{Lookup, Rows},
     memory::Plain,
-    table::{Entry, LONG_BUCKET, Table, Tables},
+    table::{Entry, Tables},
 };
 use crate::{
     error::JoinError,
-    key::{Key, KeyValues},
+    key::{Key, KeyValues, Keyed, Keys},
     matched::Matched,
-    sink::{MOST_PAIRS, PairSink},
+    sink::PairSink,
 };
-
-/// The number of rows that go through the loops together.
-const BLOCK: usize = 256;
-/// The number of a bucket's entries that are always listed, even if the bucket has fewer.
-const FEW: usize = 4;
 
 impl BuildSide {
     /// Finds the pairs of rows whose keys are equal, for the rows of `morsel`, a morsel of this
@@ -72,147 +66,172 @@ impl BuildSide {
             return Err(JoinError::Fragment { what: "the morsel belongs to another fragment" });
         }
         let bytes = fragment.format().keys().key_bytes().map(|column| fragment.columns[column].as_binary());
-        let mut pairs = Pairs::new(sink, self.key_bytes().zip(bytes), marked);
+        let sides = Compared { bytes: self.key_bytes().zip(bytes), nulls: None, marked };
         match (self.tables(), fragment.format().keys().values(&fragment.columns)) {
             (KeyTables::Narrow(tables), KeyValues::Narrow(keys)) => {
-                self.probe_keys(tables, &keys, fragment, morsel, &mut pairs)?
+                self.probe_keys(tables, &keys, &sides, fragment, morsel, sink)
             }
             (KeyTables::Wide(tables), KeyValues::Wide(keys)) => {
-                self.probe_keys(tables, &keys, fragment, morsel, &mut pairs)?
+                self.probe_keys(tables, &keys, &sides, fragment, morsel, sink)
             }
-            _ => return Err(JoinError::Fragment { what: "the width of its keys is not that of the build side" }),
+            _ => Err(OTHER_WIDTH),
         }
-        pairs.flush()?;
-        Ok(pairs.compared)
     }
 
     fn probe_keys<K: Key>(
         &self,
         tables: &Tables<K>,
         keys: &[K],
+        sides: &Compared<'_>,
         fragment: &Fragment,
         morsel: &Morsel,
-        pairs: &mut Pairs<'_, impl PairSink>,
-    ) -> Result<(), JoinError>
+        sink: &mut impl PairSink,
+    ) -> Result<u64, JoinError>
     where
         Entry<K>: Plain,
     {
-        let mut candidates = Candidates::new();
+        let (of, mut lookup) = (self.rows(tables, keys, sides), Lookup::new());
         for (group, bounds) in (fragment.first..).zip(fragment.starts.windows(2)) {
-            let rows = bounds[0].max(morsel.rows.start)..bounds[1].min(morsel.rows.end);
+            let mut rows = bounds[0].max(morsel.rows.start)..bounds[1].min(morsel.rows.end);
             if rows.is_empty() {
                 continue;
             }
-            if group == self.partitions().count() {
-                self.pair_nulls(rows, pairs)?;
-                continue;
-            }
-            let table = tables.partition(group);
-            table.fetch(rows.len());
-            for start in rows.clone().step_by(BLOCK) {
-                let block = &keys[start as usize..rows.end.min(start + BLOCK as u32) as usize];
-                candidates.list(&table, block);
-                candidates.keep_equal(&table, block, start, pairs)?;
+            if group < self.partitions().count() {
+                of.table.fetch(group, rows.len());
+                lookup.start(rows);
+                drain(&mut lookup, &of, sink)?;
+            } else if !of.null_partners.is_empty() {
+                // The rows with null keys, which match each other.
+                rows.try_for_each(|row| {
+                    lookup.start_row(row, of.few_if_marked(of.null_partners.clone(), |row| row));
+                    drain(&mut lookup, &of, sink)
+                })?;
             }
         }
-        Ok(())
+        let (build, probe) = lookup.take();
+        if !build.is_empty() {
+            sink.pairs(build, probe)?;
+        }
+        Ok(lookup.compared())
     }
 
-    /// Pairs the rows with null keys, which match each other or nothing.
-    fn pair_nulls(&self, rows: Range<u32>, pairs: &mut Pairs<'_, impl PairSink>) -> Result<(), JoinError> {
-        if !self.keys().null_rows_match() {
-            return Ok(());
-        }
-        for probe in rows {
-            let mut equal = self.nulls();
-            if equal.len() > 1 && pairs.is_marked(equal.start) {
-                equal.end = equal.start + 1;
-            }
-            equal.into_iter().try_for_each(|build| pairs.push(build, probe))?;
-        }
-        Ok(())
+    fn rows<'a, K>(&self, tables: &'a Tables<K>, keys: &'a [K], sides: &Compared<'a>) -> Rows<'a, K>
+    where
+        K: Key,
+        Entry<K>: Plain,
+    {
+        let null_partners = if self.keys().null_rows_match() { self.nulls() } else { 0..0 };
+        let Compared { bytes, nulls, marked } = *sides;
+        Rows { table: tables.table(), keys, nulls, null_partners, bytes, marked }
     }
 }
 
-/// The entries of the buckets that a block of rows falls into.
-struct Candidates {
-    entries: Box<[u32; Self::MOST]>,
-    /// The row's number in the block, for each entry.
-    rows: Box<[u32; Self::MOST]>,
-    len: usize,
-    /// The rows whose buckets are long.
-    long: Vec<u32>,
+const OTHER_WIDTH: JoinError = JoinError::Fragment { what: "the width of its keys is not that of the build side" };
+
+/// What is compared beside the numbers.
+struct Compared<'a> {
+    /// The keys as bytes, if the numbers are only hashes.
+    bytes: Option<(&'a LargeBinaryArray, &'a LargeBinaryArray)>,
+    /// The rows of the probe side with null keys.
+    nulls: Option<&'a NullBuffer>,
+    /// The rows of the build side that need no second match.
+    marked: Option<&'a Matched>,
 }
 
-impl Candidates {
-    const MOST: usize = BLOCK * LONG_BUCKET + FEW;
+/// Looks up all rows. Pairs that leave room for more stay in the look-up.
+fn drain<K: Key>(lookup: &mut Lookup, of: &Rows<'_, K>, sink: &mut impl PairSink) -> Result<(), JoinError>
+where
+    Entry<K>: Plain,
+{
+    while lookup.run(of) {
+        let (build, probe) = lookup.take();
+        if !build.is_empty() {
+            sink.pairs(build, probe)?;
+        }
+    }
+    Ok(())
+}
 
-    fn new() -> Self {
-        Self { entries: Box::new([0; Self::MOST]), rows: Box::new([0; Self::MOST]), len: 0, long: Vec::new() }
+/// Row numbers of pairs: the build side's, and those of a batch of the probe side.
+pub type Found<'a> = (&'a [u32], &'a [u32]);
+
+/// Finds the partners of a batch's rows in the build side, in the order of the rows and a few
+/// thousand pairs at a time. So one row with a million partners takes no more memory than others.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use annulus_join::{BuildSide, Finder, HashConfig, Keys, Partitions};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+///
+/// let ids = |ids: Vec<i64>| RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(ids)) as ArrayRef)]);
+/// let (build, probe) = (ids(vec![3, 5, 5])?, ids(vec![4, 5, 3])?);
+/// let keys = || Keys::new(&build.schema(), &[0], false);
+/// let build = BuildSide::prepare(keys()?, vec![build.clone()], &HashConfig::new(Partitions::at_least(1)))?;
+///
+/// let mut finder = Finder::new(keys()?);
+/// finder.start(&build, &probe)?;
+/// let (mut rows, mut pairs) = (Vec::new(), 0);
+/// while let Some((build, probe)) = finder.next(&build, None)? {
+///     pairs += build.len();
+///     rows.extend_from_slice(probe);
+/// }
+/// assert_eq!((pairs, rows), (3, vec![1, 1, 2]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Finder {
+    keys: Keys,
+    rows: Option<Keyed>,
+    lookup: Lookup,
+}
+
+impl Finder {
+    /// Returns a finder for a probe side with these keys. Takes about 100 KiB.
+    pub fn new(keys: Keys) -> Self {
+        Self { keys, rows: None, lookup: Lookup::new() }
     }
 
-    /// Lists the entries of the block's buckets.
-    fn list<K: Key>(&mut self, table: &Table<'_, K>, block: &[K]) {
-        let (mut len, mut row) = (0, 0);
-        self.long.clear();
-        for &key in block {
-            let bucket = table.bucket(key);
-            let found = (bucket.end - bucket.start) as usize;
-            let (entries, rows) = (&mut self.entries[len..][..FEW], &mut self.rows[len..][..FEW]);
-            for place in 0..FEW {
-                entries[place] = bucket.start.wrapping_add(place as u32);
-                rows[place] = row;
-            }
-            if found > FEW {
-                if found > LONG_BUCKET {
-                    self.long.push(row);
-                    row += 1;
-                    continue;
-                }
-                for place in FEW..found {
-                    self.entries[len + place] = bucket.start + place as u32;
-                    self.rows[len + place] = row;
-                }
-            }
-            len += found;
-            row += 1;
-        }
-        self.len = len;
-    }
-
-    /// Passes on the entries whose keys are equal to those of their rows. The block's first row is
-    /// number `first`.
-    fn keep_equal<K: Key>(
-        &self,
-        table: &Table<'_, K>,
-        block: &[K],
-        first: u32,
-        pairs: &mut Pairs<'_, impl PairSink>,
-    ) -> Result<(), JoinError> {
-        pairs.reserve(self.len)?;
-        pairs.compared += self.len as u64;
-        let mut len = pairs.len;
-        for (&at, &row) in self.entries[..self.len].iter().zip(&self.rows[..self.len]) {
-            // SAFETY: the entries come from buckets.
-            let entry = unsafe { table.entry(at) };
-            // Written in any case, kept if equal: no branch to mispredict.
-            pairs.build[len] = entry.row;
-            pairs.probe[len] = first + row;
-            len += usize::from({ entry.key } == block[row as usize]);
-        }
-        pairs.len = len;
-        for &row in &self.long {
-            let key = block[row as usize];
-            let mut equal = table.equal(key);
-            // All rows of a key are marked together, so the first one shows the state of all.
-            if let [entry, _, ..] = equal
-                && pairs.is_marked(entry.row)
-            {
-                equal = &equal[..1];
-            }
-            pairs.push_all(equal, first + row)?;
-        }
+    /// Starts with the rows of a batch. O(rows).
+    ///
+    /// # Errors
+    /// If the batch has other columns than the keys, or the keys cannot be compared with those of
+    /// `build`.
+    pub fn start(&mut self, build: &BuildSide, batch: &RecordBatch) -> Result<(), JoinError> {
+        build.keys().check(&self.keys)?;
+        let rows = batch.num_rows();
+        let end = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
+        self.rows = Some(self.keys.extend(batch)?);
+        self.lookup.clear();
+        self.lookup.start(0..end);
         Ok(())
+    }
+
+    /// Returns the next pairs: row `build[i]` of [`BuildSide::batch`] and row `probe[i]` of the batch
+    /// have equal keys. At most [`MOST_PAIRS`](crate::MOST_PAIRS), and none at the end. With
+    /// `marked`, a row with many partners is paired with only one of them if this one is marked:
+    /// for joins that only mark rows of the build side, as these are marked together.
+    ///
+    /// # Errors
+    /// If `build` is another build side, with other keys.
+    pub fn next(&mut self, build: &BuildSide, marked: Option<&Matched>) -> Result<Option<Found<'_>>, JoinError> {
+        let Some(Keyed { columns, values, nulls }) = &self.rows else { return Ok(None) };
+        let bytes = self.keys.key_bytes().map(|column| columns[column].as_binary());
+        let sides = Compared { bytes: build.key_bytes().zip(bytes), nulls: nulls.as_ref(), marked };
+        loop {
+            let is_full = match (build.tables(), values) {
+                (KeyTables::Narrow(tables), KeyValues::Narrow(keys)) => {
+                    self.lookup.run(&build.rows(tables, keys, &sides))
+                }
+                (KeyTables::Wide(tables), KeyValues::Wide(keys)) => self.lookup.run(&build.rows(tables, keys, &sides)),
+                _ => return Err(OTHER_WIDTH),
+            };
+            if !self.lookup.is_empty() {
+                return Ok(Some(self.lookup.take()));
+            }
+            if !is_full {
+                return Ok(None);
+            }
+        }
     }
 }
 
@@ -227,78 +246,5 @@ impl PairSink for Mark<'_> {
         build.iter().for_each(|&row| self.build.set(row));
         probe.iter().for_each(|&row| self.probe.set(row));
         Ok(())
-    }
-}
-
-/// Pairs on their way to the sink.
-struct Pairs<'a, S> {
-    build: Box<[u32; MOST_PAIRS]>,
-    probe: Box<[u32; MOST_PAIRS]>,
-    len: usize,
-    /// The number of pairs compared until now.
-    compared: u64,
-    sink: &'a mut S,
-    /// The keys of both sides as bytes, to compare if the numbers are only hashes.
-    bytes: Option<(&'a LargeBinaryArray, &'a LargeBinaryArray)>,
-    /// The rows of the build side that need no second match.
-    marked: Option<&'a Matched>,
-}
-
-impl<'a, S: PairSink> Pairs<'a, S> {
-    fn new(
-        sink: &'a mut S,
-        bytes: Option<(&'a LargeBinaryArray, &'a LargeBinaryArray)>,
-        marked: Option<&'a Matched>,
-    ) -> Self {
-        let slots = || Box::new([0; MOST_PAIRS]);
-        Self { build: slots(), probe: slots(), len: 0, compared: 0, sink, bytes, marked }
-    }
-
-    /// Returns whether the row, and with it all rows of its key, needs no second match.
-    fn is_marked(&self, build: u32) -> bool {
-        self.bytes.is_none() && self.marked.is_some_and(|marked| marked.get(build))
-    }
-
-    /// Makes room for `pairs` more, at most `MOST_PAIRS`.
-    fn reserve(&mut self, pairs: usize) -> Result<(), JoinError> {
-        if self.len + pairs > MOST_PAIRS { self.flush() } else { Ok(()) }
-    }
-
-    fn push(&mut self, build: u32, probe: u32) -> Result<(), JoinError> {
-        self.reserve(1)?;
-        self.build[self.len] = build;
-        self.probe[self.len] = probe;
-        self.len += 1;
-        self.compared += 1;
-        Ok(())
-    }
-
-    /// Adds a pair of each entry with row `probe`; all of them match.
-    fn push_all<K: Copy>(&mut self, mut entries: &[Entry<K>], probe: u32) -> Result<(), JoinError> {
-        self.compared += entries.len() as u64;
-        while !entries.is_empty() {
-            let (now, later) = entries.split_at(entries.len().min(MOST_PAIRS - self.len));
-            let end = self.len + now.len();
-            self.build[self.len..end].iter_mut().zip(now).for_each(|(build, entry)| *build = entry.row);
-            self.probe[self.len..end].fill(probe);
-            self.len = end;
-            entries = later;
-            self.reserve(1)?;
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), JoinError> {
-        let mut len = std::mem::take(&mut self.len);
-        if let Some((build, probe)) = self.bytes {
-            let mut kept = 0;
-            for pair in 0..len {
-                let (b, p) = (self.build[pair], self.probe[pair]);
-                (self.build[kept], self.probe[kept]) = (b, p);
-                kept += usize::from(build.value(b as usize) == probe.value(p as usize));
-            }
-            len = kept;
-        }
-        if len > 0 { self.sink.pairs(&self.build[..len], &self.probe[..len]) } else { Ok(()) }
     }
 }

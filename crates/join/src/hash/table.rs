@@ -1,6 +1,7 @@
-//! Tables of the build side, one for each partition. A table has the keys and numbers of its rows
-//! in the order of their buckets, and a directory with the start of each bucket. The rows of a
-//! bucket are neighbours, even if a key is very frequent.
+//! The table of the build side: the keys and numbers of its rows in the order of their buckets, and
+//! a directory with the start of each bucket. The rows of a bucket are neighbours, even if a key is
+//! very frequent. Partitions come one after the other, and so do their buckets. So each is built by
+//! itself, and the whole is looked up without a word about partitions.
 
 use std::{mem::take, ops::Range};
 
@@ -30,24 +31,26 @@ unsafe impl Plain for Entry<u32> {}
 // SAFETY: as above.
 unsafe impl Plain for Entry<u64> {}
 
-/// The tables of all partitions.
+/// The table, with its memory.
 #[derive(Debug)]
 pub(super) struct Tables<K: Copy> {
-    /// The entries of all partitions; those of a partition are at the indices of its rows.
+    /// The entries; those of a partition are at the indices of its rows.
     entries: Zeroed<Entry<K>>,
-    /// The starts of the buckets' entries, and after those of each partition their end.
+    /// The starts of the buckets' entries, and the end of the last.
     directory: Zeroed<u32>,
-    /// The start of each partition's part of the directory, then the directory's length.
-    directories: Vec<usize>,
-    bits: u32,
+    /// From a hash to its bucket: the bits of the partition, then those of the bucket in it.
+    radix: Radix,
+    /// The bits of the bucket in its partition.
+    bucket_bits: u32,
 }
 
-/// The table of one partition.
+/// The table, to look up keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table<'a, K: Copy> {
     entries: &'a [Entry<K>],
     directory: &'a [u32],
     radix: Radix,
+    bucket_bits: u32,
 }
 
 /// The part of the tables that one thread fills at a time.
@@ -65,53 +68,48 @@ where
     /// to `starts[p + 1]`; there are 2^`bits` partitions. O(rows), or O(rows * log(rows)) if almost
     /// all keys are in one bucket.
     pub(super) fn new(keys: &[K], starts: &[u32], bits: u32, threads: usize) -> Result<Self, JoinError> {
-        let mut directories = Vec::with_capacity(starts.len());
-        let mut length = 0;
-        for bounds in starts.windows(2) {
-            directories.push(length);
-            length += (1 << bucket_bits((bounds[1] - bounds[0]) as usize)) + 1;
-        }
-        directories.push(length);
-        let (mut entries, mut directory) = (Zeroed::new(keys.len())?, Zeroed::new(length)?);
-        let (mut free_entries, mut free_directory) = (entries.as_mut_slice(), directory.as_mut_slice());
+        let bucket_bits = bucket_bits(keys.len().div_ceil(1 << bits));
+        let radix = Radix::new(0, bits + bucket_bits);
+        let (mut entries, mut directory) = (Zeroed::new(keys.len())?, Zeroed::new(radix.count() + 1)?);
+        let mut free_entries = entries.as_mut_slice();
+        let directories = directory.as_mut_slice().chunks_mut(1 << bucket_bits);
         let mut tasks = Vec::with_capacity(starts.len());
-        for (bounds, directories) in starts.windows(2).zip(directories.windows(2)) {
+        for (bounds, directory) in starts.windows(2).zip(directories) {
             let rows = bounds[0] as usize..bounds[1] as usize;
             let (entries, rest) = take(&mut free_entries).split_at_mut(rows.len());
             free_entries = rest;
-            let (directory, rest) = take(&mut free_directory).split_at_mut(directories[1] - directories[0]);
-            free_directory = rest;
             tasks.push(Task { rows, entries, directory });
         }
         parallel::map(threads, tasks, |task| {
-            let radix = Radix::new(bits, bucket_bits(task.rows.len()));
+            let radix = Radix::new(bits, bucket_bits);
             fill(&keys[task.rows.clone()], task.rows.start as u32, radix, task.entries, task.directory);
         });
-        Ok(Self { entries, directory, directories, bits })
+        directory.as_mut_slice()[radix.count()] = keys.len() as u32;
+        Ok(Self { entries, directory, radix, bucket_bits })
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let (entries, directory) = (self.entries.as_slice(), self.directory.as_slice());
-        size_of_val(entries) + size_of_val(directory) + size_of_val(&self.directories[..])
+        size_of_val(entries) + size_of_val(directory)
     }
 
-    /// Returns the table of a partition.
+    /// Returns the table, to look up keys.
     #[inline]
-    pub(super) fn partition(&self, partition: usize) -> Table<'_, K> {
-        let directory = &self.directory.as_slice()[self.directories[partition]..self.directories[partition + 1]];
-        let bits = (directory.len() - 1).ilog2();
-        Table { entries: self.entries.as_slice(), directory, radix: Radix::new(self.bits, bits) }
+    pub(super) fn table(&self) -> Table<'_, K> {
+        let (entries, directory) = (self.entries.as_slice(), self.directory.as_slice());
+        Table { entries, directory, radix: self.radix, bucket_bits: self.bucket_bits }
     }
 }
 
 impl<K: Key> Table<'_, K> {
-    /// Brings the table into the cache, if it fits and there are enough lookups to need most of it.
-    /// Reading it front to back is much faster than missing its lines one by one.
-    pub(super) fn fetch(&self, lookups: usize) {
-        let [first, .., last] = self.directory else { return };
+    /// Brings a partition of the table into the cache, if it fits and there are enough lookups to
+    /// need most of it. Reading it front to back is much faster than missing its lines one by one.
+    pub(super) fn fetch(&self, partition: usize, lookups: usize) {
+        let directory = &self.directory[partition << self.bucket_bits..=(partition + 1) << self.bucket_bits];
+        let [first, .., last] = directory else { return };
         let entries = &self.entries[*first as usize..*last as usize];
         if entries.len() <= lookups.saturating_mul(4) && size_of_val(entries) <= PARTITION_BYTES {
-            fetch(self.directory);
+            fetch(directory);
             fetch(entries);
         }
     }
@@ -135,12 +133,18 @@ impl<K: Key> Table<'_, K> {
     }
 
     /// Returns the entries of a key whose bucket is long.
-    pub(super) fn equal(&self, key: K) -> &[Entry<K>] {
-        let bucket = self.bucket(key);
-        let bucket = &self.entries[bucket.start as usize..bucket.end as usize];
+    pub(super) fn equal(&self, key: K) -> Range<u32> {
+        let bounds = self.bucket(key);
+        let bucket = self.entries(bounds.clone());
         let start = bucket.partition_point(|entry| { entry.key } < key);
         let len = bucket[start..].partition_point(|entry| { entry.key } == key);
-        &bucket[start..start + len]
+        let start = bounds.start + start as u32;
+        start..start + len as u32
+    }
+
+    /// Returns a range of entries.
+    pub(super) fn entries(&self, entries: Range<u32>) -> &[Entry<K>] {
+        &self.entries[entries.start as usize..entries.end as usize]
     }
 }
 
@@ -172,8 +176,11 @@ fn fill<K: Key>(keys: &[K], first_row: u32, radix: Radix, entries: &mut [Entry<K
         entries[(*place - first_row) as usize] = Entry { key, row: first_row + row as u32 };
     }
     if longest as usize > LONG_BUCKET {
-        for bucket in directory.windows(2).filter(|bucket| (bucket[1] - bucket[0]) as usize > LONG_BUCKET) {
-            let bucket = (bucket[0] - first_row) as usize..(bucket[1] - first_row) as usize;
+        let ends = directory.iter().skip(1).copied().chain([end]);
+        for (start, end) in
+            directory.iter().copied().zip(ends).filter(|(start, end)| (end - start) as usize > LONG_BUCKET)
+        {
+            let bucket = (start - first_row) as usize..(end - first_row) as usize;
             entries[bucket].sort_unstable_by_key(|entry| (entry.key, entry.row));
         }
     }
