@@ -12,7 +12,7 @@ use datafusion::{
 use crate::error::from_exchange;
 
 config_namespace! {
-    /// The options for the repartitions of a session. They apply when a query is planned.
+    /// The options for the repartitions and joins of a session. They apply when a query is planned.
     /// `SET annulus.strategy = 'stock'` sets them in SQL.
     ///
     /// ```
@@ -51,6 +51,9 @@ config_namespace! {
         /// Whether the first step of a grouping, before its repartition, may give up sooner than
         /// DataFusion's own thresholds say, if most rows seem to have a group of their own
         pub skip_partial_aggregation: bool, default = true
+        /// Which joins run on Annulus: 'always' those that can, 'never' none, 'auto' those of which it
+        /// expects a gain
+        pub joins: Joins, default = Joins::Auto
         /// File with the profile that 'annulus calibrate' wrote; 'none' for no profile, 'auto' for the
         /// one in the user's folder for configuration, or that the variable ANNULUS_PROFILE names
         pub profile: String, default = "auto".to_owned()
@@ -102,6 +105,65 @@ impl Visit for Entries {
         self.0.push(ConfigEntry { key: key.to_owned(), value: None, description });
     }
 }
+
+/// Which joins run on Annulus.
+///
+/// ```
+/// use annulus_datafusion::config::Joins;
+///
+/// assert_eq!("never".parse::<Joins>()?, Joins::Never);
+/// # Ok::<_, datafusion::error::DataFusionError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Joins {
+    /// Those of which a gain is expected.
+    #[default]
+    Auto,
+    /// All that can.
+    Always,
+    /// None: joins are DataFusion's own.
+    Never,
+}
+
+impl Joins {
+    /// All choices.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl fmt::Display for Joins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for Joins {
+    type Err = DataFusionError;
+
+    /// Returns the choice that `word` names; case does not matter.
+    fn from_str(word: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|choice| word.eq_ignore_ascii_case(choice.word()));
+        found.map_or_else(
+            || {
+                config_err!(
+                    "annulus: invalid value '{word}' of joins: expected one of {}",
+                    Self::ALL.map(Self::word).join(", ")
+                )
+            },
+            Ok,
+        )
+    }
+}
+
+config_field!(Joins, word => word.parse()?);
 
 /// What runs hash repartitions.
 ///

@@ -2,7 +2,10 @@
 
 use datafusion::execution::SessionStateBuilder;
 
-use crate::{config::AnnulusConfig, rule::RingRepartition};
+use crate::{
+    config::AnnulusConfig,
+    rule::{KeyFilters, RingRepartition, SharedJoins},
+};
 
 /// Installs Annulus in a DataFusion session.
 ///
@@ -26,7 +29,8 @@ use crate::{config::AnnulusConfig, rule::RingRepartition};
 /// # }
 /// ```
 pub trait SessionStateBuilderExt {
-    /// Adds the options (`annulus.*`) and the rule that replaces hash repartitions by the exchange.
+    /// Adds the options (`annulus.*`) and the rules that replace hash repartitions by the exchange, and hash
+    /// joins.
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
     /// edits. It keeps options and a rule that are installed already, so an existing session can be
@@ -41,7 +45,10 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         if options.extensions.get::<AnnulusConfig>().is_none() {
             options.extensions.insert(AnnulusConfig::default());
         }
-        RingRepartition::default().install(&mut self.physical_optimizers().get_or_insert_default().rules);
+        let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
+        SharedJoins::default().install(rules);
+        KeyFilters::install(rules);
+        RingRepartition::default().install(rules);
         self
     }
 }

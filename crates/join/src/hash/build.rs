@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions},
+    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions},
     datatypes::Schema,
 };
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::JoinError,
-    key::{KeyValues, Keyed, Keys},
+    key::{KeyValues, Keyed, Keys, Values},
     parallel,
 };
 
@@ -48,7 +48,10 @@ pub struct BuildSide {
     keys: Keys,
     partitions: Partitions,
     batch: RecordBatch,
-    key_bytes: Option<LargeBinaryArray>,
+    /// What must be equal beside the numbers in the table.
+    compared: Vec<Values>,
+    /// The memory of the keys as bytes, if they are compared so.
+    key_bytes: usize,
     /// The rows with null keys.
     nulls: Range<u32>,
     tables: KeyTables,
@@ -86,9 +89,12 @@ impl BuildSide {
                 KeyTables::Wide(Tables::new(&keys[..nulls.start as usize], starts, bits, config.threads)?)
             }
         };
-        let key_bytes = keys.key_bytes().map(|column| columns[column].as_binary().clone());
+        let compared = keys.compared(&columns);
+        let hidden = &columns[keys.schema().fields().len()..];
+        // The numbers are in the table as well, and end here.
+        let key_bytes = hidden.get(1).map_or(0, |bytes| bytes.get_array_memory_size());
         let batch = user_batch(&keys, columns, rows)?;
-        Ok(Self { keys, partitions: config.partitions, batch, key_bytes, nulls, tables })
+        Ok(Self { keys, partitions: config.partitions, batch, compared, key_bytes, nulls, tables })
     }
 
     /// Estimates the memory of [`prepare`](Self::prepare) for a side with this schema, in halves of
@@ -119,16 +125,15 @@ impl BuildSide {
             KeyTables::Narrow(tables) => tables.memory_bytes(),
             KeyTables::Wide(tables) => tables.memory_bytes(),
         };
-        let keys = self.key_bytes.as_ref().map_or(0, Array::get_array_memory_size);
-        self.batch.get_array_memory_size() + keys + tables
+        self.batch.get_array_memory_size() + self.key_bytes + tables
     }
 
-    pub(super) fn key_bytes(&self) -> Option<&LargeBinaryArray> {
-        self.key_bytes.as_ref()
+    pub(super) fn compared(&self) -> &[Values] {
+        &self.compared
     }
 
     /// Returns the rows with null keys. They match nothing, or each other.
-    pub(super) fn nulls(&self) -> Range<u32> {
+    pub fn nulls(&self) -> Range<u32> {
         self.nulls.clone()
     }
 

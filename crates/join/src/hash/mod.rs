@@ -14,6 +14,7 @@
 mod build;
 mod cluster;
 mod fragment;
+mod key_set;
 mod lookup;
 mod memory;
 mod probe;
@@ -23,6 +24,7 @@ mod wire;
 
 pub use build::{BuildSide, HashConfig};
 pub use fragment::{Fragment, Morsel};
+pub use key_set::KeySet;
 pub use probe::{Finder, Found};
 pub use radix::Partitions;
 pub use wire::{FragmentFormat, match_bits, store_matched};

@@ -1,10 +1,7 @@
 //! Probes the build side's tables: with the morsels of a clustered fragment, or with the rows of a
 //! batch as they come.
 
-use arrow::{
-    array::{AsArray, LargeBinaryArray, RecordBatch},
-    buffer::NullBuffer,
-};
+use arrow::{array::RecordBatch, buffer::NullBuffer};
 
 use super::{
     build::{BuildSide, KeyTables},
@@ -15,9 +12,9 @@ use super::{
 };
 use crate::{
     error::JoinError,
-    key::{Key, KeyValues, Keyed, Keys},
+    key::{Key, KeyValues, Keyed, Keys, Values},
     matched::Matched,
-    sink::PairSink,
+    sink::{MOST_PAIRS, PairSink},
 };
 
 impl BuildSide {
@@ -65,8 +62,8 @@ impl BuildSide {
         if morsel.rows.end as usize > fragment.batch().num_rows() {
             return Err(JoinError::Fragment { what: "the morsel belongs to another fragment" });
         }
-        let bytes = fragment.format().keys().key_bytes().map(|column| fragment.columns[column].as_binary());
-        let sides = Compared { bytes: self.key_bytes().zip(bytes), nulls: None, marked };
+        let compared = fragment.format().keys().compared(&fragment.columns);
+        let sides = Compared { compared: &compared, nulls: None, marked };
         match (self.tables(), fragment.format().keys().values(&fragment.columns)) {
             (KeyTables::Narrow(tables), KeyValues::Narrow(keys)) => {
                 self.probe_keys(tables, &keys, &sides, fragment, morsel, sink)
@@ -90,7 +87,7 @@ impl BuildSide {
     where
         Entry<K>: Plain,
     {
-        let (of, mut lookup) = (self.rows(tables, keys, sides), Lookup::new());
+        let (of, mut lookup) = (self.rows(tables, keys, sides), Lookup::new(MOST_PAIRS));
         for (group, bounds) in (fragment.first..).zip(fragment.starts.windows(2)) {
             let mut rows = bounds[0].max(morsel.rows.start)..bounds[1].min(morsel.rows.end);
             if rows.is_empty() {
@@ -115,14 +112,14 @@ impl BuildSide {
         Ok(lookup.compared())
     }
 
-    fn rows<'a, K>(&self, tables: &'a Tables<K>, keys: &'a [K], sides: &Compared<'a>) -> Rows<'a, K>
+    fn rows<'a, K>(&'a self, tables: &'a Tables<K>, keys: &'a [K], sides: &Compared<'a>) -> Rows<'a, K>
     where
         K: Key,
         Entry<K>: Plain,
     {
         let null_partners = if self.keys().null_rows_match() { self.nulls() } else { 0..0 };
-        let Compared { bytes, nulls, marked } = *sides;
-        Rows { table: tables.table(), keys, nulls, null_partners, bytes, marked }
+        let Compared { compared, nulls, marked } = *sides;
+        Rows { table: tables.table(), keys, nulls, null_partners, compared: (self.compared(), compared), marked }
     }
 }
 
@@ -130,8 +127,8 @@ const OTHER_WIDTH: JoinError = JoinError::Fragment { what: "the width of its key
 
 /// What is compared beside the numbers.
 struct Compared<'a> {
-    /// The keys as bytes, if the numbers are only hashes.
-    bytes: Option<(&'a LargeBinaryArray, &'a LargeBinaryArray)>,
+    /// What of the probe side must be equal to that of the build side.
+    compared: &'a [Values],
     /// The rows of the probe side with null keys.
     nulls: Option<&'a NullBuffer>,
     /// The rows of the build side that need no second match.
@@ -182,13 +179,15 @@ pub type Found<'a> = (&'a [u32], &'a [u32]);
 pub struct Finder {
     keys: Keys,
     rows: Option<Keyed>,
+    /// What must be equal beside the numbers.
+    compared: Vec<Values>,
     lookup: Lookup,
 }
 
 impl Finder {
-    /// Returns a finder for a probe side with these keys. Takes about 100 KiB.
+    /// Returns a finder for a probe side with these keys. Takes about 160 KiB.
     pub fn new(keys: Keys) -> Self {
-        Self { keys, rows: None, lookup: Lookup::new() }
+        Self { keys, rows: None, compared: Vec::new(), lookup: Lookup::new(2 * MOST_PAIRS) }
     }
 
     /// Starts with the rows of a batch. O(rows).
@@ -200,23 +199,24 @@ impl Finder {
         build.keys().check(&self.keys)?;
         let rows = batch.num_rows();
         let end = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
-        self.rows = Some(self.keys.extend(batch)?);
+        let keyed = self.keys.extend(batch)?;
+        self.compared = self.keys.compared(&keyed.columns);
+        self.rows = Some(keyed);
         self.lookup.clear();
         self.lookup.start(0..end);
         Ok(())
     }
 
     /// Returns the next pairs: row `build[i]` of [`BuildSide::batch`] and row `probe[i]` of the batch
-    /// have equal keys. At most [`MOST_PAIRS`](crate::MOST_PAIRS), and none at the end. With
+    /// have equal keys. At most twice [`MOST_PAIRS`](crate::MOST_PAIRS), and none at the end. With
     /// `marked`, a row with many partners is paired with only one of them if this one is marked:
     /// for joins that only mark rows of the build side, as these are marked together.
     ///
     /// # Errors
     /// If `build` is another build side, with other keys.
     pub fn next(&mut self, build: &BuildSide, marked: Option<&Matched>) -> Result<Option<Found<'_>>, JoinError> {
-        let Some(Keyed { columns, values, nulls }) = &self.rows else { return Ok(None) };
-        let bytes = self.keys.key_bytes().map(|column| columns[column].as_binary());
-        let sides = Compared { bytes: build.key_bytes().zip(bytes), nulls: nulls.as_ref(), marked };
+        let Some(Keyed { values, nulls, .. }) = &self.rows else { return Ok(None) };
+        let sides = Compared { compared: &self.compared, nulls: nulls.as_ref(), marked };
         loop {
             let is_full = match (build.tables(), values) {
                 (KeyTables::Narrow(tables), KeyValues::Narrow(keys)) => {

@@ -93,6 +93,11 @@ where
         size_of_val(entries) + size_of_val(directory)
     }
 
+    /// Returns all entries.
+    pub(super) fn entries(&self) -> &[Entry<K>] {
+        self.entries.as_slice()
+    }
+
     /// Returns the table, to look up keys.
     #[inline]
     pub(super) fn table(&self) -> Table<'_, K> {

@@ -4,23 +4,26 @@
 //! ```text
 //! one column of 4 or 8 bytes, exact in its bits      -> the column itself
 //! one boolean, float, or column of 1 or 2 bytes      -> a hidden column of u32 or u64, exact
+//! strings, or several columns without floats         -> a hidden column of u64 hashes; compared in place
 //! anything else (Arrow's row format makes it bytes)  -> hidden columns: u64 hash of the bytes, and the bytes
 //! ```
 //! Hidden columns follow the user's. They are clustered and sent with them, and never shown.
 
+mod compare;
 mod encode;
 mod hash;
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, RecordBatch},
+    array::{Array, ArrayRef, RecordBatch, UInt64Array},
     buffer::{NullBuffer, ScalarBuffer},
     datatypes::{DataType, Field, Schema, SchemaRef},
     error::ArrowError,
     row::{RowConverter, SortField},
 };
 
+pub(crate) use compare::Values;
 pub(crate) use encode::{one_zero, with_wide_offsets};
 pub(crate) use hash::{Key, hash_of};
 
@@ -45,6 +48,8 @@ enum Kind {
     Plain,
     /// A hidden column of numbers that are equal where the keys are.
     Converted,
+    /// A hidden column of hashes.
+    Hashed,
     /// Hidden columns of hashes and bytes.
     Bytes(RowConverter),
 }
@@ -88,6 +93,9 @@ impl Keys {
         let (kind, hidden) = match types[..] {
             [single] if is_plain(single) => (Kind::Plain, vec![]),
             [single] if encode::is_convertible(single) => (Kind::Converted, vec![encode::converted_type(single)]),
+            _ if !nulls_equal && types.iter().all(|data_type| Values::has(data_type)) => {
+                (Kind::Hashed, vec![DataType::UInt64])
+            }
             _ => (Kind::Bytes(converter(&types)?), vec![DataType::UInt64, DataType::LargeBinary]),
         };
         let full = with_hidden(schema, hidden);
@@ -151,20 +159,19 @@ impl Keys {
         !matches!(self.kind, Kind::Plain)
     }
 
-    /// Returns whether equal numbers may stand for different keys, so that
-    /// [`key_bytes`](Self::key_bytes) must be compared, too.
-    pub(crate) fn are_hashes(&self) -> bool {
-        matches!(self.kind, Kind::Bytes(_))
-    }
-
     /// Returns whether all rows that are null in [`Keyed::nulls`] match each other.
     pub(crate) fn null_rows_match(&self) -> bool {
-        self.nulls_equal && !self.are_hashes()
+        self.nulls_equal && !matches!(self.kind, Kind::Bytes(_))
     }
 
-    /// Returns the index of the hidden column with the keys' bytes.
-    pub(crate) fn key_bytes(&self) -> Option<usize> {
-        self.are_hashes().then(|| self.full.fields().len() - 1)
+    /// Returns what must be equal beside the numbers, as these may stand for different keys, from
+    /// columns that have been extended.
+    pub(crate) fn compared(&self, columns: &[ArrayRef]) -> Vec<Values> {
+        match self.kind {
+            Kind::Hashed => self.columns.iter().map(|&column| Values::of(&columns[column])).collect(),
+            Kind::Bytes(_) => columns.last().map(Values::of).into_iter().collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the numbers, from columns that have been extended.
@@ -211,6 +218,9 @@ impl Keys {
         match &self.kind {
             Kind::Nothing | Kind::Plain => {}
             Kind::Converted => columns.push(encode::converted(&keys[0])),
+            Kind::Hashed => {
+                columns.push(Arc::new(UInt64Array::from(compare::hashes(&keys, batch.num_rows()))));
+            }
             Kind::Bytes(converter) => columns.extend(encode::hashes_and_bytes(converter, &keys)?),
         }
         let nulls = match self.kind {

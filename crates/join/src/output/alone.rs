@@ -9,18 +9,13 @@ use arrow::{
     datatypes::Schema,
 };
 
-use super::{
-    columns::SideColumns,
-    gather::outside,
-    plan::{BATCH_ROWS, Output},
-    side::SideRows,
-};
+use super::{columns::SideColumns, gather::outside, plan::Output, side::SideRows};
 use crate::{error::JoinError, sides::Side, types::Alone};
 
 impl Output {
     /// Outputs the rows of a range of the build side that the join emits alone, in their order.
     /// Call it after all fragments have been joined. An outer join has nulls for the other side.
-    /// Batches have at most [`BATCH_ROWS`](crate::BATCH_ROWS) rows. O(rows).
+    /// Batches have at most [`OutputSpec::batch_rows`](crate::OutputSpec::batch_rows) rows. O(rows).
     ///
     /// # Errors
     /// The first error of `emit`, or [`JoinError::Cancelled`].
@@ -58,8 +53,8 @@ impl Output {
         let (Some(matched), true) = (source.matched(), alone != Alone::None) else { return Ok(()) };
         let rows = range.start as u32..range.end.min(source.rows) as u32;
         let rows: Vec<u32> = rows.filter(|&row| matched.get(row) == (alone == Alone::Matched)).collect();
-        let nulls = nulls(&other.output.schema, rows.len().min(BATCH_ROWS));
-        let mut builder = BatchBuilder::new(Arc::clone(&own.output.schema), BATCH_ROWS, Arc::clone(&self.pool));
+        let nulls = nulls(&other.output.schema, rows.len().min(self.batch_rows));
+        let mut builder = BatchBuilder::new(Arc::clone(&own.output.schema), self.batch_rows, Arc::clone(&self.pool));
         let mut emit = |own: RecordBatch| {
             let rows = own.num_rows();
             let nulls = nulls.iter().map(|column| column.slice(0, rows));

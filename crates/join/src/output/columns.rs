@@ -46,8 +46,12 @@ impl Projection {
             .map(move |field| field.as_ref().clone().with_nullable(field.is_nullable() || nullable))
     }
 
+    pub(super) fn project(&self, batch: &RecordBatch) -> Result<RecordBatch, JoinError> {
+        Ok(batch.project(&self.columns)?)
+    }
+
     pub(super) fn source(&self, batch: &RecordBatch) -> Result<SourceBatch, JoinError> {
-        SourceBatch::try_new(&batch.project(&self.columns)?, &self.schema).map_err(outside)
+        SourceBatch::try_new(&self.project(batch)?, &self.schema).map_err(outside)
     }
 }
 

@@ -11,6 +11,7 @@
 mod alone;
 mod columns;
 mod gather;
+mod joined;
 mod plan;
 mod side;
 mod writer;

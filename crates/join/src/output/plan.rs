@@ -22,7 +22,8 @@ use crate::{
     types::{Alone, Emits, JoinType},
 };
 
-/// The number of rows of an output batch; the last one of a writer may have fewer.
+/// The number of rows of an output batch, unless the specification says otherwise; the last one of
+/// a writer may have fewer.
 pub const BATCH_ROWS: usize = 8192;
 
 /// The specification of a join's output.
@@ -40,13 +41,15 @@ pub struct OutputSpec {
     pub columns: Sides<Vec<usize>>,
     /// The part of the condition that no join algorithm evaluates, if any.
     pub filter: Option<Arc<dyn PairFilter>>,
+    /// The number of rows of an output batch; the last one of a writer may have fewer.
+    pub batch_rows: usize,
 }
 
 impl OutputSpec {
     /// Returns the specification of an output with all columns of both sides, and without a filter.
     pub fn new(join: JoinType, build: Side, schemas: Sides<SchemaRef>) -> Self {
         let columns = schemas.as_ref().map(|schema| (0..schema.fields().len()).collect());
-        Self { join, build, schemas, columns, filter: None }
+        Self { join, build, schemas, columns, filter: None, batch_rows: BATCH_ROWS }
     }
 
     /// Sets the [columns](Self::columns) to output.
@@ -60,6 +63,12 @@ impl OutputSpec {
     pub fn with_filter(self, filter: Option<Arc<dyn PairFilter>>) -> Self {
         Self { filter, ..self }
     }
+
+    /// Sets the [number of rows](Self::batch_rows) of a batch, at least 1.
+    #[must_use]
+    pub fn with_batch_rows(self, batch_rows: usize) -> Self {
+        Self { batch_rows: batch_rows.max(1), ..self }
+    }
 }
 
 /// Turns pairs into a join's output. The threads of the join share it, each with a
@@ -71,6 +80,7 @@ pub struct Output {
     pub(super) build: SideColumns,
     pub(super) probe: SideColumns,
     pub(super) filter: Option<FilterPlan>,
+    pub(super) batch_rows: usize,
     /// The buffers for the output columns of either side.
     pub(super) pool: Arc<BufferPool>,
     pub(super) cancel: CancelToken,
@@ -97,7 +107,8 @@ impl Output {
             emits,
             build_side: spec.build,
             schema: Arc::new(Schema::new(fields)),
-            pool: pool([&build.output.schema, &probe.output.schema], BATCH_ROWS),
+            pool: pool([&build.output.schema, &probe.output.schema], spec.batch_rows),
+            batch_rows: spec.batch_rows,
             build,
             probe,
             filter,
@@ -120,6 +131,11 @@ impl Output {
     /// side that may be missing from a row are nullable.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// Returns what the join emits.
+    pub fn emits(&self) -> Emits {
+        self.emits
     }
 
     /// Returns which pairs a join must find for this output.
@@ -158,6 +174,6 @@ impl Output {
     }
 
     pub(super) fn gather(&self) -> PairGather {
-        PairGather::new(&self.build.output.schema, &self.probe.output.schema, BATCH_ROWS, &self.pool)
+        PairGather::new(&self.build.output.schema, &self.probe.output.schema, self.batch_rows, &self.pool)
     }
 }

@@ -16,6 +16,9 @@ pub struct SideRows {
     pub(super) rows: usize,
     pub(super) output: SourceBatch,
     pub(super) filter: SourceBatch,
+    /// The columns to output, and those that the filter reads.
+    pub(super) shown: RecordBatch,
+    pub(super) filtered: RecordBatch,
     matched: Option<Matched>,
 }
 
@@ -26,6 +29,8 @@ impl SideRows {
             rows,
             output: columns.output.source(batch)?,
             filter: columns.filter.source(batch)?,
+            shown: columns.output.project(batch)?,
+            filtered: columns.filter.project(batch)?,
             matched: (alone != Alone::None).then(|| Matched::new(rows)),
         })
     }

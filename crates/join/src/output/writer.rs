@@ -9,7 +9,7 @@ use super::{columns::FilterPlan, gather::PairGather, plan::Output, side::SideRow
 use crate::{error::JoinError, matched::Matched, sides::Side, sink::PairSink};
 
 /// Collects the pairs that one thread finds in any number of fragments into output batches of
-/// [`BATCH_ROWS`](crate::BATCH_ROWS) rows, and hands them to `emit`.
+/// [`OutputSpec::batch_rows`](crate::OutputSpec::batch_rows) rows, and hands them to `emit`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -126,8 +126,8 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairWriter<'_, F> {
 
     /// Marks the rows of pairs that satisfy the whole condition, and gathers their output columns.
     fn matches(&mut self, mut pairs: Pairs<'_>) -> Result<(), JoinError> {
-        mark(self.build.matched(), pairs.0);
-        mark(self.probe.matched(), pairs.1);
+        mark(self.build.matched(), pairs.0.as_slice());
+        mark(self.probe.matched(), pairs.1.as_slice());
         if !self.writer.output.emits.pairs {
             return Ok(());
         }
@@ -149,8 +149,8 @@ fn split(pairs: Pairs<'_>, at: usize) -> (Pairs<'_>, Pairs<'_>) {
     ((build, probe), (build_rest, probe_rest))
 }
 
-fn mark(matched: Option<&Matched>, rows: partition::Rows<'_>) {
+pub(super) fn mark(matched: Option<&Matched>, rows: &[u32]) {
     if let Some(matched) = matched {
-        rows.as_slice().iter().for_each(|&row| matched.set(row));
+        rows.iter().for_each(|&row| matched.set(row));
     }
 }

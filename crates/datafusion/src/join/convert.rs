@@ -1,0 +1,77 @@
+//! DataFusion's terms in those of `annulus-join`, and errors back.
+
+use std::sync::Arc;
+
+use annulus_join::{FilterColumn, JoinError, JoinType, PairFilter, Side};
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use datafusion::{
+    common::{self, JoinSide},
+    error::{DataFusionError, Result},
+    physical_expr::PhysicalExpr,
+    physical_plan::joins::utils::JoinFilter,
+};
+
+/// Returns a join type of `annulus-join`, and for a mark join the side that it marks.
+pub(super) fn join_type(join: common::JoinType) -> (JoinType, Option<Side>) {
+    match join {
+        common::JoinType::Inner => (JoinType::Inner, None),
+        common::JoinType::Left => (JoinType::Left, None),
+        common::JoinType::Right => (JoinType::Right, None),
+        common::JoinType::Full => (JoinType::Full, None),
+        common::JoinType::LeftSemi => (JoinType::LeftSemi, None),
+        common::JoinType::RightSemi => (JoinType::RightSemi, None),
+        common::JoinType::LeftAnti => (JoinType::LeftAnti, None),
+        common::JoinType::RightAnti => (JoinType::RightAnti, None),
+        common::JoinType::LeftMark => (JoinType::LeftSemi, Some(Side::Left)),
+        common::JoinType::RightMark => (JoinType::RightSemi, Some(Side::Right)),
+    }
+}
+
+/// Returns the side, unless it is that of a mark.
+pub(super) fn side(side: JoinSide) -> Option<Side> {
+    match side {
+        JoinSide::Left => Some(Side::Left),
+        JoinSide::Right => Some(Side::Right),
+        JoinSide::None => None,
+    }
+}
+
+/// A filter on pairs that a physical expression evaluates.
+#[derive(Debug)]
+pub(super) struct ExprFilter {
+    columns: Vec<FilterColumn>,
+    expr: Arc<dyn PhysicalExpr>,
+}
+
+impl ExprFilter {
+    /// Returns the filter, whose columns are numbered as `place` says.
+    pub(super) fn new(filter: &JoinFilter, place: impl Fn(Side, usize) -> usize) -> Self {
+        let column =
+            |column: &JoinSide, index| side(*column).map(|side| FilterColumn { side, index: place(side, index) });
+        let columns = filter.column_indices().iter().filter_map(|found| column(&found.side, found.index)).collect();
+        Self { columns, expr: Arc::clone(filter.expression()) }
+    }
+}
+
+impl PairFilter for ExprFilter {
+    fn columns(&self) -> &[FilterColumn] {
+        &self.columns
+    }
+
+    fn keep(&self, candidates: &RecordBatch) -> Result<BooleanArray, JoinError> {
+        let kept = self.expr.evaluate(candidates).and_then(|kept| kept.into_array(candidates.num_rows()));
+        Ok(kept.map_err(|error| JoinError::Outside(Box::new(error)))?.as_boolean().clone())
+    }
+}
+
+/// Converts an error of a join.
+pub(super) fn from_join(error: JoinError) -> DataFusionError {
+    match error {
+        JoinError::Outside(error) => match error.downcast::<DataFusionError>() {
+            Ok(error) => *error,
+            Err(error) => DataFusionError::External(error),
+        },
+        JoinError::Arrow(error) => error.into(),
+        other => DataFusionError::External(Box::new(other)),
+    }
+}

@@ -1,0 +1,270 @@
+//! The operator that replaces DataFusion's `HashJoinExec`.
+
+use std::{fmt, sync::Arc};
+
+use annulus_join::{Finder, Side};
+use datafusion::{
+    common::{Statistics, tree_node::TreeNodeRecursion},
+    config::ConfigOptions,
+    error::Result,
+    execution::{TaskContext, memory_pool::MemoryConsumer},
+    physical_expr::PhysicalExpr,
+    physical_plan::{
+        ChildStats, ChildrenPropertiesMode, Distribution, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+        ReplaceChildrenOptions, SendableRecordBatchStream, StatisticsArgs,
+        execution_plan::CardinalityEffect,
+        filter_pushdown::{ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation},
+        joins::{HashJoinExec, PartitionMode},
+        metrics::{ExecutionPlanMetricsSet, MetricsSet},
+        projection::ProjectionExec,
+        stream::RecordBatchStreamAdapter,
+    },
+};
+use parking_lot::Mutex;
+
+use super::{
+    build::{self, Building},
+    layout::{Layout, PROBE},
+    metrics::{BuildMetrics, ProbeMetrics},
+    stream,
+};
+use crate::join::key_filter::Publisher;
+
+/// A hash join with one table, which all partitions of the build side fill and all those of the
+/// probe side read. So neither side is repartitioned, and the output has the probe side's
+/// partitions and order.
+///
+/// It contains the stock operator that it replaces, in its mode `CollectLeft` and over the same
+/// children. The stock operator answers the optimizer's questions. Only the partitions that the
+/// build side may have, and execution, are this one's own.
+pub struct SharedHashJoinExec {
+    stock: Arc<HashJoinExec>,
+    why: Arc<str>,
+    metrics: ExecutionPlanMetricsSet,
+    execution: Mutex<Option<Execution>>,
+}
+
+/// An execution of which not all partitions have been asked for.
+struct Execution {
+    layout: Arc<Layout>,
+    build: Building,
+    taken: Vec<bool>,
+}
+
+impl SharedHashJoinExec {
+    /// Returns why `stock` cannot be replaced, or nothing if it can: both sides must end, and keys
+    /// be of types that can be hashed. A right join of an ordered probe side, which keeps the order,
+    /// stays, and so does a null-aware join with a filter.
+    pub fn obstacle(stock: &HashJoinExec) -> Option<&'static str> {
+        let is_unbounded = |side: &Arc<dyn ExecutionPlan>| side.boundedness().is_unbounded();
+        if is_unbounded(stock.left()) || is_unbounded(stock.right()) {
+            return Some("unbounded input");
+        }
+        if stock.right().output_ordering().is_some() && stock.join_type() == &datafusion::common::JoinType::Right {
+            return Some("ordered outer join");
+        }
+        if stock.null_aware && stock.filter().is_some() {
+            return Some("null-aware join with a filter");
+        }
+        let has_keys = |layout: Layout| Side::BOTH.iter().all(|&side| layout.keys(side).is_ok());
+        if stock.on().is_empty() || !Layout::new(stock).is_ok_and(has_keys) {
+            return Some("type of a key");
+        }
+        None
+    }
+
+    /// Creates the operator that replaces `stock`, which has no [`obstacle`](Self::obstacle).
+    ///
+    /// # Errors
+    /// If DataFusion refuses the stock operator in its mode `CollectLeft`.
+    pub fn try_new(stock: &HashJoinExec, why: impl Into<Arc<str>>) -> Result<Self> {
+        let stock = stock.builder().with_partition_mode(PartitionMode::CollectLeft).recompute_properties().build()?;
+        Ok(Self::over(Arc::new(stock), why.into()))
+    }
+
+    fn over(stock: Arc<HashJoinExec>, why: Arc<str>) -> Self {
+        Self { stock, why, metrics: ExecutionPlanMetricsSet::new(), execution: Mutex::default() }
+    }
+
+    /// Returns the stock operator over the same children.
+    pub fn stock(&self) -> &HashJoinExec {
+        &self.stock
+    }
+
+    /// Returns the reason for the choice of this operator, as `EXPLAIN` prints it.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// Puts a stock operator into a new one of these: `plan` is one, or a projection of one.
+    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(stock) = plan.downcast_ref::<HashJoinExec>() {
+            return Ok(Arc::new(Self::over(Arc::new(stock.builder().build()?), Arc::clone(&self.why))));
+        }
+        let children = plan.children().into_iter().map(|child| self.rewrap(Arc::clone(child)));
+        let children = children.collect::<Result<Vec<_>>>()?;
+        plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    /// Starts an execution.
+    fn start(&self, context: &Arc<TaskContext>) -> Result<Execution> {
+        let layout = Arc::new(Layout::new(&self.stock)?);
+        let left = self.stock.left();
+        let partitions = 0..left.output_partitioning().partition_count();
+        let streams = partitions.map(|partition| left.execute(partition, Arc::clone(context)));
+        let probing = self.stock.right().output_partitioning().partition_count();
+        let setup = build::Setup {
+            output: Arc::new(layout.output(context.session_config().batch_size())?),
+            layout: Arc::clone(&layout),
+            streams: streams.collect::<Result<_>>()?,
+            reservation: MemoryConsumer::new("SharedHashJoinInput").register(context.memory_pool()),
+            probing,
+            publisher: Publisher::new(&self.stock)?,
+            metrics: BuildMetrics::new(&self.metrics),
+        };
+        Ok(Execution { layout, build: setup.start(), taken: vec![false; probing] })
+    }
+}
+
+impl fmt::Debug for SharedHashJoinExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedHashJoinExec").field("stock", &self.stock).field("why", &self.why).finish_non_exhaustive()
+    }
+}
+
+impl ExecutionPlan for SharedHashJoinExec {
+    fn name(&self) -> &'static str {
+        "SharedHashJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.stock.properties()
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::UnspecifiedDistribution; 2]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        // The build side is read whole, however it is partitioned.
+        vec![false, true]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.stock.maintains_input_order()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.stock.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.stock.apply_expressions(f)
+    }
+
+    fn dynamic_expressions_produced(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.stock.dynamic_expressions_produced()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.rewrap(Arc::clone(&self.stock).replace_children(children, options)?)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.rewrap(Arc::clone(&self.stock).reset_state()?)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (layout, build) = {
+            let mut execution = self.execution.lock();
+            let mut current = match execution.take() {
+                // A partition that is asked for again belongs to a new execution.
+                Some(current) if !current.taken[partition] => current,
+                _ => self.start(&context)?,
+            };
+            current.taken[partition] = true;
+            let shared = (Arc::clone(&current.layout), current.build.clone());
+            // From the last partition on, the table belongs to the streams alone.
+            *execution = Some(current).filter(|current| current.taken.contains(&false));
+            shared
+        };
+        let batch_rows = context.session_config().batch_size();
+        let setup = stream::Setup {
+            output: Arc::new(layout.output(batch_rows)?),
+            build,
+            finder: Finder::new(layout.keys(PROBE)?),
+            layout,
+            probe: self.stock.right().execute(partition, context)?,
+            batch_rows,
+            fetch: self.stock.fetch(),
+            null_aware: self.stock.null_aware,
+            metrics: ProbeMetrics::new(&self.metrics, partition),
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::join(setup))))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.stock.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        self.stock.statistics_from_inputs(inputs, args)
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.stock.cardinality_effect()
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        self.stock.supports_limit_pushdown()
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.stock.fetch()
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        self.rewrap(self.stock.with_fetch(limit)?).ok()
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let swapped = self.stock.try_swapping_with_projection(projection)?;
+        swapped.map(|stock| self.rewrap(stock)).transpose()
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        phase: FilterPushdownPhase,
+        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
+        config: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        self.stock.gather_filters_for_pushdown(phase, parent_filters, config)
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let FilterPushdownPropagation { filters, updated_node } =
+            self.stock.handle_child_pushdown_result(phase, child_pushdown_result, config)?;
+        let updated_node = updated_node.map(|stock| self.rewrap(stock)).transpose()?;
+        Ok(FilterPushdownPropagation { filters, updated_node })
+    }
+}

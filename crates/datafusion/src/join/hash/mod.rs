@@ -1,0 +1,10 @@
+//! The hash join with one table for all.
+
+mod build;
+mod display;
+mod exec;
+mod layout;
+mod metrics;
+mod stream;
+
+pub use exec::SharedHashJoinExec;

@@ -1,0 +1,116 @@
+//! Publishes a join's dynamic filter when its build side is ready.
+
+use std::sync::Arc;
+
+use annulus_join::{BuildSide, Keys};
+use arrow::{
+    array::{Array, ArrayRef},
+    datatypes::{Field, Schema},
+};
+use datafusion::{
+    common::{
+        NullEquality,
+        tree_node::{TreeNode, TreeNodeRecursion},
+    },
+    error::Result,
+    functions_aggregate::min_max::{MaxAccumulator, MinAccumulator},
+    logical_expr::{Accumulator, Operator},
+    physical_expr::{
+        PhysicalExpr, conjunction,
+        expressions::{BinaryExpr, DynamicFilterPhysicalExpr, lit},
+    },
+    physical_plan::{ExecutionPlan, joins::HashJoinExec},
+};
+
+use super::expr::{Filter, MayMatch};
+use crate::join::convert::from_join;
+
+/// The most rows of a build side of which scans get the keys. The keys of more would miss the caches
+/// and cost about what they save.
+const MOST_ROWS: usize = 4 << 20;
+
+/// Publishes the dynamic filter of one join.
+#[derive(Debug)]
+pub(in crate::join) struct Publisher {
+    /// A [`DynamicFilterPhysicalExpr`].
+    filter: Arc<dyn PhysicalExpr>,
+    /// The keys of the probe side.
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl Publisher {
+    /// Returns the publisher for a join, if a node of its probe side uses the filter. A join in
+    /// which null keys decide about other rows has none.
+    ///
+    /// # Errors
+    /// If a node cannot list its expressions.
+    pub(in crate::join) fn new(stock: &HashJoinExec) -> Result<Option<Self>> {
+        let Some(filter) = stock.dynamic_expressions_produced().pop() else { return Ok(None) };
+        if stock.null_aware || stock.null_equality() == NullEquality::NullEqualsNull || !uses(stock.right(), &filter)? {
+            return Ok(None);
+        }
+        let keys = stock.on().iter().map(|(_, key)| Arc::clone(key)).collect();
+        Ok(Some(Self { filter, keys }))
+    }
+
+    /// Publishes what the build side, with these key columns, says of the probe side's keys. O(rows).
+    ///
+    /// # Errors
+    /// If a kernel fails.
+    pub(in crate::join) fn publish(&self, side: &BuildSide, keys: &[ArrayRef]) -> Result<()> {
+        let rows = keys.first().map_or(0, |keys| keys.len());
+        let mut all = Vec::new();
+        if rows == 0 {
+            all.push(lit(false));
+        }
+        for (column, key) in keys.iter().zip(&self.keys).filter(|_| rows > 0) {
+            all.extend(bounds(column, key)?);
+        }
+        if (1..=MOST_ROWS).contains(&rows) {
+            let filter = Filter { set: side.key_set(), keys: key_columns(keys)? };
+            all.push(Arc::new(MayMatch::new(self.keys.clone(), Arc::new(filter))));
+        }
+        if let Some(filter) = self.filter.downcast_ref::<DynamicFilterPhysicalExpr>() {
+            filter.update(conjunction(all))?;
+            filter.mark_complete();
+        }
+        Ok(())
+    }
+}
+
+/// Returns the conditions that a key lies within the bounds of a column, if its type has an order
+/// that scans can use.
+fn bounds(column: &ArrayRef, key: &Arc<dyn PhysicalExpr>) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+    let data_type = column.data_type();
+    if !(data_type.is_integer() || data_type.is_temporal() || data_type.is_decimal() || data_type.is_string()) {
+        return Ok(Vec::new());
+    }
+    let (mut least, mut greatest) = (MinAccumulator::try_new(data_type)?, MaxAccumulator::try_new(data_type)?);
+    least.update_batch(&[Arc::clone(column)])?;
+    greatest.update_batch(&[Arc::clone(column)])?;
+    let bound =
+        |operator, bound| -> Arc<dyn PhysicalExpr> { Arc::new(BinaryExpr::new(Arc::clone(key), operator, lit(bound))) };
+    Ok(vec![bound(Operator::GtEq, least.evaluate()?), bound(Operator::LtEq, greatest.evaluate()?)])
+}
+
+/// Returns the keys of a table with these columns alone.
+fn key_columns(columns: &[ArrayRef]) -> Result<Keys> {
+    let fields = columns.iter().map(|column| Field::new("key", column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    Keys::new(&schema, &(0..columns.len()).collect::<Vec<_>>(), false).map_err(from_join)
+}
+
+/// Returns whether a node of the plan uses the filter, perhaps over other columns.
+fn uses(plan: &Arc<dyn ExecutionPlan>, filter: &Arc<dyn PhysicalExpr>) -> Result<bool> {
+    let id = filter.expression_id();
+    let mut found = false;
+    plan.apply(|node| {
+        node.apply_expressions(&mut |root| {
+            root.apply(|expr| {
+                found |= expr.expression_id() == id;
+                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })
+    })?;
+    Ok(found)
+}

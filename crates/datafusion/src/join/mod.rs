@@ -1,0 +1,14 @@
+//! Joins on `annulus-join`.
+//!
+//! ```text
+//! build side -> all partitions at once -> one table           hash/build.rs
+//! probe side -> rows looked up where they are -> output        hash/stream.rs
+//! ```
+
+mod collect;
+mod convert;
+mod hash;
+mod key_filter;
+
+pub use hash::SharedHashJoinExec;
+pub use key_filter::KeyFilterExec;

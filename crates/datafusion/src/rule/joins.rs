@@ -1,0 +1,65 @@
+//! The choice of the joins that run on `annulus-join`.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::tree_node::{Transformed, TreeNode},
+    config::ConfigOptions,
+    error::Result,
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{ExecutionPlan, joins::HashJoinExec},
+};
+
+use crate::{
+    config::{AnnulusConfig, Joins},
+    join::SharedHashJoinExec,
+};
+
+/// Replaces `HashJoinExec` by [`SharedHashJoinExec`], before DataFusion decides about repartitions:
+/// ours needs none.
+#[derive(Debug, Default)]
+pub struct SharedJoins {
+    defaults: AnnulusConfig,
+}
+
+impl SharedJoins {
+    /// The rule's name in `EXPLAIN VERBOSE`.
+    pub const NAME: &'static str = "SharedJoins";
+
+    /// Inserts this rule into a list, before the rule that adds repartitions. A list without that
+    /// rule, or with this one, stays unchanged.
+    pub fn install(self, rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
+        if rules.iter().any(|rule| rule.name() == Self::NAME) {
+            return;
+        }
+        if let Some(place) = rules.iter().position(|rule| rule.name() == "EnsureRequirements") {
+            rules.insert(place, Arc::new(self));
+        }
+    }
+}
+
+impl PhysicalOptimizerRule for SharedJoins {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
+        if options.joins == Joins::Never {
+            return Ok(plan);
+        }
+        let replace = |node: Arc<dyn ExecutionPlan>| {
+            let Some(stock) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
+            if SharedHashJoinExec::obstacle(stock).is_some() {
+                return Ok(Transformed::no(node));
+            }
+            let ours: Arc<dyn ExecutionPlan> = Arc::new(SharedHashJoinExec::try_new(stock, options.joins.to_string())?);
+            Ok(Transformed::yes(ours))
+        };
+        Ok(plan.transform_up(replace)?.data)
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,98 @@
+//! Puts key filters above scans, around the rule of DataFusion that pushes dynamic filters down.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::tree_node::{Transformed, TreeNode},
+    config::ConfigOptions,
+    datasource::source::DataSourceExec,
+    error::Result,
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{
+        ExecutionPlan, Partitioning, coop::CooperativeExec, filter::FilterExec, projection::ProjectionExec,
+        repartition::RepartitionExec,
+    },
+};
+
+use crate::{
+    config::{AnnulusConfig, Joins},
+    join::{KeyFilterExec, SharedHashJoinExec},
+};
+
+/// Adds a [`KeyFilterExec`] above each scan of a plan with joins on Annulus, before DataFusion
+/// pushes dynamic filters down; and after it removes those that got none.
+#[derive(Debug)]
+pub struct KeyFilters(Step);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Add,
+    Remove,
+}
+
+impl KeyFilters {
+    /// Inserts both steps into a list, around the rule that pushes dynamic filters down. A list
+    /// without that rule, or with these, stays unchanged.
+    pub fn install(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
+        if rules.iter().any(|rule| rule.name() == Self(Step::Add).name()) {
+            return;
+        }
+        if let Some(place) = rules.iter().position(|rule| rule.name() == "FilterPushdown(Post)") {
+            rules.insert(place + 1, Arc::new(Self(Step::Remove)));
+            rules.insert(place, Arc::new(Self(Step::Add)));
+        }
+    }
+}
+
+impl PhysicalOptimizerRule for KeyFilters {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let never = config.extensions.get::<AnnulusConfig>().is_some_and(|options| options.joins == Joins::Never);
+        if never || !plan.exists(|node| Ok(node.is::<SharedHashJoinExec>()))? {
+            return Ok(plan);
+        }
+        match self.0 {
+            Step::Add => add(plan),
+            Step::Remove => remove(plan),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self.0 {
+            Step::Add => "AddKeyFilters",
+            Step::Remove => "RemoveIdleKeyFilters",
+        }
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn add(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if is_scan(&plan) {
+        return Ok(Arc::new(KeyFilterExec::new(plan)));
+    }
+    if plan.children().is_empty() {
+        return Ok(plan);
+    }
+    Ok(plan.map_children(|child| add(child).map(Transformed::yes))?.data)
+}
+
+fn remove(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let idle = |node: Arc<dyn ExecutionPlan>| {
+        let input = node.downcast_ref::<KeyFilterExec>().filter(|node| !node.has_filters()).map(KeyFilterExec::input);
+        Ok(input.cloned().map_or(Transformed::no(node), Transformed::yes))
+    };
+    Ok(plan.transform_up(idle)?.data)
+}
+
+/// Returns whether `plan` is a scan, with nothing above it but what filters, computes or spreads its
+/// rows.
+fn is_scan(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let spreads = |node: &RepartitionExec| matches!(node.partitioning(), Partitioning::RoundRobinBatch(_));
+    let is_above = plan.is::<FilterExec>()
+        || plan.is::<ProjectionExec>()
+        || plan.is::<CooperativeExec>()
+        || plan.downcast_ref().is_some_and(spreads);
+    plan.is::<DataSourceExec>() || is_above && plan.children().into_iter().all(is_scan)
+}

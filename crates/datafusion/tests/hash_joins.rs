@@ -1,0 +1,156 @@
+//! Hash joins with one table, against DataFusion's own over the same random tables.
+
+mod common;
+
+use std::sync::Arc;
+
+use annulus_datafusion::{SessionStateBuilderExt, SharedHashJoinExec};
+use arrow::{
+    array::{
+        ArrayRef, Date32Array, Decimal128Array, Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch,
+        StringArray, StringViewArray,
+    },
+    datatypes::Schema,
+};
+use common::lines;
+use datafusion::{
+    common::tree_node::TreeNode,
+    datasource::MemTable,
+    error::Result,
+    execution::SessionStateBuilder,
+    physical_plan::{ExecutionPlan, collect},
+    prelude::{SessionConfig, SessionContext},
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+/// The queries; `{on}` is a condition on keys, `{filter}` another condition on pairs or nothing.
+const QUERIES: [&str; 16] = [
+    "SELECT * FROM a JOIN b ON {on}{filter}",
+    "SELECT * FROM a LEFT JOIN b ON {on}{filter}",
+    "SELECT * FROM a RIGHT JOIN b ON {on}{filter}",
+    "SELECT * FROM a FULL JOIN b ON {on}{filter}",
+    "SELECT * FROM a LEFT SEMI JOIN b ON {on}{filter}",
+    "SELECT * FROM a RIGHT SEMI JOIN b ON {on}{filter}",
+    "SELECT * FROM a LEFT ANTI JOIN b ON {on}{filter}",
+    "SELECT * FROM a RIGHT ANTI JOIN b ON {on}{filter}",
+    "SELECT b.s, a.n, a.n AS again FROM a JOIN b ON {on}{filter} WHERE a.n < 7",
+    "SELECT count(*), sum(a.n), min(b.s) FROM a JOIN b ON {on}{filter} JOIN b AS c ON c.i = a.i",
+    "SELECT a.n, count(*) FROM a LEFT JOIN b ON {on}{filter} GROUP BY a.n",
+    "SELECT * FROM a WHERE EXISTS (SELECT 1 FROM b WHERE {on}{filter}) OR a.n > 12",
+    "SELECT * FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE {on}{filter}) OR a.n > 12",
+    "SELECT * FROM a WHERE a.i NOT IN (SELECT b.i FROM b)",
+    "SELECT * FROM a WHERE a.i NOT IN (SELECT b.i FROM b WHERE b.i IS NOT NULL)",
+    "SELECT a.n, b.n FROM (SELECT * FROM a WHERE i > 2) a JOIN (SELECT DISTINCT n, i, s, d, f, t, e, k FROM b) b ON {on}{filter}",
+];
+const KEYS: [&str; 11] = [
+    "a.i = b.i",
+    "a.s = b.s",
+    "a.i = b.i AND a.s = b.s",
+    "a.i = b.n AND a.n = b.i",
+    "a.d = b.d",
+    "a.f = b.f",
+    "a.t = b.t AND a.e = b.e",
+    "a.i + 1 = b.i",
+    "(a.i IS NOT DISTINCT FROM b.i)",
+    "a.k = b.i",
+    "(a.s IS NOT DISTINCT FROM b.s) AND a.e = b.e",
+];
+const FILTERS: [&str; 4] = ["", " AND a.n < b.n", " AND a.n + b.n > 18 AND a.s <> b.s", " AND a.n > 1000"];
+
+fn table(random: &mut StdRng, rows: usize, most: i64) -> RecordBatch {
+    let numbers: Vec<Option<i64>> = (0..rows)
+        .map(|_| random.random_bool(0.9).then(|| random.random_range(0..most).min(random.random_range(0..most))))
+        .collect();
+    let some = |of: fn(i64) -> i64| numbers.iter().map(move |n| n.map(of)).collect::<Vec<_>>();
+    let other: Vec<i64> = (0..rows).map(|_| random.random_range(0..20)).collect();
+    let long = |n: &Option<i64>| n.map(|n| format!("a rather long text {n}"));
+    let columns: [(&str, ArrayRef); 8] = [
+        ("i", Arc::new(Int64Array::from(some(|n| n)))),
+        ("n", Arc::new(Int64Array::from(other))),
+        ("s", Arc::new(numbers.iter().map(long).collect::<StringViewArray>())),
+        ("d", Arc::new(numbers.iter().map(|n| n.map(|n| n as i32)).collect::<Date32Array>())),
+        (
+            "f",
+            Arc::new(numbers.iter().map(|n| n.map(|n| if n == 0 { -0.0 } else { n as f64 })).collect::<Float64Array>()),
+        ),
+        ("t", Arc::new(numbers.iter().map(|n| n.map(|n| n.to_string())).collect::<StringArray>())),
+        ("e", Arc::new(numbers.iter().map(|n| n.map(i128::from)).collect::<Decimal128Array>())),
+        ("k", Arc::new(numbers.iter().map(|n| n.map(|n| (n % 100) as i8)).collect::<Int8Array>())),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+}
+
+fn partitions(random: &mut StdRng, table: &RecordBatch) -> Vec<Vec<RecordBatch>> {
+    let mut parts = vec![Vec::new(); random.random_range(1..4)];
+    let mut at = 0;
+    while at < table.num_rows() {
+        let rows = random.random_range(1..=200).min(table.num_rows() - at);
+        let part = random.random_range(0..parts.len());
+        parts[part].push(table.slice(at, rows));
+        at += rows;
+    }
+    parts
+}
+
+async fn session(ours: bool, batch_rows: usize, tables: &[(&str, Vec<Vec<RecordBatch>>)]) -> SessionContext {
+    let mut config = SessionConfig::new().with_target_partitions(3).with_batch_size(batch_rows);
+    config.options_mut().optimizer.repartition_file_min_size = 0;
+    let mut builder = SessionStateBuilder::new_with_default_features().with_config(config);
+    if ours {
+        builder = builder.with_annulus();
+    }
+    let context = SessionContext::new_with_state(builder.build());
+    for (name, parts) in tables {
+        let schema: Arc<Schema> = parts.iter().flatten().next().map(RecordBatch::schema).unwrap();
+        context.register_table(*name, Arc::new(MemTable::try_new(schema, parts.clone()).unwrap())).unwrap();
+    }
+    if ours {
+        context.sql("SET annulus.joins = 'always'").await.unwrap();
+    }
+    context
+}
+
+/// Returns the sorted rows of a query, and the number of joins on Annulus in its plan.
+async fn rows(context: &SessionContext, query: &str) -> Result<(Vec<String>, usize)> {
+    let plan = context.sql(query).await?.create_physical_plan().await?;
+    let mut joins = 0;
+    plan.apply(|node: &Arc<dyn ExecutionPlan>| {
+        joins += usize::from(node.is::<SharedHashJoinExec>());
+        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+    })?;
+    let mut lines = lines(&collect(plan, context.task_ctx()).await?);
+    lines.sort();
+    Ok((lines, joins))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answers_are_those_of_the_stock_operator() {
+    let mut replaced = 0;
+    for seed in 0..12 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let most = [3, 40, 2000][seed as usize % 3];
+        let sizes = [random.random_range(1..400), random.random_range(1..1500)];
+        let tables = ["a", "b"].into_iter().zip(sizes).map(|(name, rows)| {
+            let table = table(&mut random, rows, most);
+            (name, partitions(&mut random, &table))
+        });
+        let tables: Vec<_> = tables.collect();
+        let batch_rows = [1, 7, 100, 8192][random.random_range(0..4)];
+        let (stock, ours) = (session(false, 8192, &tables).await, session(true, batch_rows.max(3), &tables).await);
+        for _ in 0..40 {
+            let on = KEYS[random.random_range(0..KEYS.len())];
+            let filter = FILTERS[random.random_range(0..FILTERS.len())];
+            let query = QUERIES[random.random_range(0..QUERIES.len())].replace("{on}", on).replace("{filter}", filter);
+            let (expected, _) = match rows(&stock, &query).await {
+                Ok(expected) => expected,
+                Err(error) => panic!("seed {seed}, {query}: {error}"),
+            };
+            let (found, joins) =
+                rows(&ours, &query).await.unwrap_or_else(|error| panic!("seed {seed}, {query}: {error}"));
+            assert_eq!(found.len(), expected.len(), "seed {seed}, batches of {batch_rows}: {query}");
+            assert_eq!(found, expected, "seed {seed}, batches of {batch_rows}: {query}");
+            replaced += joins;
+        }
+    }
+    assert!(replaced > 300, "{replaced} joins were replaced");
+}

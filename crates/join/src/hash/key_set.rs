@@ -1,0 +1,134 @@
+//! Which keys a build side has, in little memory, to drop rows of the probe side that have no
+//! partner before anything else is done with them.
+
+use arrow::{
+    array::{BooleanArray, RecordBatch},
+    buffer::BooleanBuffer,
+};
+
+use super::{
+    build::{BuildSide, KeyTables},
+    memory::Plain,
+    table::{Entry, Tables},
+};
+use crate::{
+    error::JoinError,
+    key::{Key, KeyValues, Keyed, Keys},
+};
+
+/// The bits of a Bloom filter for each key.
+const BLOOM_BITS: usize = 12;
+/// The most bits for each key of a set over the range of its keys. It is exact, and a look-up costs
+/// less than one of a Bloom filter.
+const RANGE_BITS: u64 = 32;
+
+/// The keys of a build side: a bit for each number between the least and the greatest, if they lie
+/// close together; else a Bloom filter, which takes 3 % of other keys for members.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use annulus_join::{BuildSide, HashConfig, Keys, Partitions};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+///
+/// let ids = |ids: Vec<i64>| RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(ids)) as ArrayRef)]);
+/// let (build, probe) = (ids(vec![-3, 5, 5])?, ids(vec![4, 5, -3])?);
+/// let keys = || Keys::new(&build.schema(), &[0], false);
+/// let build = BuildSide::prepare(keys()?, vec![build.clone()], &HashConfig::new(Partitions::at_least(1)))?;
+/// let found = build.key_set().test(&keys()?, &probe)?;
+/// assert_eq!(found.iter().collect::<Vec<_>>(), [Some(false), Some(true), Some(true)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct KeySet(Form);
+
+#[derive(Debug)]
+enum Form {
+    /// The keys `first` and later ones, with wrapping.
+    Range { first: u64, words: Vec<u64> },
+    /// Blocks of one word, in which a key has four bits (Putze, Sanders and Singler 2007).
+    Bloom { words: Vec<u64> },
+}
+
+impl BuildSide {
+    /// Returns the set of the keys. Takes 1.5 to 4 bytes for each row. O(rows).
+    pub fn key_set(&self) -> KeySet {
+        KeySet(match self.tables() {
+            KeyTables::Narrow(tables) => form(tables, |key| i64::from(key as i32) as u64),
+            KeyTables::Wide(tables) => form(tables, |key| key),
+        })
+    }
+}
+
+impl KeySet {
+    /// Returns for each row of a batch of the probe side whether it may have a partner. Rows with
+    /// null keys have none. O(rows).
+    ///
+    /// # Errors
+    /// If the batch has other columns than `keys`, which must be comparable with the build side's.
+    pub fn test(&self, keys: &Keys, batch: &RecordBatch) -> Result<BooleanArray, JoinError> {
+        let Keyed { values, nulls, .. } = keys.extend(batch)?;
+        let mut found = match &values {
+            KeyValues::Narrow(keys) => self.look_up(keys, |key| i64::from(key as i32) as u64),
+            KeyValues::Wide(keys) => self.look_up(keys, |key| key),
+        };
+        if let Some(nulls) = nulls {
+            found = &found & nulls.inner();
+        }
+        Ok(BooleanArray::new(found, None))
+    }
+
+    /// Returns the number of bytes that the set takes.
+    pub fn bytes(&self) -> usize {
+        let (Form::Range { words, .. } | Form::Bloom { words }) = &self.0;
+        size_of_val(&words[..])
+    }
+
+    fn look_up<K: Key>(&self, keys: &[K], wide: impl Fn(K) -> u64) -> BooleanBuffer {
+        match &self.0 {
+            Form::Range { first, words } => BooleanBuffer::collect_bool(keys.len(), |row| {
+                let bit = wide(keys[row]).wrapping_sub(*first);
+                words.get((bit >> 6) as usize).is_some_and(|word| word >> (bit & 63) & 1 == 1)
+            }),
+            Form::Bloom { words } => BooleanBuffer::collect_bool(keys.len(), |row| {
+                let (word, mask) = place(keys[row].hash(), words.len());
+                words[word] & mask == mask
+            }),
+        }
+    }
+}
+
+fn form<K: Key>(tables: &Tables<K>, wide: impl Fn(K) -> u64) -> Form
+where
+    Entry<K>: Plain,
+{
+    let entries = tables.entries();
+    // As signed numbers and as unsigned ones: dates before 1970 lie close to those after.
+    let signed = entries.iter().fold((i64::MAX, i64::MIN), |(least, most), entry| {
+        let key = wide(entry.key) as i64;
+        (least.min(key), most.max(key))
+    });
+    let span = (signed.1 as u64).wrapping_sub(signed.0 as u64);
+    if entries.is_empty() || span / RANGE_BITS < entries.len() as u64 {
+        let (first, length) = if entries.is_empty() { (0, 0) } else { (signed.0 as u64, (span >> 6) as usize + 1) };
+        let mut words = vec![0; length];
+        for entry in entries {
+            let bit = wide(entry.key).wrapping_sub(first);
+            words[(bit >> 6) as usize] |= 1 << (bit & 63);
+        }
+        return Form::Range { first, words };
+    }
+    let mut words = vec![0; (entries.len() * BLOOM_BITS).div_ceil(64)];
+    for entry in entries {
+        let (word, mask) = place({ entry.key }.hash(), words.len());
+        words[word] |= mask;
+    }
+    Form::Bloom { words }
+}
+
+/// Returns a key's word, from the upper half of its hash, and its bits there, from the lower one.
+#[inline(always)]
+fn place(hash: u64, words: usize) -> (usize, u64) {
+    let mask = 1 << (hash & 63) | 1 << (hash >> 6 & 63) | 1 << (hash >> 12 & 63) | 1 << (hash >> 18 & 63);
+    ((((hash >> 32) * words as u64) >> 32) as usize, mask)
+}
