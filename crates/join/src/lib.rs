@@ -28,7 +28,7 @@ pub use key::Keys;
 pub use key_filter::{KeyFilter, KeyFilterBuilder, KeyFilterKind};
 pub use loops::LoopsBuild;
 pub use matched::Matched;
-pub use merge::{Band, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, Offset};
+pub use merge::{Band, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePlace, Offset};
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
 pub use pairs::Wanted;
 pub use sides::{Side, Sides};

@@ -5,7 +5,7 @@ mod support;
 use std::{io::Cursor, ops::Bound, sync::Arc};
 
 use annulus_join::{
-    Band, JoinError, KeyPair, MOST_PAIRS, MergeBuild, MergeCondition, MergeJoin, Offset, PairSink, Wanted,
+    Band, JoinError, KeyPair, MOST_PAIRS, MergeBuild, MergeCondition, MergeJoin, MergePlace, Offset, PairSink, Wanted,
 };
 use arrow::{
     array::{
@@ -85,6 +85,36 @@ fn probe(join: &MergeJoin, build: &MergeBuild, fragment: &RecordBatch, wanted: W
     // A range that ends after the last row is cut there.
     join.probe(build, &fragment, 0..u32::MAX, wanted, &mut pairs).unwrap();
     pairs
+}
+
+proptest! {
+    /// A probe that stops after some pairs, and goes on later, finds the same pairs.
+    #[test]
+    fn a_probe_in_steps(
+        build in prop::collection::vec(-20_i64..20, 0..60),
+        probed in prop::collection::vec(-20_i64..20, 0..60),
+        (low, width, most, sorted) in (-9_i64..9, 0_i64..15, 1_u64..50, any::<bool>()),
+    ) {
+        let (build, mut probed) = (ints(build), probed);
+        if sorted {
+            probed.sort_unstable();
+        }
+        let probed = ints(probed);
+        let join = MergeJoin::try_new(&band(low.into(), (low + width).into()), &build.schema(), &build.schema()).unwrap();
+        let sorted_build = join.prepare_build(vec![build], 1).unwrap();
+        let fragment = join.fragment(&probed).unwrap();
+        let rows = probed.num_rows() as u32;
+        for wanted in [Wanted::All, Wanted::OneOfEachProbeRow, Wanted::OneOfEachBuildRow] {
+            let (mut steps, mut place) = (Pairs::default(), MergePlace::default());
+            while place.row() < rows {
+                let before = (place.clone(), steps.pairs.len() as u64);
+                let found = join.probe_some(&sorted_build, &fragment, (&mut place, rows), (wanted, most), &mut steps).unwrap();
+                prop_assert!(found <= most && before.1 + found == steps.pairs.len() as u64);
+                prop_assert!(place != before.0, "a step without progress");
+            }
+            prop_assert_eq!(steps.pairs, probe(&join, &sorted_build, &probed, wanted).pairs);
+        }
+    }
 }
 
 /// Returns a well-mixed number.

@@ -28,6 +28,7 @@ use arrow::{
 };
 
 pub use condition::{Band, KeyPair, MergeCondition, Offset};
+pub use probe::MergePlace;
 
 use crate::{error::JoinError, pairs::Wanted, sink::PairSink};
 use edge::Edges;
@@ -228,8 +229,28 @@ impl MergeJoin {
         wanted: Wanted,
         sink: &mut impl PairSink,
     ) -> Result<u64, JoinError> {
-        let rows = rows.start..rows.end.min(fragment.batch.num_rows() as u32);
-        Merge { build, fragment, edges: self.edges, rows, wanted }.run(sink)
+        let mut place = MergePlace::at(rows.start);
+        self.probe_some(build, fragment, (&mut place, rows.end), (wanted, u64::MAX), sink)
+    }
+
+    /// Gives the wanted pairs of a fragment's rows from a place on, but at most `most`, to `sink`,
+    /// and returns their number. Moves the place behind them. All pairs of the rows before `end`
+    /// have been found when the place's row is `end`, or the fragment's number of rows. A caller
+    /// that must do other things in between calls this with a bounded `most`, again and again.
+    /// O(log build rows + rows + pairs) if the fragment is sorted.
+    ///
+    /// # Errors
+    /// As [`probe`](Self::probe).
+    pub fn probe_some(
+        &self,
+        build: &MergeBuild,
+        fragment: &MergeFragment,
+        (place, end): (&mut MergePlace, u32),
+        (wanted, most): (Wanted, u64),
+        sink: &mut impl PairSink,
+    ) -> Result<u64, JoinError> {
+        let end = end.min(fragment.batch.num_rows() as u32);
+        Merge { build, fragment, edges: self.edges, end, wanted, most, place }.run(sink)
     }
 
     fn sort(
