@@ -51,8 +51,8 @@ config_namespace! {
         /// Whether the first step of a grouping, before its repartition, may give up sooner than
         /// DataFusion's own thresholds say, if most rows seem to have a group of their own
         pub skip_partial_aggregation: bool, default = true
-        /// Which joins run on Annulus: 'always' those that can, 'never' none, 'auto' those of which it
-        /// expects a gain
+        /// Which joins run on the operators of Annulus: 'never' is none, 'always' is all that they can
+        /// run, 'auto' is those of enough rows
         pub joins: Joins, default = Joins::Auto
         /// File with the profile that 'annulus calibrate' wrote; 'none' for no profile, 'auto' for the
         /// one in the user's folder for configuration, or that the variable ANNULUS_PROFILE names
@@ -106,65 +106,6 @@ impl Visit for Entries {
     }
 }
 
-/// Which joins run on Annulus.
-///
-/// ```
-/// use annulus_datafusion::config::Joins;
-///
-/// assert_eq!("never".parse::<Joins>()?, Joins::Never);
-/// # Ok::<_, datafusion::error::DataFusionError>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Joins {
-    /// Those of which a gain is expected.
-    #[default]
-    Auto,
-    /// All that can.
-    Always,
-    /// None: joins are DataFusion's own.
-    Never,
-}
-
-impl Joins {
-    /// All choices.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Always => "always",
-            Self::Never => "never",
-        }
-    }
-}
-
-impl fmt::Display for Joins {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for Joins {
-    type Err = DataFusionError;
-
-    /// Returns the choice that `word` names; case does not matter.
-    fn from_str(word: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|choice| word.eq_ignore_ascii_case(choice.word()));
-        found.map_or_else(
-            || {
-                config_err!(
-                    "annulus: invalid value '{word}' of joins: expected one of {}",
-                    Self::ALL.map(Self::word).join(", ")
-                )
-            },
-            Ok,
-        )
-    }
-}
-
-config_field!(Joins, word => word.parse()?);
-
 /// What runs hash repartitions.
 ///
 /// ```
@@ -200,6 +141,63 @@ impl Default for Strategy {
 }
 
 const STOCK: &str = "stock";
+
+/// Which joins run on the operators of Annulus.
+///
+/// ```
+/// use annulus_datafusion::config::Joins;
+///
+/// assert_eq!("never".parse::<Joins>()?, Joins::Never);
+/// # Ok::<_, datafusion::error::DataFusionError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Joins {
+    /// Those that are expected to gain.
+    #[default]
+    Auto,
+    /// All that the operators can run.
+    Always,
+    /// None: all joins stay DataFusion's own.
+    Never,
+}
+
+impl Joins {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
+
+    /// Returns the word for the value.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl fmt::Display for Joins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for Joins {
+    type Err = DataFusionError;
+
+    /// Returns the value that `word` names; case does not matter.
+    fn from_str(word: &str) -> Result<Self> {
+        match Self::ALL.into_iter().find(|joins| joins.word().eq_ignore_ascii_case(word)) {
+            Some(joins) => Ok(joins),
+            None => {
+                let words = Self::ALL.map(Self::word).join(", ");
+                config_err!("annulus: invalid value '{word}' for joins: expected one of {words}")
+            }
+        }
+    }
+}
+
+config_field!(Joins, word => word.parse()?);
 
 /// A strategy together with the side that copies the rows, as one word: `ring`, or `ring+cluster`.
 ///

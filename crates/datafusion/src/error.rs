@@ -1,8 +1,9 @@
-//! Passing DataFusion's errors through the exchange.
+//! Passing DataFusion's errors through the exchange and the joins.
 
 use std::{any::Any, error::Error, fmt, sync::Arc};
 
 use annulus_exchange::{ExchangeError, StopError};
+use annulus_join::JoinError;
 use datafusion::error::DataFusionError;
 
 /// A DataFusion error on its way to every output. The exchange hands out clones of one
@@ -39,9 +40,26 @@ pub(crate) fn from_exchange(error: ExchangeError) -> DataFusionError {
     }
 }
 
+/// Converts an error of a filter for a join.
+pub(crate) fn into_join(error: DataFusionError) -> JoinError {
+    JoinError::Outside(Box::new(error))
+}
+
+/// Converts an error of a join for DataFusion.
+pub(crate) fn from_join(error: JoinError) -> DataFusionError {
+    match error {
+        JoinError::Outside(error) => match error.downcast() {
+            Ok(error) => *error,
+            Err(error) => DataFusionError::External(error),
+        },
+        JoinError::Arrow(error) => DataFusionError::from(error),
+        other => DataFusionError::External(Box::new(other)),
+    }
+}
+
 /// Returns the error for an input that panicked with `payload`.
 pub(crate) fn from_panic(payload: &(dyn Any + Send)) -> DataFusionError {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    DataFusionError::Execution(format!("an input of the exchange panicked: {}", text.unwrap_or("no message")))
+    DataFusionError::Execution(format!("an input panicked: {}", text.unwrap_or("no message")))
 }

@@ -4,7 +4,7 @@ use datafusion::execution::SessionStateBuilder;
 
 use crate::{
     config::AnnulusConfig,
-    rule::{KeyFilters, RingRepartition, SharedJoins},
+    rule::{BandJoin, KeyFilters, RingRepartition, SharedJoins},
 };
 
 /// Installs Annulus in a DataFusion session.
@@ -29,11 +29,12 @@ use crate::{
 /// # }
 /// ```
 pub trait SessionStateBuilderExt {
-    /// Adds the options (`annulus.*`) and the rules that replace hash repartitions by the exchange, and hash
-    /// joins.
+    /// Adds the options (`annulus.*`) and the rules that replace hash repartitions by the exchange,
+    /// hash joins by [`SharedHashJoinExec`](crate::SharedHashJoinExec), and joins on bands and
+    /// inequalities by [`BandJoinExec`](crate::BandJoinExec).
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
-    /// edits. It keeps options and a rule that are installed already, so an existing session can be
+    /// edits. It keeps options and rules that are installed already, so an existing session can be
     /// rebuilt with it.
     #[must_use]
     fn with_annulus(self) -> Self;
@@ -46,6 +47,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
             options.extensions.insert(AnnulusConfig::default());
         }
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
+        BandJoin::default().install(rules);
         SharedJoins::default().install(rules);
         KeyFilters::install(rules);
         RingRepartition::default().install(rules);

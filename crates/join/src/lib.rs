@@ -28,7 +28,10 @@ pub use key::Keys;
 pub use key_filter::{KeyFilter, KeyFilterBuilder, KeyFilterKind};
 pub use loops::LoopsBuild;
 pub use matched::Matched;
-pub use merge::{Band, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePlace, Offset};
+pub use merge::{
+    Band, BandParts, Comparison, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePlace, Offset,
+    Term,
+};
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
 pub use pairs::Wanted;
 pub use sides::{Side, Sides};

@@ -100,7 +100,8 @@ proptest! {
             probed.sort_unstable();
         }
         let probed = ints(probed);
-        let join = MergeJoin::try_new(&band(low.into(), (low + width).into()), &build.schema(), &build.schema()).unwrap();
+        let condition = band(low.into(), (low + width).into());
+        let join = MergeJoin::try_new(&condition, &build.schema(), &build.schema()).unwrap();
         let sorted_build = join.prepare_build(vec![build], 1).unwrap();
         let fragment = join.fragment(&probed).unwrap();
         let rows = probed.num_rows() as u32;
@@ -108,7 +109,8 @@ proptest! {
             let (mut steps, mut place) = (Pairs::default(), MergePlace::default());
             while place.row() < rows {
                 let before = (place.clone(), steps.pairs.len() as u64);
-                let found = join.probe_some(&sorted_build, &fragment, (&mut place, rows), (wanted, most), &mut steps).unwrap();
+                let step = ((&mut place, rows), (wanted, most));
+                let found = join.probe_some(&sorted_build, &fragment, step.0, step.1, &mut steps).unwrap();
                 prop_assert!(found <= most && before.1 + found == steps.pairs.len() as u64);
                 prop_assert!(place != before.0, "a step without progress");
             }

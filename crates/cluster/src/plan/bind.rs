@@ -176,9 +176,9 @@ impl<'a> Binder<'a> {
         let usable = band.band(self.build, KeyPair { build: 0, probe: 0 }).is_some();
         if self.algorithm == Algorithm::Merge && usable {
             self.band = Some(band);
-            self.keys.extend(band.whole.iter().map(|part| self.sql.text(part)));
+            self.keys.extend(band.predicates.iter().map(|part| self.sql.text(part)));
         } else {
-            self.filter.extend(band.whole.iter().cloned());
+            self.filter.extend(band.predicates.iter().cloned());
         }
     }
 

@@ -81,7 +81,7 @@ pub fn choose(
     costs: impl FnOnce(Side) -> Result<Option<AlgorithmCosts>, ClusterError>,
 ) -> Result<Choice, ClusterError> {
     let smaller = if left.bytes < right.bytes { Side::Left } else { Side::Right };
-    let rounding = condition.band.as_ref().and_then(|band| band.offset_side);
+    let rounding = condition.band.as_ref().and_then(|band| band.offset_side());
     let (rotate, rotate_reason) = match (options.rotate, rounding) {
         (Some(side), _) => (side, Reason::Asked),
         (None, Some(side)) => (side, Reason::Rounding),

@@ -115,7 +115,7 @@ impl Condition {
             } else if let Some((op, equal)) = condition.as_equal(&part) {
                 if op == Operator::Eq { condition.equal.push(equal) } else { distinct.push(equal) }
             } else if let Some(found) = band::parts(&condition.sql, &part) {
-                bands.push((found, part));
+                bands.push(found);
             } else {
                 condition.rest.push(part);
             }
@@ -127,7 +127,7 @@ impl Condition {
         } else {
             condition.rest.extend(distinct.into_iter().map(|equal| equal.whole));
         }
-        let (band, others) = band::best(bands);
+        let (band, others) = BandParts::best(bands);
         condition.band = band;
         condition.rest.extend(others);
         condition

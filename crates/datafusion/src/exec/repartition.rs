@@ -89,8 +89,8 @@ impl RingRepartitionExec {
         Self { skip, ..self }
     }
 
-    /// Returns when the first step of a grouping, in the input, gives up, if not by DataFusion's own
-    /// thresholds.
+    /// Returns when the first step of a grouping, in the input, gives up, if not by DataFusion's
+    /// own thresholds.
     pub(super) fn skip(&self) -> Option<SkipPartial> {
         self.skip.filter(|skip| *skip != SkipPartial::default())
     }

@@ -1,10 +1,12 @@
 //! Joins on `annulus-join`.
 //!
 //! ```text
-//! build side -> all partitions at once -> one table           hash/build.rs
-//! probe side -> rows looked up where they are -> output        hash/stream.rs
+//! equal keys   build side -> all partitions at once -> one table     hash/build.rs
+//!              probe side -> rows looked up where they are -> output  hash/stream.rs
+//! bands        both sides sorted, then merged                         band/
 //! ```
 
+pub(crate) mod band;
 mod collect;
 mod convert;
 mod hash;

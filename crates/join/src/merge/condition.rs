@@ -52,3 +52,13 @@ pub enum Offset {
     /// A fraction, for floats.
     Float(f64),
 }
+
+impl Offset {
+    /// Returns the offset with the other sign, unless it is out of range.
+    pub fn negated(self) -> Option<Self> {
+        match self {
+            Self::Int(value) => value.checked_neg().map(Self::Int),
+            Self::Float(value) => Some(Self::Float(-value)),
+        }
+    }
+}

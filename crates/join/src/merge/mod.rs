@@ -9,6 +9,7 @@
 //! host derives the others from its columns. An unsorted fragment gives the same pairs, but takes
 //! longer.
 
+mod comparison;
 mod condition;
 mod cursor;
 mod edge;
@@ -27,6 +28,7 @@ use arrow::{
     row::{RowConverter, SortField},
 };
 
+pub use comparison::{BandParts, Comparison, Term};
 pub use condition::{Band, KeyPair, MergeCondition, Offset};
 pub use probe::MergePlace;
 

@@ -1,0 +1,174 @@
+//! The operator that replaces DataFusion's `NestedLoopJoinExec`.
+
+mod display;
+mod plan;
+
+use std::{any::Any, fmt, num::NonZero, sync::Arc};
+
+use datafusion::{
+    common::{internal_datafusion_err, internal_err},
+    error::Result,
+    execution::{TaskContext, memory_pool::MemoryConsumer},
+    physical_plan::{
+        ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
+        joins::{NestedLoopJoinExec, utils::JoinFilter},
+        metrics::ExecutionPlanMetricsSet,
+        projection::ProjectionExec,
+    },
+};
+use parking_lot::Mutex;
+
+use super::{
+    build::{BuildFuture, BuildInput},
+    condition::Condition,
+    metrics::BuildMetrics,
+    plan::BandPlan,
+};
+
+/// A join on a band or an inequality, by sorting.
+///
+/// It contains the stock operator that it replaced, over the same children, which answers every
+/// question of the optimizer. Unlike the stock operator it reads all partitions of the left side.
+/// So the stock operator inside must not be executed.
+pub struct BandJoinExec {
+    stock: Arc<NestedLoopJoinExec>,
+    plan: Arc<BandPlan>,
+    why: Arc<str>,
+    explain_as_stock: bool,
+    metrics: ExecutionPlanMetricsSet,
+    /// The current execution, until all of its partitions have been executed.
+    execution: Mutex<Option<Execution>>,
+}
+
+/// The state that the partitions of one execution share.
+struct Execution {
+    build: BuildFuture,
+    /// The partitions that have not been executed yet.
+    waiting: Vec<bool>,
+}
+
+impl BandJoinExec {
+    /// Returns a plan with the operator in the place of `stock`, with the sides swapped if the band
+    /// has more bounds then. Returns `None` if the operator cannot run the join.
+    ///
+    /// # Errors
+    /// If `stock` is invalid.
+    pub(crate) fn replace(
+        stock: Arc<NestedLoopJoinExec>,
+        why: &str,
+        explain_as_stock: bool,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let bounds = |filter: &JoinFilter| Condition::of(filter).map_or(0, |found| found.band.predicates.len());
+        let Some(filter) = stock.filter() else { return Ok(None) };
+        let swap = stock.join_type().supports_swap() && bounds(&filter.swap()) > bounds(filter);
+        let plan = if swap { stock.swap_inputs()? } else { stock };
+        Self::within(plan, &why.into(), explain_as_stock)
+    }
+
+    /// Creates the operator that replaces `stock`. Returns `None` if the condition has no band or
+    /// inequality that the merge join evaluates, an input is unbounded, or `stock` is a mark join.
+    ///
+    /// # Errors
+    /// If `stock` is invalid.
+    pub fn try_new(stock: &Arc<NestedLoopJoinExec>, why: &str, explain_as_stock: bool) -> Result<Option<Self>> {
+        Self::of(stock, why.into(), explain_as_stock)
+    }
+
+    fn of(stock: &Arc<NestedLoopJoinExec>, why: Arc<str>, explain_as_stock: bool) -> Result<Option<Self>> {
+        if stock.properties().boundedness.is_unbounded() {
+            return Ok(None);
+        }
+        let (metrics, execution) = (ExecutionPlanMetricsSet::new(), Mutex::default());
+        let plan = BandPlan::of(stock)?.map(Arc::new);
+        Ok(plan.map(|plan| Self { stock: Arc::clone(stock), plan, why, explain_as_stock, metrics, execution }))
+    }
+
+    /// Returns the stock operator over the same children.
+    pub fn stock(&self) -> &NestedLoopJoinExec {
+        &self.stock
+    }
+
+    /// Returns the predicates by which the sides are sorted and merged.
+    pub fn band(&self) -> String {
+        self.plan.condition.text()
+    }
+
+    /// Returns the reason for the choice, as `EXPLAIN` prints it.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// Returns `plan`, a stock join or a projection of one, with our operator in its place. `None`
+    /// if that cannot be.
+    fn within(
+        plan: Arc<dyn ExecutionPlan>,
+        why: &Arc<str>,
+        explain_as_stock: bool,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if plan.is::<ProjectionExec>() {
+            let Some(input) = plan.children().first().copied().cloned() else { return Ok(None) };
+            let Some(ours) = Self::within(input, why, explain_as_stock)? else { return Ok(None) };
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            return plan.replace_children(vec![ours], options).map(Some);
+        }
+        let Ok(stock) = (plan as Arc<dyn Any + Send + Sync>).downcast() else { return Ok(None) };
+        let ours = Self::of(&stock, Arc::clone(why), explain_as_stock)?;
+        Ok(ours.map(|ours| Arc::new(ours) as Arc<dyn ExecutionPlan>))
+    }
+
+    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        Self::within(plan, &self.why, self.explain_as_stock)
+    }
+
+    /// Returns the operator over other children.
+    fn over(&self, stock: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let ours = self.rewrap(stock)?;
+        ours.ok_or_else(|| internal_datafusion_err!("a band join cannot have these children"))
+    }
+
+    /// Returns the build side for an output partition, which counts as executed from now on. If it
+    /// was executed before, this is a new execution.
+    fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<BuildFuture> {
+        let mut execution = self.execution.lock();
+        if execution.as_ref().is_none_or(|execution| !execution.waiting[partition]) {
+            let probes = self.properties().partitioning.partition_count();
+            let build = self.start(context, probes)?;
+            *execution = Some(Execution { build, waiting: vec![true; probes] });
+        }
+        let Some(Execution { build, waiting }) = &mut *execution else {
+            return internal_err!("a band join without an execution");
+        };
+        waiting[partition] = false;
+        let (build, all) = (build.clone(), !waiting.contains(&true));
+        if all {
+            // From now on the streams alone keep the rows.
+            *execution = None;
+        }
+        Ok(build)
+    }
+
+    fn start(&self, context: &Arc<TaskContext>, probes: usize) -> Result<BuildFuture> {
+        let left = self.stock.left();
+        let inputs =
+            (0..left.output_partitioning().partition_count()).map(|part| left.execute(part, Arc::clone(context)));
+        let input = BuildInput {
+            plan: Arc::clone(&self.plan),
+            inputs: inputs.collect::<Result<_>>()?,
+            memory: MemoryConsumer::new("BandJoinExec").register(context.memory_pool()),
+            threads: context.session_config().target_partitions().min(cpus()),
+            probes,
+            metrics: BuildMetrics::new(&self.metrics),
+        };
+        Ok(input.start())
+    }
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+impl fmt::Debug for BandJoinExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BandJoinExec").field("stock", &self.stock).finish_non_exhaustive()
+    }
+}

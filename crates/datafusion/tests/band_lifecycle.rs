@@ -1,0 +1,274 @@
+//! How band joins end: normally, early, with an error, or under a memory limit.
+
+mod common;
+
+use std::{sync::Arc, task::Poll};
+
+use annulus_datafusion::BandJoinExec;
+use arrow::datatypes::{DataType, Field, Schema};
+use common::{Step, batch, context, eventually, poll_once, rows, run, schema, scripted, within};
+use datafusion::{
+    common::{JoinSide, JoinType, ScalarValue},
+    error::DataFusionError,
+    execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+    logical_expr::Operator,
+    physical_expr::{
+        PhysicalExpr,
+        expressions::{BinaryExpr, Column, Literal},
+    },
+    physical_plan::{
+        ExecutionPlan,
+        coalesce_partitions::CoalescePartitionsExec,
+        common::collect,
+        joins::{
+            NestedLoopJoinExec,
+            utils::{ColumnIndex, JoinFilter},
+        },
+        test::exec::{BlockingExec, PanicExec, assert_strong_count_converges_to_zero},
+    },
+};
+use futures::StreamExt;
+
+fn unlimited() -> Arc<RuntimeEnv> {
+    Arc::new(RuntimeEnv::default())
+}
+
+fn limited(bytes: usize) -> Arc<RuntimeEnv> {
+    RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().unwrap()
+}
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Arc::new(BinaryExpr::new(left, op, right))
+}
+
+fn number(value: i64) -> Expr {
+    Arc::new(Literal::new(ScalarValue::Int64(Some(value))))
+}
+
+/// Returns a join on the second columns: `l BETWEEN r - below AND r + above`, and `rest`.
+fn stock(
+    (left, right): (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
+    kind: JoinType,
+    (below, above): (i64, i64),
+    rest: Option<Expr>,
+) -> Arc<NestedLoopJoinExec> {
+    let (l, r): (Expr, Expr) = (Arc::new(Column::new("l", 0)), Arc::new(Column::new("r", 1)));
+    let low = binary(Arc::clone(&l), Operator::GtEq, binary(Arc::clone(&r), Operator::Minus, number(below)));
+    let high = binary(l, Operator::LtEq, binary(r, Operator::Plus, number(above)));
+    let both = binary(low, Operator::And, high);
+    let condition = match rest {
+        Some(rest) => binary(both, Operator::And, rest),
+        None => both,
+    };
+    let places = [JoinSide::Left, JoinSide::Right].map(|side| ColumnIndex { index: 1, side });
+    let fields = ["l", "r"].map(|name| Field::new(name, DataType::Int64, false));
+    let filter = JoinFilter::new(condition, places.to_vec(), Arc::new(Schema::new(fields.to_vec())));
+    Arc::new(NestedLoopJoinExec::try_new(left, right, Some(filter), &kind, None).unwrap())
+}
+
+fn band(sides: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>), kind: JoinType) -> Arc<BandJoinExec> {
+    Arc::new(BandJoinExec::try_new(&stock(sides, kind, (1, 2), None), "a test", false).unwrap().unwrap())
+}
+
+fn sorted(partitions: Vec<Vec<String>>) -> Vec<String> {
+    let mut rows = partitions.concat();
+    rows.sort_unstable();
+    rows
+}
+
+const KINDS: [JoinType; 8] = [
+    JoinType::Inner,
+    JoinType::Left,
+    JoinType::Right,
+    JoinType::Full,
+    JoinType::LeftSemi,
+    JoinType::RightSemi,
+    JoinType::LeftAnti,
+    JoinType::RightAnti,
+];
+
+#[tokio::test]
+async fn many_partitions_on_either_side() {
+    let context = context(unlimited(), 100);
+    for kind in KINDS {
+        let one = Arc::new(CoalescePartitionsExec::new(rows(3, 4, 50).0));
+        let expected = run(stock((one, rows(2, 3, 150).0), kind, (1, 2), None), &context).await.unwrap();
+        assert_eq!(expected.len(), 2);
+        let ours = band((rows(3, 4, 50).0, rows(2, 3, 150).0), kind);
+        let found = run(Arc::clone(&ours) as _, &context).await.unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(sorted(found), sorted(expected.clone()), "{kind:?}");
+        // A plan can be run again.
+        assert_eq!(sorted(run(ours, &context).await.unwrap()), sorted(expected), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_large_build_side_is_sorted_by_all_threads_and_may_lose_all_its_rows() {
+    let context = context(unlimited(), 8192);
+    for kind in [JoinType::Inner, JoinType::LeftAnti] {
+        let ours = band((rows(4, 10, 2000).0, rows(2, 10, 4000).0), kind);
+        let found = within("a large join", run(Arc::clone(&ours) as _, &context)).await.unwrap().concat();
+        // Each row finds four, but for those at the ends.
+        assert_eq!(found.len(), if kind == JoinType::Inner { 4 * 80_000 - 4 } else { 0 });
+        let metrics = ours.metrics().unwrap();
+        assert_eq!(metrics.output_rows(), Some(found.len()));
+        assert_eq!(metrics.sum_by_name("build_input_rows").unwrap().as_usize(), 80_000);
+        assert_eq!(metrics.sum_by_name("input_rows").unwrap().as_usize(), 80_000);
+        assert!(metrics.sum_by_name("build_mem_used").unwrap().as_usize() > 80_000 * 16);
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_left_side_reaches_every_output() {
+    let failing = || scripted(vec![vec![Step::Batch(batch(0, 10)), Step::Yield, Step::Error], vec![Step::Hang]]).0;
+    let context = context(unlimited(), 4);
+    let ours = band((failing(), rows(3, 2, 10).0), JoinType::Inner);
+    for partition in 0..3 {
+        let mut stream = ours.execute(partition, Arc::clone(&context)).unwrap();
+        let error = within("the error", stream.next()).await.unwrap().unwrap_err();
+        assert!(matches!(error, DataFusionError::Shared(_)) && error.to_string().contains("scripted error"), "{error}");
+        assert!(within("the end", stream.next()).await.is_none());
+    }
+    // Each partition of the right side is read by one output.
+    let ours = band((rows(3, 2, 10).0, failing()), JoinType::Full);
+    let error = within("the error", collect(ours.execute(0, context).unwrap())).await.unwrap_err();
+    assert!(error.to_string().contains("scripted error"), "{error}");
+}
+
+#[tokio::test]
+async fn a_panic_of_the_left_side_reaches_every_output() {
+    let left = Arc::new(PanicExec::new(schema(), 2).with_partition_panic(0, 3).with_partition_panic(1, 4));
+    let ours = band((left, rows(3, 1, 10).0), JoinType::Inner);
+    let context = context(unlimited(), 4);
+    let streams: Vec<_> = (0..3).map(|partition| ours.execute(partition, Arc::clone(&context)).unwrap()).collect();
+    for stream in streams {
+        let error = within("the panic", collect(stream)).await.unwrap_err();
+        assert!(error.to_string().contains("PanickingStream did panic"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_streams_stops_the_inputs() {
+    let (left, right) = (Arc::new(BlockingExec::new(schema(), 2)), Arc::new(BlockingExec::new(schema(), 2)));
+    let refs = [left.refs(), right.refs()];
+    let ours = band((left, right), JoinType::Inner);
+    let context = context(unlimited(), 4);
+    let mut streams: Vec<_> = (0..2).map(|partition| ours.execute(partition, Arc::clone(&context)).unwrap()).collect();
+    assert!(streams.iter_mut().all(|stream| poll_once(stream).is_pending()));
+    drop((ours, streams));
+    for refs in refs {
+        assert_strong_count_converges_to_zero(refs).await;
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_last_stream_frees_all_though_the_plan_lives() {
+    let (left, alive) = scripted(vec![vec![Step::Batch(batch(0, 10)), Step::Hang]; 3]);
+    let runtime = limited(1 << 20);
+    let context = context(Arc::clone(&runtime), 4);
+    let ours = band((left, rows(2, 1, 10).0), JoinType::Left);
+    let mut streams: Vec<_> = (0..2).map(|partition| ours.execute(partition, Arc::clone(&context)).unwrap()).collect();
+    assert!(streams.iter_mut().all(|stream| poll_once(stream).is_pending()));
+    eventually("rows are accounted for", || runtime.memory_pool.reserved() > 0).await;
+    drop(streams);
+    eventually("the inputs are dropped", || Arc::strong_count(&alive) == 4).await;
+    eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
+    drop(ours);
+}
+
+#[tokio::test]
+async fn a_partition_executed_after_another_was_dropped_has_all_its_rows() {
+    let context = context(unlimited(), 16);
+    let sides = || (rows(3, 20, 64).0, rows(2, 20, 64).0);
+    let expected = run(band(sides(), JoinType::Inner), &context).await.unwrap();
+    let ours = band(sides(), JoinType::Inner);
+    let mut first = ours.execute(0, Arc::clone(&context)).unwrap();
+    within("a batch", first.next()).await.unwrap().unwrap();
+    drop(first);
+    let second = ours.execute(1, Arc::clone(&context)).unwrap();
+    let second = within("the second partition", collect(second)).await.unwrap();
+    assert_eq!(common::lines(&second), expected[1]);
+}
+
+#[tokio::test]
+async fn rows_that_do_not_fit_into_the_pool() {
+    let runtime = limited(100_000);
+    let context = context(Arc::clone(&runtime), 1000);
+    let ours = band((rows(2, 10, 1000).0, rows(2, 1, 100).0), JoinType::Inner);
+    let error = within("the refusal", run(ours, &context)).await.unwrap_err();
+    assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
+    assert!(error.to_string().contains("set annulus.joins to 'never'"), "{error}");
+    eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
+}
+
+#[tokio::test]
+async fn a_small_pool_makes_small_morsels() {
+    let sides = || (rows(2, 1, 100).0, rows(2, 50, 500).0);
+    let unlimited = context(unlimited(), 1000);
+    let expected = run(band(sides(), JoinType::Full), &unlimited).await.unwrap();
+    // Each output partition of the right side has 25,000 rows, of 16 bytes, but room for about 1500.
+    let runtime = limited(300_000);
+    let limited = context(Arc::clone(&runtime), 1000);
+    let ours = band(sides(), JoinType::Full);
+    let found = within("the join", run(Arc::clone(&ours) as _, &limited)).await.unwrap();
+    assert_eq!(sorted(found), sorted(expected));
+    eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
+}
+
+#[tokio::test]
+async fn a_join_without_output_lets_other_tasks_run() {
+    // All pairs are within the band, and the filter drops them.
+    let (l, r): (Expr, Expr) = (Arc::new(Column::new("l", 0)), Arc::new(Column::new("r", 1)));
+    let sides = (rows(1, 1, 1000).0, rows(1, 1, 1000).0);
+    let stock = stock(
+        sides,
+        JoinType::Inner,
+        (5000, 5000),
+        Some(binary(l, Operator::Gt, binary(r, Operator::Plus, number(5000)))),
+    );
+    let ours = BandJoinExec::try_new(&stock, "a test", false).unwrap().unwrap();
+    let mut stream = ours.execute(0, context(unlimited(), 8192)).unwrap();
+    let mut pending = 0;
+    let end = within("the end", async {
+        loop {
+            match poll_once(&mut stream) {
+                Poll::Ready(end) => return end,
+                Poll::Pending => pending += 1,
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(end.is_none());
+    // A million pairs.
+    assert!(pending > 10, "{pending}");
+    assert_eq!(ours.metrics().unwrap().sum_by_name("band_pairs").unwrap().as_usize(), 1_000_000);
+}
+
+#[tokio::test]
+async fn one_row_with_many_partners_makes_batches_of_the_usual_size() {
+    let sides = (rows(2, 1, 50_000).0, rows(1, 1, 1).0);
+    let ours =
+        BandJoinExec::try_new(&stock(sides, JoinType::Inner, (0, 1 << 40), None), "a test", false).unwrap().unwrap();
+    let mut stream = ours.execute(0, context(unlimited(), 1000)).unwrap();
+    let mut sizes = vec![];
+    while let Some(batch) = within("a batch", stream.next()).await {
+        sizes.push(batch.unwrap().num_rows());
+    }
+    assert_eq!(sizes.iter().sum::<usize>(), 100_000);
+    assert!(sizes.iter().all(|&size| size <= 1000));
+}
+
+#[test]
+fn what_the_merge_join_cannot_evaluate_stays_stock() {
+    let sides = || (rows(1, 1, 1).0, rows(1, 1, 1).0);
+    for kind in [JoinType::LeftMark, JoinType::RightMark] {
+        assert!(BandJoinExec::try_new(&stock(sides(), kind, (1, 1), None), "a test", false).unwrap().is_none());
+    }
+    let (left, right) = sides();
+    let all = Arc::new(NestedLoopJoinExec::try_new(left, right, None, &JoinType::Inner, None).unwrap());
+    assert!(BandJoinExec::try_new(&all, "a test", false).unwrap().is_none());
+}
