@@ -151,7 +151,7 @@ impl Condition {
         let merge = match self {
             Self::Hash { build, probe, nulls_equal, .. } => {
                 let equal = build.iter().zip(probe).map(|(&build, &probe)| KeyPair { build, probe }).collect();
-                &MergeCondition { equal, nulls_equal: *nulls_equal, band: None }
+                &MergeCondition { equal, nulls_equal: *nulls_equal, ..MergeCondition::default() }
             }
             Self::Merge(merge) => merge,
             Self::Any => return Ok(None),

@@ -128,7 +128,9 @@ impl Case {
                 let partitions = Partitions::at_least(self.partitions);
                 Condition::Hash { build: vec![0], probe: vec![0], nulls_equal, partitions }
             }
-            By::Merge => Condition::Merge(MergeCondition { equal: vec![keys], nulls_equal, band: None }),
+            By::Merge => {
+                Condition::Merge(MergeCondition { equal: vec![keys], nulls_equal, ..MergeCondition::default() })
+            }
             By::Band(width) => {
                 let offset = |width: i32| Bound::Included(Offset::Int(width.into()));
                 let band = Some(Band { keys, low: offset(-width), high: offset(width) });

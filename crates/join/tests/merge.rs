@@ -88,6 +88,35 @@ fn probe(join: &MergeJoin, build: &MergeBuild, fragment: &RecordBatch, wanted: W
 }
 
 proptest! {
+    /// Points of the build side, and intervals of the probe side, which may end before they begin.
+    #[test]
+    fn points_within_intervals(
+        points in prop::collection::vec(-20_i64..20, 0..60),
+        intervals in prop::collection::vec((-20_i64..20, -20_i64..20, any::<bool>()), 0..60),
+        (low, high) in (-3_i64..3, -3_i64..3),
+    ) {
+        let column = |values: Vec<Option<i64>>| Arc::new(Int64Array::from(values)) as ArrayRef;
+        let lows = intervals.iter().map(|interval| Some(interval.0)).collect();
+        let highs = intervals.iter().map(|interval| interval.2.then_some(interval.1)).collect();
+        let columns = [("low", column(lows), true), ("high", column(highs), true)];
+        let probed = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let build = RecordBatch::try_from_iter_with_nullable([("key", ints(points.clone()).column(0), true)].map(
+            |(name, column, nullable)| (name, Arc::clone(column), nullable),
+        )).unwrap();
+        let condition = MergeCondition { high_key: Some(1), ..band(low.into(), high.into()) };
+        let join = MergeJoin::try_new(&condition, &build.schema(), &probed.schema()).unwrap();
+        let sorted_build = join.prepare_build(vec![build], 1).unwrap();
+        let expected = |&(from, to, valid): &(i64, i64, bool)| {
+            points.iter().filter(|&&point| valid && from + low <= point && point <= to + high).count()
+        };
+        let expected: usize = intervals.iter().map(expected).sum();
+        // In their order, and sorted.
+        let sorted = join.prepare_probe(vec![probed.clone()], 1 << 20, 1).unwrap();
+        prop_assert_eq!(probe(&join, &sorted_build, &probed, Wanted::All).pairs.len(), expected);
+        let pairs = sorted.iter().map(|part| probe(&join, &sorted_build, part, Wanted::All).pairs.len());
+        prop_assert_eq!(pairs.sum::<usize>(), expected);
+    }
+
     /// A probe that stops after some pairs, and goes on later, finds the same pairs.
     #[test]
     fn a_probe_in_steps(

@@ -56,7 +56,9 @@ fn condition() -> impl Strategy<Value = (Vec<Kind>, MergeCondition)> {
                 (bound(kind), bound(kind)).prop_map(move |(low, high)| Some(Band { keys: at, low, high })).boxed()
             }
         };
-        band.prop_map(move |band| (all.clone(), MergeCondition { equal: equal.clone(), nulls_equal, band }))
+        band.prop_map(move |band| {
+            (all.clone(), MergeCondition { equal: equal.clone(), nulls_equal, band, high_key: None })
+        })
     })
 }
 
@@ -101,7 +103,7 @@ fn filter_case() -> impl Strategy<Value = (MergeCondition, Table, Table)> {
     let kinds = prop::collection::vec(prop::sample::select(Kind::ALL.to_vec()), 1..3);
     (kinds, any::<bool>()).prop_flat_map(|(kinds, nulls_equal)| {
         let equal = (0..kinds.len()).map(|index| KeyPair { build: index, probe: index }).collect();
-        let condition = MergeCondition { equal, nulls_equal, band: None };
+        let condition = MergeCondition { equal, nulls_equal, ..MergeCondition::default() };
         (Just(condition), Table::strategy(kinds.clone(), MOST_ROWS), Table::strategy(kinds, MOST_ROWS))
     })
 }

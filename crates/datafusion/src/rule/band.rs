@@ -20,7 +20,7 @@ use crate::{
 
 /// The pairs of rows up to which DataFusion's operator compares all of them in less time than it
 /// takes to start tasks and to sort.
-const FEW_PAIRS: usize = 1 << 18;
+const FEW_PAIRS: usize = 1 << 14;
 
 /// Replaces `NestedLoopJoinExec` by [`BandJoinExec`] where its condition has a band or an
 /// inequality.

@@ -62,6 +62,8 @@ impl Comparison {
 pub struct BandParts<K, P> {
     /// The keys of the left and the right side.
     pub keys: Sides<K>,
+    /// The key of the right side to which the high bound refers, if it is another one.
+    pub high_key: Option<K>,
     /// The predicates that the band replaces.
     pub predicates: Vec<P>,
     low: Bound<Offset>,
@@ -86,19 +88,23 @@ impl<K: PartialEq, P> BandParts<K, P> {
             Comparison::GreaterOrEqual => (Bound::Included(offset), Bound::Unbounded),
         };
         let keys = Sides { left: left.key, right: right.key };
-        Some(Self { keys, low, high, offset_side, predicates: vec![predicate] })
+        Some(Self { keys, high_key: None, low, high, offset_side, predicates: vec![predicate] })
     }
 
     /// Returns the band with the most bounds, and the predicates that are not part of it.
     pub fn best(found: impl IntoIterator<Item = Self>) -> (Option<Self>, Vec<P>) {
-        let mut bands: Vec<Self> = Vec::new();
-        for band in found {
-            let mut rest = Some(band);
-            for other in &mut bands {
-                rest = rest.and_then(|band| other.merged(band));
-            }
-            bands.extend(rest);
-        }
+        Self::most_bounds(merged(found, Self::merge))
+    }
+
+    /// Returns the band with the most bounds, as [`best`](Self::best) does, whose bounds may refer
+    /// to two keys of the right side: `left` is a point, and `right` an interval. For joins with the
+    /// left side as the build side.
+    pub fn best_in_interval(found: impl IntoIterator<Item = Self>) -> (Option<Self>, Vec<P>) {
+        // A band of two keys has the bounds that no other one takes.
+        Self::most_bounds(merged(merged(found, Self::merge), Self::merge_interval))
+    }
+
+    fn most_bounds(mut bands: Vec<Self>) -> (Option<Self>, Vec<P>) {
         let bounds = |band: &Self| band.predicates.len();
         let Some(best) = (0..bands.len()).rev().max_by_key(|&place| bounds(&bands[place])) else {
             return (None, Vec::new());
@@ -109,7 +115,7 @@ impl<K: PartialEq, P> BandParts<K, P> {
 
     /// Adds the other band's bound, or returns that band: if the keys differ, this band has the
     /// bound already, or they round different sides.
-    fn merged(&mut self, other: Self) -> Option<Self> {
+    fn merge(&mut self, other: Self) -> Option<Self> {
         let side = match (self.offset_side, other.offset_side) {
             (Some(a), Some(b)) if a != b => return Some(other),
             (a, b) => a.or(b),
@@ -123,6 +129,24 @@ impl<K: PartialEq, P> BandParts<K, P> {
             _ => return Some(other),
         }
         self.offset_side = side;
+        self.predicates.extend(other.predicates);
+        None
+    }
+
+    /// Adds the bound of a band of another key of the right side, or returns that band.
+    fn merge_interval(&mut self, mut other: Self) -> Option<Self> {
+        let rounds_left = [self.offset_side, other.offset_side].contains(&Some(Side::Left));
+        if self.keys.left != other.keys.left || self.keys.right == other.keys.right || rounds_left {
+            return Some(other);
+        }
+        match (self.low, self.high, other.low, other.high) {
+            (Bound::Unbounded, _, _, Bound::Unbounded) => std::mem::swap(self, &mut other),
+            (_, Bound::Unbounded, Bound::Unbounded, _) => {}
+            _ => return Some(other),
+        }
+        self.high = other.high;
+        self.high_key = Some(other.keys.right);
+        self.offset_side = self.offset_side.or(other.offset_side);
         self.predicates.extend(other.predicates);
         None
     }
@@ -148,6 +172,19 @@ impl<K, P> BandParts<K, P> {
         };
         Some(Band { keys, low, high })
     }
+}
+
+/// Merges each band into the first one that takes it. `merge` returns a band that is not taken.
+fn merged<T>(bands: impl IntoIterator<Item = T>, merge: impl Fn(&mut T, T) -> Option<T>) -> Vec<T> {
+    let mut all: Vec<T> = Vec::new();
+    for band in bands {
+        let mut rest = Some(band);
+        for other in &mut all {
+            rest = rest.and_then(|band| merge(other, band));
+        }
+        all.extend(rest);
+    }
+    all
 }
 
 fn negated(bound: Bound<Offset>) -> Option<Bound<Offset>> {

@@ -21,6 +21,10 @@ pub struct MergeCondition {
     pub nulls_equal: bool,
     /// The band that two more columns are in, if any. Nulls are in no band.
     pub band: Option<Band>,
+    /// The probe side's column to which the band's high bound refers, if it is another one than the
+    /// low bound's: `probe + low <= build <= high_key + high`. So a build row may be a point, and a
+    /// probe row an interval. It has the type of the band's keys.
+    pub high_key: Option<usize>,
 }
 
 /// The limits of the difference of two columns (the band join of cyclo-join, section IV.C): `probe

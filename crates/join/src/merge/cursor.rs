@@ -95,6 +95,8 @@ pub(super) struct Banded<'a, C, W> {
     pub(super) equal: C,
     pub(super) build: &'a [W],
     pub(super) probe: &'a [W],
+    /// The keys of the high bound: those of the low bound, or others.
+    pub(super) high: &'a [W],
     pub(super) edges: Edges<W>,
     pub(super) at: Range<usize>,
 }
@@ -103,14 +105,14 @@ impl<C: Cursor, W: Word> Cursor for Banded<'_, C, W> {
     #[inline]
     fn matches(&mut self, row: usize) -> Range<usize> {
         let within = self.equal.matches(row);
-        let Some((low, high)) = self.edges.around(self.probe[row]) else { return 0..0 };
+        let Some((low, high)) = self.edges.around(self.probe[row], self.high[row]) else { return 0..0 };
         if within.is_empty() {
             return within;
         }
         let start = advance(self.at.start, within.clone(), |build| self.build[build] < low);
         let end = advance(self.at.end, within, |build| self.build[build] <= high);
         self.at = start..end;
-        start..end
+        start..end.max(start)
     }
 }
 

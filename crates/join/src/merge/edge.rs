@@ -43,14 +43,15 @@ impl<W: Word> Edges<W> {
         Some(Self { low, high })
     }
 
-    /// Returns the least and the greatest key that `key` matches, or `None` if no key does.
+    /// Returns the least and the greatest key within a band whose bounds refer to these keys, or
+    /// `None` if there is none. The greatest may be less than the least.
     #[inline]
-    pub(super) fn around(&self, key: W) -> Option<(W, W)> {
+    pub(super) fn around(&self, low_key: W, high_key: W) -> Option<(W, W)> {
         let one = W::MIN.appended(0, 1);
         let low = match self.low {
             Edge::Open => W::MIN,
             Edge::Never => return None,
-            Edge::At { shift, excluded } => match shift.apply(key) {
+            Edge::At { shift, excluded } => match shift.apply(low_key) {
                 Sum::Below => W::MIN,
                 Sum::Above => return None,
                 Sum::At(sum) if excluded => sum.checked_add(one)?,
@@ -60,7 +61,7 @@ impl<W: Word> Edges<W> {
         let high = match self.high {
             Edge::Open => W::MAX,
             Edge::Never => return None,
-            Edge::At { shift, excluded } => match shift.apply(key) {
+            Edge::At { shift, excluded } => match shift.apply(high_key) {
                 Sum::Below => return None,
                 Sum::Above => W::MAX,
                 Sum::At(sum) if excluded => sum.checked_sub(one)?,

@@ -54,11 +54,22 @@ pub(super) enum Column {
     Bytes(LargeBinaryArray),
 }
 
+/// The key columns of a side, by their places.
+#[derive(Debug, Default)]
+pub(super) struct KeyColumns {
+    pub(super) equal: Vec<usize>,
+    pub(super) band: Option<usize>,
+    /// The column of the band's high bound, if it is another one.
+    pub(super) high: Option<usize>,
+}
+
 /// The keys of all rows of a side.
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) equal: Column,
     pub(super) band: Column,
+    /// The key of the band's high bound, if it is another one.
+    pub(super) high: Column,
     /// The validity of the rows; a null row has no match.
     pub(super) nulls: Option<NullBuffer>,
 }
@@ -73,7 +84,7 @@ impl Keys {
             Column::Bytes(rows) => rows.get_buffer_memory_size(),
         };
         let nulls = self.nulls.as_ref().map_or(0, |nulls| nulls.buffer().len());
-        column(&self.equal) + column(&self.band) + nulls
+        column(&self.equal) + column(&self.band) + column(&self.high) + nulls
     }
 }
 
@@ -107,10 +118,10 @@ impl Encoder {
     pub(super) fn encode(
         &self,
         batches: &[RecordBatch],
-        equal: &[usize],
-        band: Option<usize>,
+        columns: &KeyColumns,
         threads: usize,
     ) -> Result<Keys, ArrowError> {
+        let KeyColumns { equal, band, high } = columns;
         let part = |form, columns: &[usize]| {
             Ok::<_, ArrowError>(match form {
                 Form::Nothing => Column::Nothing,
@@ -119,11 +130,12 @@ impl Encoder {
                 Form::Rows => Column::Rows(self.rows(batches, columns)?),
             })
         };
-        let nullable = if self.nulls_equal { &[] } else { equal };
-        let nullable: Vec<usize> = nullable.iter().copied().chain(band).collect();
+        let nullable = if self.nulls_equal { &[] } else { &equal[..] };
+        let nullable: Vec<usize> = nullable.iter().chain(band).chain(high).copied().collect();
         Ok(Keys {
             equal: part(self.equal, equal)?,
             band: part(self.band, band.as_slice())?,
+            high: part(if high.is_some() { self.band } else { Form::Nothing }, high.as_slice())?,
             nulls: nulls(batches, &nullable),
         })
     }
@@ -154,11 +166,10 @@ impl Encoder {
         &self,
         bytes: LargeBinaryArray,
         batch: &RecordBatch,
-        equal: &[usize],
-        band: Option<usize>,
+        columns: &KeyColumns,
     ) -> Result<Keys, ArrowError> {
         let others = Self { equal: Form::Nothing, converter: None, ..*self };
-        let keys = others.encode(slice::from_ref(batch), equal, band, 1)?;
+        let keys = others.encode(slice::from_ref(batch), columns, 1)?;
         Ok(Keys { equal: Column::Bytes(bytes), ..keys })
     }
 

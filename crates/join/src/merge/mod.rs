@@ -35,7 +35,7 @@ pub use probe::MergePlace;
 use crate::{error::JoinError, pairs::Wanted, sink::PairSink};
 use edge::Edges;
 use gather::{Source, with_schema};
-use keys::{Encoder, Keys, num_rows};
+use keys::{Encoder, KeyColumns, Keys, num_rows};
 use probe::Merge;
 use sort::sorted_rows;
 use words::{Kind, shape};
@@ -84,8 +84,7 @@ pub struct MergeJoin {
 #[derive(Debug)]
 struct SideColumns {
     schema: SchemaRef,
-    equal: Vec<usize>,
-    band: Option<usize>,
+    keys: KeyColumns,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +97,7 @@ enum BandEdges {
 #[derive(Debug)]
 pub struct MergeBuild {
     batch: RecordBatch,
-    keys: Keys,
+    keys: Box<Keys>,
     /// The number of rows that may match, which come first.
     rows: usize,
 }
@@ -144,14 +143,22 @@ impl MergeJoin {
             }
         }
         let band = condition.band.map(|band| band_edges(types.len(), band, build, probe)).transpose()?;
+        let (equal, types) = (types.len(), types);
         let encoder =
             Encoder::new(types, condition.nulls_equal, band.as_ref().map(|(data_type, _)| data_type.clone()))?;
         let side = |schema: &SchemaRef, column: fn(&KeyPair) -> usize| SideColumns {
             schema: Arc::clone(schema),
-            equal: condition.equal.iter().map(column).collect(),
-            band: condition.band.map(|band| column(&band.keys)),
+            keys: KeyColumns {
+                equal: condition.equal.iter().map(column).collect(),
+                band: condition.band.map(|band| column(&band.keys)),
+                high: None,
+            },
         };
-        let (build, probe) = (side(build, |keys| keys.build), side(probe, |keys| keys.probe));
+        let (build, mut probe) = (side(build, |keys| keys.build), side(probe, |keys| keys.probe));
+        if let Some((high, band)) = condition.high_key.zip(condition.band) {
+            key_type(equal, KeyPair { probe: high, ..band.keys }, &build.schema, &probe.schema)?;
+            probe.keys.high = Some(high);
+        }
         Ok(Self { build, probe, encoder, edges: band.map(|(_, edges)| edges) })
     }
 
@@ -169,7 +176,7 @@ impl MergeJoin {
         let batch = source.batch(order, threads)?;
         let keys = self.keys(&self.build, std::slice::from_ref(&batch), threads)?;
         let unmatched = keys.nulls.as_ref().map_or(0, |nulls| nulls.null_count());
-        Ok(MergeBuild { rows: batch.num_rows() - unmatched, batch, keys })
+        Ok(MergeBuild { rows: batch.num_rows() - unmatched, batch, keys: Box::new(keys) })
     }
 
     /// Sorts a part of the probe side, and cuts it into fragments that share no memory. Each has at
@@ -269,7 +276,7 @@ impl MergeJoin {
     }
 
     fn keys(&self, side: &SideColumns, batches: &[RecordBatch], threads: usize) -> Result<Keys, JoinError> {
-        Ok(self.encoder.encode(batches, &side.equal, side.band, threads)?)
+        Ok(self.encoder.encode(batches, &side.keys, threads)?)
     }
 }
 

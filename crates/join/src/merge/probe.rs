@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{
     BandEdges, MergeBuild, MergeFragment,
     cursor::{Banded, ByteKeys, Cursor, Equal, Everything, RowKeys, WordKeys},
-    keys::Column,
+    keys::{Column, Keys},
 };
 use crate::{
     error::JoinError,
@@ -75,13 +75,15 @@ impl Merge<'_> {
 
     fn by_band(self, equal: impl Cursor, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let at = 0..0;
-        match (&self.build.keys.band, &self.fragment.keys.band, self.edges) {
-            (Column::Nothing, Column::Nothing, None) => self.by_cursor(equal, sink),
-            (Column::Words(build), Column::Words(probe), Some(BandEdges::Words(edges))) => {
-                self.by_cursor(Banded { equal, build, probe, edges, at }, sink)
+        let Keys { band, high, .. } = &self.fragment.keys;
+        let high = if matches!(high, Column::Nothing) { band } else { high };
+        match (&self.build.keys.band, (band, high), self.edges) {
+            (Column::Nothing, (Column::Nothing, _), None) => self.by_cursor(equal, sink),
+            (Column::Words(build), (Column::Words(probe), Column::Words(high)), Some(BandEdges::Words(edges))) => {
+                self.by_cursor(Banded { equal, build, probe, high, edges, at }, sink)
             }
-            (Column::Wide(build), Column::Wide(probe), Some(BandEdges::Wide(edges))) => {
-                self.by_cursor(Banded { equal, build, probe, edges, at }, sink)
+            (Column::Wide(build), (Column::Wide(probe), Column::Wide(high)), Some(BandEdges::Wide(edges))) => {
+                self.by_cursor(Banded { equal, build, probe, high, edges, at }, sink)
             }
             _ => Err(ANOTHER_JOIN),
         }

@@ -38,7 +38,7 @@ impl MergeJoin {
         threads: usize,
         max_bytes: usize,
     ) -> Result<Vec<Fragment>, JoinError> {
-        let keys = self.encoder.bytes(batch, &self.probe.equal)?.map(|keys| Arc::new(keys) as ArrayRef);
+        let keys = self.encoder.bytes(batch, &self.probe.keys.equal)?.map(|keys| Arc::new(keys) as ArrayRef);
         Fragment::in_order_beside(format, batch, keys, threads, max_bytes)
     }
 
@@ -53,7 +53,7 @@ impl MergeJoin {
         let keys = keys.as_binary_opt().filter(|_| self.encoder.keys_travel());
         let keys = keys.ok_or(JoinError::Fragment { what: "its columns are not those of the probe side" })?;
         let batch = self.checked(fragment.batch())?;
-        let keys: Keys = self.encoder.beside(keys.clone(), &batch, &self.probe.equal, self.probe.band)?;
+        let keys: Keys = self.encoder.beside(keys.clone(), &batch, &self.probe.keys)?;
         Ok(MergeFragment { batch, keys })
     }
 }

@@ -36,7 +36,7 @@ impl Condition {
                 None => rest.push(Arc::clone(predicate)),
             }
         }
-        let (band, others) = BandParts::best(bands);
+        let (band, others) = BandParts::best_in_interval(bands);
         rest.extend(others);
         Some(Self { band: band?, rest: (!rest.is_empty()).then(|| conjunction(rest)) })
     }

@@ -50,7 +50,8 @@ impl BandPlan {
             let output = output.iter().filter(|column| column.side == side);
             let filtered = filtered.iter().filter(|column| column.side == side);
             let columns = output.chain(filtered).map(|column| column.index).collect();
-            SideInput::new(&schemas[side], columns, &condition.band.keys[side])
+            let high = condition.band.high_key.as_ref().filter(|_| side == Side::Right);
+            SideInput::new(&schemas[side], columns, [&condition.band.keys[side]].into_iter().chain(high))
         })?;
         let place = |column: FilterColumn| {
             let place = sides[column.side].place(column.index);
@@ -72,8 +73,9 @@ impl BandPlan {
         let order = order.collect::<Result<_>>()?;
         let filter = rest.map(|rest| rest.with_places(place)).transpose()?.map(Arc::new);
 
-        let keys = KeyPair { build: sides.left.key, probe: sides.right.key };
-        let merge = MergeCondition { band: condition.band(keys), ..MergeCondition::default() };
+        let keys = KeyPair { build: sides.left.keys[0], probe: sides.right.keys[0] };
+        let high_key = sides.right.keys.get(1).copied();
+        let merge = MergeCondition { band: condition.band(keys), high_key, ..MergeCondition::default() };
         let Ok(join) = MergeJoin::try_new(&merge, &sides.left.schema, &sides.right.schema) else { return Ok(None) };
         let schema = stock.schema();
         Ok(merge.band.is_some().then_some(Self { join, sides, condition, kind, columns, filter, order, schema }))

@@ -10,15 +10,15 @@ use datafusion::{error::Result, physical_expr::expressions::Column};
 
 use super::term::Key;
 
-/// The columns of one side that a join reads, and its key.
+/// The columns of one side that a join reads, and its keys.
 #[derive(Debug)]
 pub(super) struct SideInput {
     /// The columns, by their places in the input.
     columns: Vec<usize>,
-    /// The key, unless it is one of the columns.
-    computed: Option<Key>,
-    /// The place of the key in `schema`.
-    pub(super) key: usize,
+    /// The keys that are not columns.
+    computed: Vec<Key>,
+    /// The places of the keys in `schema`.
+    pub(super) keys: Vec<usize>,
     /// The schema of what is read.
     pub(super) schema: SchemaRef,
 }
@@ -28,23 +28,29 @@ impl SideInput {
     /// need.
     ///
     /// # Errors
-    /// If the type of the key is unknown.
-    pub(super) fn new(input: &Schema, mut columns: Vec<usize>, key: &Key) -> Result<Self> {
-        let column = key.downcast_ref::<Column>().map(Column::index);
-        columns.extend(column);
+    /// If the type of a key is unknown.
+    pub(super) fn new<'a>(
+        input: &Schema,
+        mut columns: Vec<usize>,
+        keys: impl Iterator<Item = &'a Key> + Clone,
+    ) -> Result<Self> {
+        let column = |key: &Key| key.downcast_ref::<Column>().map(Column::index);
+        columns.extend(keys.clone().filter_map(column));
         columns.sort_unstable();
         columns.dedup();
         let mut fields: Vec<Field> = columns.iter().map(|&column| input.field(column).clone()).collect();
-        if column.is_none() {
-            fields.push(Field::new("key", key.data_type(input)?, true));
+        let (mut computed, mut places) = (Vec::new(), Vec::new());
+        for key in keys {
+            match column(key).and_then(|column| columns.binary_search(&column).ok()) {
+                Some(place) => places.push(place),
+                None => {
+                    places.push(fields.len());
+                    fields.push(Field::new("key", key.data_type(input)?, true));
+                    computed.push(Arc::clone(key));
+                }
+            }
         }
-        let place = column.and_then(|column| columns.binary_search(&column).ok());
-        Ok(Self {
-            computed: column.is_none().then(|| Arc::clone(key)),
-            key: place.unwrap_or(columns.len()),
-            columns,
-            schema: Arc::new(Schema::new(fields)),
-        })
+        Ok(Self { computed, keys: places, columns, schema: Arc::new(Schema::new(fields)) })
     }
 
     /// Returns the place of a column of the input in what is read.
@@ -55,10 +61,10 @@ impl SideInput {
     /// Reads a batch of the input. Columns are shared, not copied.
     ///
     /// # Errors
-    /// If the key cannot be computed.
+    /// If a key cannot be computed.
     pub(super) fn read(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns: Vec<_> = self.columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
-        if let Some(key) = &self.computed {
+        for key in &self.computed {
             columns.push(key.evaluate(batch)?.into_array(batch.num_rows())?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
