@@ -1,11 +1,14 @@
-//! Joins two tables on a band, by sorting and, if asked, with DataFusion's own operator.
+//! Joins two tables on a band, by sorting, or with DataFusion's own operator if asked.
 //!
 //! ```sh
 //! cargo run --release -p annulus-datafusion --example band_join -- 1000000
-//! cargo run --release -p annulus-datafusion --example band_join -- 20000 stock
+//! cargo run --release -p annulus-datafusion --example band_join -- 20000 20000 never
+//! cargo run --release -p annulus-datafusion --example band_join -- 100 1000000 auto \
+//!     "SELECT count(*) FROM l JOIN r ON l.key < r.key AND l.number > r.number"
 //! ```
-//! Each table has as many rows as the first argument says, in one batch for each partition. Each
-//! row finds about ten. Prints the plan, and the time of each of five runs.
+//! The arguments are the rows of the tables `l` and `r`, the value of `annulus.joins`, and the
+//! query. Each table has the columns `key` and `number`, in two partitions. Prints the plan, the
+//! time of each of five runs with its result, and what `EXPLAIN ANALYZE` shows.
 
 use std::{env, error::Error, sync::Arc, time::Instant};
 
@@ -38,20 +41,22 @@ fn table(rows: i64, seed: i64) -> Result<MemTable, Box<dyn Error>> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
-    let rows: i64 = arguments.next().as_deref().unwrap_or("100000").parse()?;
-    let joins = if arguments.next().as_deref() == Some("stock") { Joins::Never } else { Joins::Always };
+    let left = arguments.next().unwrap_or("100000".to_owned());
+    let right = arguments.next().unwrap_or(left.clone());
+    let joins: Joins = arguments.next().as_deref().unwrap_or("auto").parse()?;
+    let query = arguments.next().unwrap_or(QUERY.to_owned());
     let annulus = AnnulusConfig { joins, ..AnnulusConfig::default() };
     let config = SessionConfig::new().with_target_partitions(2).with_option_extension(annulus);
     let builder = SessionStateBuilder::new_with_default_features().with_config(config);
     let context = SessionContext::new_with_state(builder.with_annulus().build());
-    context.register_table("l", Arc::new(table(rows, 0)?))?;
-    context.register_table("r", Arc::new(table(rows, 77)?))?;
-    println!("{}", context.sql(&format!("EXPLAIN {QUERY}")).await?.to_string().await?);
+    context.register_table("l", Arc::new(table(left.parse()?, 0)?))?;
+    context.register_table("r", Arc::new(table(right.parse()?, 77)?))?;
+    println!("{}", context.sql(&format!("EXPLAIN {query}")).await?.to_string().await?);
     for _ in 0..5 {
         let start = Instant::now();
-        let answer = context.sql(QUERY).await?.to_string().await?;
+        let answer = context.sql(&query).await?.to_string().await?;
         println!("{:.3} s\n{answer}", start.elapsed().as_secs_f64());
     }
-    println!("{}", context.sql(&format!("EXPLAIN ANALYZE {QUERY}")).await?.to_string().await?);
+    println!("{}", context.sql(&format!("EXPLAIN ANALYZE {query}")).await?.to_string().await?);
     Ok(())
 }

@@ -17,7 +17,7 @@ mod session;
 pub use choice::profile;
 pub use config::{AnnulusConfig, DataPath};
 pub use exec::RingRepartitionExec;
-pub use join::{KeyFilterExec, SharedHashJoinExec, band::BandJoinExec};
+pub use join::{BandJoinExec, KeyFilterExec, SharedHashJoinExec};
 pub use report::{ExchangeReport, exchange_report};
 pub use rule::{BandJoin, KeyFilters, RingRepartition, SharedJoins};
 pub use session::SessionStateBuilderExt;

@@ -30,8 +30,7 @@ use crate::{
 /// ```
 pub trait SessionStateBuilderExt {
     /// Adds the options (`annulus.*`) and the rules that replace hash repartitions by the exchange,
-    /// hash joins by [`SharedHashJoinExec`](crate::SharedHashJoinExec), and joins on bands and
-    /// inequalities by [`BandJoinExec`](crate::BandJoinExec).
+    /// and hash joins and joins on bands by those of `annulus-join`.
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
     /// edits. It keeps options and rules that are installed already, so an existing session can be

@@ -9,12 +9,14 @@ use datafusion::{
 };
 use futures::{TryStreamExt, future};
 
+use crate::error::from_panic;
+
 /// Reads these streams at once, each in a task of its own, and reserves memory for the batches. The
 /// batches of a stream come one after the other, in the order of the streams. Dropping the future
 /// ends the tasks.
 ///
 /// # Errors
-/// The first error of a stream, or [`DataFusionError::ResourcesExhausted`].
+/// The first error or panic of a stream, or [`DataFusionError::ResourcesExhausted`].
 pub(super) async fn collect(
     streams: Vec<SendableRecordBatchStream>,
     reservation: &MemoryReservation,
@@ -33,7 +35,10 @@ pub(super) async fn collect(
     };
     let tasks: Vec<_> = streams.into_iter().map(read).collect();
     let ended = |task: SpawnedTask<_>| async {
-        task.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+        task.join().await.map_err(|error| match error.try_into_panic() {
+            Ok(payload) => from_panic(&*payload),
+            Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),
+        })?
     };
     let parts = future::try_join_all(tasks.into_iter().map(ended)).await?;
     let mut all = Vec::new();

@@ -1,16 +1,19 @@
 //! Joins on `annulus-join`.
 //!
 //! ```text
-//! equal keys   build side -> all partitions at once -> one table     hash/build.rs
-//!              probe side -> rows looked up where they are -> output  hash/stream.rs
-//! bands        both sides sorted, then merged                         band/
+//! build side -> all partitions at once -> one table           hash/build.rs
+//! probe side -> rows looked up where they are -> output        hash/stream.rs
+//!
+//! left side  -> all partitions at once -> sorted               band/build.rs
+//! right side -> sorted in parts, and merged -> output          band/probe.rs
 //! ```
 
-pub(crate) mod band;
+mod band;
 mod collect;
 mod convert;
 mod hash;
 mod key_filter;
 
+pub use band::BandJoinExec;
 pub use hash::SharedHashJoinExec;
 pub use key_filter::KeyFilterExec;

@@ -15,7 +15,7 @@ use datafusion::{
 
 use crate::{
     config::{AnnulusConfig, Joins},
-    join::band::BandJoinExec,
+    join::BandJoinExec,
 };
 
 /// The pairs of rows up to which DataFusion's operator compares all of them in less time than it

@@ -19,11 +19,11 @@ use datafusion::{
 use parking_lot::Mutex;
 
 use super::{
-    build::{BuildFuture, BuildInput},
+    build::{BuildFuture, BuildInput, CONSUMER},
     condition::Condition,
-    metrics::BuildMetrics,
     plan::BandPlan,
 };
+use crate::join::hash::BuildMetrics;
 
 /// A join on a band or an inequality, by sorting.
 ///
@@ -154,7 +154,7 @@ impl BandJoinExec {
         let input = BuildInput {
             plan: Arc::clone(&self.plan),
             inputs: inputs.collect::<Result<_>>()?,
-            memory: MemoryConsumer::new("BandJoinExec").register(context.memory_pool()),
+            memory: MemoryConsumer::new(CONSUMER).register(context.memory_pool()),
             threads: context.session_config().target_partitions().min(cpus()),
             probes,
             metrics: BuildMetrics::new(&self.metrics),

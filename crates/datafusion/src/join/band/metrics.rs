@@ -1,26 +1,6 @@
 //! What `EXPLAIN ANALYZE` shows of a join.
 
-use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time};
-
-/// The metrics of the build side. They have the names of the stock operator's.
-#[derive(Clone, Debug)]
-pub(super) struct BuildMetrics {
-    pub(super) time: Time,
-    pub(super) batches: Count,
-    pub(super) rows: Count,
-    pub(super) memory: Gauge,
-}
-
-impl BuildMetrics {
-    pub(super) fn new(set: &ExecutionPlanMetricsSet) -> Self {
-        Self {
-            time: MetricBuilder::new(set).subset_time("build_time", 0),
-            batches: MetricBuilder::new(set).counter("build_input_batches", 0),
-            rows: MetricBuilder::new(set).counter("build_input_rows", 0),
-            memory: MetricBuilder::new(set).gauge("build_mem_used", 0),
-        }
-    }
-}
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 
 /// The metrics of one output partition.
 #[derive(Debug)]

@@ -12,12 +12,14 @@ use arrow::{
 use datafusion::{
     common::internal_datafusion_err,
     error::Result,
-    logical_expr::JoinType as StockType,
-    physical_plan::{ExecutionPlan, joins::NestedLoopJoinExec},
+    physical_plan::{
+        ExecutionPlan,
+        joins::{NestedLoopJoinExec, utils::JoinFilter},
+    },
 };
 
-use super::{condition::Condition, filter::Predicate, side::SideInput};
-use crate::error::from_join;
+use super::{condition::Condition, filter::narrowed, side::SideInput};
+use crate::join::convert::{ExprFilter, from_join, join_type, side};
 
 /// A join on a band, with the left side as the build side.
 pub(super) struct BandPlan {
@@ -26,7 +28,7 @@ pub(super) struct BandPlan {
     pub(super) condition: Condition,
     kind: JoinType,
     columns: Sides<Vec<usize>>,
-    filter: Option<Arc<Predicate>>,
+    filter: Option<Arc<ExprFilter>>,
     /// For each column of the output, its place in the output of `annulus-join`.
     order: Vec<usize>,
     schema: SchemaRef,
@@ -39,17 +41,17 @@ impl BandPlan {
     /// # Errors
     /// If the stock join is invalid.
     pub(super) fn of(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
-        let Some((kind, filter)) = kind(*stock.join_type()).zip(stock.filter()) else { return Ok(None) };
+        let ((kind, None), Some(filter)) = (join_type(*stock.join_type()), stock.filter()) else { return Ok(None) };
         let Some(condition) = Condition::of(filter) else { return Ok(None) };
         let schemas = Sides { left: stock.left().schema(), right: stock.right().schema() };
         let output = output_columns(kind, schemas.as_ref().map(|schema| schema.fields().len()), stock.projection());
-        let rest = condition.rest.as_ref().map(|rest| Predicate::new(rest, filter.column_indices())).transpose()?;
+        let rest = condition.rest.as_ref().map(|rest| narrowed(filter, rest)).transpose()?;
 
-        let filtered = rest.as_ref().map_or(&[][..], |rest| rest.columns());
+        let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
         let sides = Sides::try_from_fn(|side| {
             let output = output.iter().filter(|column| column.side == side);
-            let filtered = filtered.iter().filter(|column| column.side == side);
-            let columns = output.chain(filtered).map(|column| column.index).collect();
+            let filtered = filtered.iter().filter(|column| self::side(column.side) == Some(side));
+            let columns = output.map(|column| column.index).chain(filtered.map(|column| column.index)).collect();
             let high = condition.band.high_key.as_ref().filter(|_| side == Side::Right);
             SideInput::new(&schemas[side], columns, [&condition.band.keys[side]].into_iter().chain(high))
         })?;
@@ -71,7 +73,9 @@ impl BandPlan {
             Ok(if column.side == Side::Left { place } else { columns.left.len() + place })
         });
         let order = order.collect::<Result<_>>()?;
-        let filter = rest.map(|rest| rest.with_places(place)).transpose()?.map(Arc::new);
+        let filter =
+            rest.map(|rest| ExprFilter::new(&rest, |side, index| sides[side].place(index).unwrap_or_default()));
+        let filter = filter.map(Arc::new);
 
         let keys = KeyPair { build: sides.left.keys[0], probe: sides.right.keys[0] };
         let high_key = sides.right.keys.get(1).copied();
@@ -120,19 +124,4 @@ fn output_columns(kind: JoinType, fields: Sides<usize>, projection: &Option<Arc<
         Some(projection) => projection.iter().map(|&column| all[column]).collect(),
         None => all,
     }
-}
-
-/// Returns the type of a join, if `annulus-join` has it.
-fn kind(stock: StockType) -> Option<JoinType> {
-    Some(match stock {
-        StockType::Inner => JoinType::Inner,
-        StockType::Left => JoinType::Left,
-        StockType::Right => JoinType::Right,
-        StockType::Full => JoinType::Full,
-        StockType::LeftSemi => JoinType::LeftSemi,
-        StockType::RightSemi => JoinType::RightSemi,
-        StockType::LeftAnti => JoinType::LeftAnti,
-        StockType::RightAnti => JoinType::RightAnti,
-        StockType::LeftMark | StockType::RightMark => return None,
-    })
 }

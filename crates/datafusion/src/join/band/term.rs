@@ -116,8 +116,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Returns the digits after the point that the second of two decimals has beyond those of the first,
-/// if it can hold all values of the first.
+/// Returns the digits after the point that the second of two decimals has beyond those of the
+/// first, if it can hold all values of the first.
 fn widened(from: &DataType, to: &DataType) -> Option<u32> {
     let (DataType::Decimal128(digits, scale), DataType::Decimal128(to_digits, to_scale)) = (from, to) else {
         return None;

@@ -4,15 +4,15 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMe
 
 /// The metrics of the build side.
 #[derive(Clone, Debug)]
-pub(super) struct BuildMetrics {
+pub(in crate::join) struct BuildMetrics {
     /// The time to make the table, without that of reading.
-    pub(super) time: Time,
-    pub(super) rows: Count,
-    pub(super) memory: Gauge,
+    pub(in crate::join) time: Time,
+    pub(in crate::join) rows: Count,
+    pub(in crate::join) memory: Gauge,
 }
 
 impl BuildMetrics {
-    pub(super) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+    pub(in crate::join) fn new(set: &ExecutionPlanMetricsSet) -> Self {
         Self {
             time: MetricBuilder::new(set).subset_time("build_time", 0),
             rows: MetricBuilder::new(set).global_counter("build_input_rows"),

@@ -8,3 +8,4 @@ mod metrics;
 mod stream;
 
 pub use exec::SharedHashJoinExec;
+pub(super) use metrics::BuildMetrics;

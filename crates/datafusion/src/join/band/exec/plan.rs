@@ -20,7 +20,7 @@ use datafusion::{
 };
 
 use super::BandJoinExec;
-use crate::join::band::{metrics::ProbeMetrics, probe::ProbeInput};
+use crate::join::band::{build::CONSUMER, metrics::ProbeMetrics, probe::ProbeInput};
 
 impl ExecutionPlan for BandJoinExec {
     fn name(&self) -> &str {
@@ -73,7 +73,7 @@ impl ExecutionPlan for BandJoinExec {
             plan: Arc::clone(&self.plan),
             build: self.build(partition, &context)?,
             input,
-            memory: MemoryConsumer::new(format!("BandJoinExec[{partition}]")).register(context.memory_pool()),
+            memory: MemoryConsumer::new(format!("{CONSUMER}[{partition}]")).register(context.memory_pool()),
             batch_rows: context.session_config().batch_size(),
             metrics: ProbeMetrics::new(&self.metrics, partition),
         };
