@@ -1,13 +1,23 @@
 //! DataFusion as the test files expect it.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use datafusion_sqllogictest::{DFColumnType, DFOutput, DFSqlLogicTestError, DataFusion};
 use sqllogictest::{AsyncDB, DBOutput};
 
 /// DataFusion, whose output names the current folder as the one in which the files were written.
-pub struct Engine(pub DataFusion);
+pub struct Engine {
+    pub inner: DataFusion,
+    /// Set while a statement runs that prints its plan.
+    pub prints_plans: Arc<AtomicBool>,
+}
 
 /// The files' name for the folder in which they run.
 const HOME: &str = "WORKSPACE_ROOT/datafusion/sqllogictest";
@@ -18,7 +28,9 @@ impl AsyncDB for Engine {
     type ColumnType = DFColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DFOutput, Self::Error> {
-        let mut output = self.0.run(sql).await?;
+        let prints_plans = sql.trim_start().get(..7).is_some_and(|word| word.eq_ignore_ascii_case("explain"));
+        self.prints_plans.store(prints_plans, Ordering::Relaxed);
+        let mut output = self.inner.run(sql).await?;
         // Plans name files by their path from the root, without the first slash.
         let here = std::env::current_dir().unwrap_or_default();
         let here = here.to_string_lossy();
@@ -32,7 +44,7 @@ impl AsyncDB for Engine {
     }
 
     fn engine_name(&self) -> &str {
-        self.0.engine_name()
+        self.inner.engine_name()
     }
 
     async fn sleep(duration: Duration) {
@@ -40,6 +52,6 @@ impl AsyncDB for Engine {
     }
 
     async fn shutdown(&mut self) {
-        self.0.shutdown().await;
+        self.inner.shutdown().await;
     }
 }

@@ -10,12 +10,13 @@ mod verdict;
 
 use std::{num::NonZeroUsize, path::PathBuf, process::ExitCode, thread::available_parallelism, time::Duration};
 
+use annulus_datafusion::config::Joins;
 use anyhow::{Context, Result};
 use clap::Parser;
 use futures::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{report::Report, session::Replaced};
+use crate::{report::Report, session::Annulus};
 
 /// Runs DataFusion's own SQL logic tests on stock DataFusion and on Annulus, and compares the
 /// verdicts.
@@ -24,6 +25,7 @@ use crate::{report::Report, session::Replaced};
 #[derive(Parser)]
 #[command(after_help = "Examples:\n  \
     annulus-conformance --only-repartition\n  \
+    annulus-conformance --joins always\n  \
     annulus-conformance joins aggregate.slt --json > verdicts.jsonl")]
 struct Args {
     /// Only files whose path contains one of these
@@ -31,6 +33,9 @@ struct Args {
     /// Only files whose expected plans show a RepartitionExec
     #[arg(long)]
     only_repartition: bool,
+    /// Joins on Annulus: never, auto or always. Statements that print their plan never have them
+    #[arg(long, default_value_t = Joins::Never)]
+    joins: Joins,
     /// Files at a time [default: one for each core]
     #[arg(long, short)]
     jobs: Option<NonZeroUsize>,
@@ -66,28 +71,29 @@ async fn compare(args: &Args, chosen: Vec<PathBuf>) -> Result<Report> {
     let limit = Duration::from_secs(args.timeout);
     let style = ProgressStyle::with_template("{elapsed_precise} {bar:40} {pos}/{len} {msg}")?;
     let progress = ProgressBar::new(chosen.len() as u64).with_style(style);
-    let replaced = Replaced::default();
+    let annulus = Annulus::new(args.joins);
 
     let mut report = Report::default();
     // The two runs of a file are sequential, because they share its scratch folder.
     let mut runs = stream::iter(chosen)
         .map(|file| {
-            let replaced = replaced.clone();
+            let annulus = annulus.clone();
             // Each file has a task: much of its time is planning, which takes one thread.
             tokio::spawn(async move {
                 let stock = verdict::run(&file, None, limit).await;
-                let annulus = verdict::run(&file, Some(replaced), limit).await;
+                let annulus = verdict::run(&file, Some(annulus), limit).await;
                 (file, stock, annulus)
             })
         })
         .buffer_unordered(jobs);
     while let Some(run) = runs.next().await {
-        let (file, stock, annulus) = run.context("a file's run panicked")?;
+        let (file, stock, ours) = run.context("a file's run panicked")?;
         progress.set_message(file.display().to_string());
-        progress.suspend(|| report.add(&file, &stock, &annulus, args.json));
+        progress.suspend(|| report.add(&file, &stock, &ours, args.json));
         progress.inc(1);
     }
     progress.finish_and_clear();
-    eprintln!("{report}, {} repartitions ran through the exchange", replaced.count());
+    let (repartitions, joins) = (annulus.repartitions(), annulus.joins());
+    eprintln!("{report}, {repartitions} repartitions ran through the exchange and {joins} joins on Annulus");
     Ok(report)
 }

@@ -1,14 +1,17 @@
-//! The session of a test file, with and without the exchange.
+//! The session of a test file, with and without Annulus.
 
 use std::{
     any::Any,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
-use annulus_datafusion::{AnnulusConfig, RingRepartition, RingRepartitionExec};
+use annulus_datafusion::{
+    AnnulusConfig, BandJoin, BandJoinExec, KeyFilters, RingRepartition, RingRepartitionExec, SharedHashJoinExec,
+    SharedJoins, config::Joins,
+};
 use datafusion::{
     common::tree_node::{TreeNode, TreeNodeRecursion},
     config::ConfigOptions,
@@ -20,23 +23,72 @@ use datafusion::{
     prelude::SessionContext,
 };
 
-/// The number of repartitions that were planned through the exchange. Clones share the count.
-#[derive(Clone, Debug, Default)]
-pub struct Replaced(Arc<AtomicUsize>);
+/// How files run on Annulus. Clones share the counts.
+#[derive(Clone, Debug)]
+pub struct Annulus {
+    joins: Joins,
+    repartitions: Arc<AtomicUsize>,
+    replaced_joins: Arc<AtomicUsize>,
+}
 
-impl Replaced {
-    /// Returns the current count.
-    pub fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+impl Annulus {
+    /// Creates the way to run files that has these joins.
+    pub fn new(joins: Joins) -> Self {
+        Self { joins, repartitions: Arc::default(), replaced_joins: Arc::default() }
+    }
+
+    /// Returns the number of repartitions that were planned through the exchange.
+    pub fn repartitions(&self) -> usize {
+        self.repartitions.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of joins that were planned on the operators of Annulus.
+    pub fn joins(&self) -> usize {
+        self.replaced_joins.load(Ordering::Relaxed)
+    }
+
+    /// Returns `rules` with those of Annulus among them, hidden. `prints_plans` says whether the
+    /// current statement prints its plan.
+    fn install(&self, mut rules: Vec<Rule>, prints_plans: &Arc<AtomicBool>) -> Vec<Rule> {
+        let stock: Vec<_> = rules.iter().map(|rule| rule.name().to_owned()).collect();
+        let options = AnnulusConfig { explain_as_stock: true, joins: self.joins, ..Default::default() };
+        if self.joins != Joins::Never {
+            BandJoin::new(options.clone()).install(&mut rules);
+            SharedJoins::new(options.clone()).install(&mut rules);
+            KeyFilters::install(&mut rules);
+        }
+        if let Some(last) = rules.pop() {
+            let last = Arc::new(Counting { annulus: self.clone(), stock: last });
+            rules.extend([Arc::new(RingRepartition::new(options)) as Rule, last]);
+        }
+        let (mut hidden, mut waiting) = (vec![], vec![]);
+        for rule in rules {
+            if !stock.iter().any(|name| name == rule.name()) {
+                waiting.push(rule);
+                continue;
+            }
+            let hide = |stock, ours: Rule| {
+                let is_join = ours.name() != RingRepartition::NAME;
+                let skip = is_join.then(|| Arc::clone(prints_plans));
+                Arc::new(Hidden { ours, stock, skip }) as Rule
+            };
+            hidden.push(waiting.drain(..).rev().fold(rule, hide));
+        }
+        hidden
     }
 }
 
-/// Returns a copy of `session`, with the exchange if `replaced` is to count its uses.
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// Returns a copy of `session`, on Annulus if it is given, and the switch to set while a statement
+/// prints its plan.
 ///
-/// The files print the lists of rules and of settings. So here the rule is hidden under the last
-/// rule's name, and has no settings.
-pub fn rebuild(session: &SessionContext, replaced: Option<Replaced>) -> SessionContext {
+/// The files print the lists of rules and of settings. So here each rule of Annulus is hidden under
+/// the name of the next stock rule, and has no settings. Plans of joins have another shape on
+/// Annulus, so statements that print their plan leave joins to the stock operators.
+pub fn rebuild(session: &SessionContext, annulus: Option<Annulus>) -> (SessionContext, Arc<AtomicBool>) {
     let state = session.state();
+    let prints_plans = Arc::default();
     // A rebuilt session registers its functions in any order. If one's alias is another's name, the
     // last one wins. Functions that have lost a name are registered first, and so lose it again.
     let known = state.scalar_functions().clone();
@@ -46,39 +98,62 @@ pub fn rebuild(session: &SessionContext, replaced: Option<Replaced>) -> SessionC
     if let Some(functions) = builder.scalar_functions() {
         functions.sort_by_key(|function| keeps_all(function));
     }
-    if let (Some(replaced), Some(optimizer)) = (replaced, builder.physical_optimizers())
-        && let Some(last) = optimizer.rules.pop()
-    {
-        let options = AnnulusConfig { explain_as_stock: true, ..Default::default() };
-        optimizer.rules.push(Arc::new(Hidden { ring: RingRepartition::new(options), last, replaced }));
+    if let (Some(annulus), Some(optimizer)) = (annulus, builder.physical_optimizers()) {
+        optimizer.rules = annulus.install(std::mem::take(&mut optimizer.rules), &prints_plans);
     }
-    SessionContext::new_with_state(builder.build())
+    (SessionContext::new_with_state(builder.build()), prints_plans)
 }
 
-/// The exchange's rule, then `last`, under the name of `last`.
+/// A rule of Annulus, then `stock`, under the name of `stock`.
 #[derive(Debug)]
 struct Hidden {
-    ring: RingRepartition,
-    last: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
-    replaced: Replaced,
+    ours: Rule,
+    stock: Rule,
+    /// Leaves the rule of Annulus out while it is set.
+    skip: Option<Arc<AtomicBool>>,
 }
 
 impl PhysicalOptimizerRule for Hidden {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = self.ring.optimize(plan, config)?;
-        plan.apply(|node| {
-            let ours = (node.as_ref() as &dyn Any).is::<RingRepartitionExec>();
-            self.replaced.0.fetch_add(usize::from(ours), Ordering::Relaxed);
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        self.last.optimize(plan, config)
+        let skips = self.skip.as_ref().is_some_and(|skip| skip.load(Ordering::Relaxed));
+        let plan = if skips { plan } else { self.ours.optimize(plan, config)? };
+        self.stock.optimize(plan, config)
     }
 
     fn name(&self) -> &str {
-        self.last.name()
+        self.stock.name()
     }
 
     fn schema_check(&self) -> bool {
-        self.last.schema_check()
+        self.stock.schema_check()
+    }
+}
+
+/// Counts the operators of Annulus in a plan, then runs `stock`.
+#[derive(Debug)]
+struct Counting {
+    annulus: Annulus,
+    stock: Rule,
+}
+
+impl PhysicalOptimizerRule for Counting {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.apply(|node| {
+            let node = node.as_ref() as &dyn Any;
+            let (ring, joins) = (&self.annulus.repartitions, &self.annulus.replaced_joins);
+            ring.fetch_add(usize::from(node.is::<RingRepartitionExec>()), Ordering::Relaxed);
+            let is_join = node.is::<SharedHashJoinExec>() || node.is::<BandJoinExec>();
+            joins.fetch_add(usize::from(is_join), Ordering::Relaxed);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        self.stock.optimize(plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.stock.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.stock.schema_check()
     }
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinError;
 use crate::{
     engine::Engine,
     files,
-    session::{Replaced, rebuild},
+    session::{Annulus, rebuild},
 };
 
 /// The result of running a file.
@@ -77,9 +77,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Runs a file in a separate task, on the exchange if `replaced` is to count its uses.
-pub async fn run(relative: &Path, replaced: Option<Replaced>, limit: Duration) -> Verdict {
-    let mut task = tokio::spawn(judge(relative.to_owned(), replaced));
+/// Runs a file in a separate task, on Annulus if it is given.
+pub async fn run(relative: &Path, annulus: Option<Annulus>, limit: Duration) -> Verdict {
+    let mut task = tokio::spawn(judge(relative.to_owned(), annulus));
     match tokio::time::timeout(limit, &mut task).await {
         Ok(Ok(verdict)) => verdict,
         Ok(Err(failed)) => Verdict::Panicked(message(failed)),
@@ -97,17 +97,18 @@ fn message(failed: JoinError) -> String {
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
 }
 
-async fn judge(relative: PathBuf, replaced: Option<Replaced>) -> Verdict {
+async fn judge(relative: PathBuf, annulus: Option<Annulus>) -> Verdict {
     let Some(test) = TestContext::try_new_for_test_file(&relative).await else { return Verdict::Skipped };
     let mut errors = vec![];
     if let Err(error) = setup_scratch_dir(&relative) {
         errors.push(error.to_string());
     }
-    let session = rebuild(test.session_ctx(), replaced);
+    let (session, prints_plans) = rebuild(test.session_ctx(), annulus);
     let changes = Arc::new(Mutex::new(vec![]));
     let mut runner = Runner::new(|| async {
-        let engine = DataFusion::new(session.clone(), relative.clone(), ProgressBar::hidden());
-        Ok(Engine(engine.with_config_change_errors(Arc::clone(&changes))))
+        let inner = DataFusion::new(session.clone(), relative.clone(), ProgressBar::hidden());
+        let inner = inner.with_config_change_errors(Arc::clone(&changes));
+        Ok(Engine { inner, prints_plans: Arc::clone(&prints_plans) })
     });
     // The label that the files use for this engine.
     runner.add_label("Datafusion");

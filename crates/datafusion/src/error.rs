@@ -3,6 +3,7 @@
 use std::{any::Any, error::Error, fmt, sync::Arc};
 
 use annulus_exchange::{ExchangeError, StopError};
+use annulus_join::JoinError;
 use datafusion::error::DataFusionError;
 
 /// A DataFusion error on its way to every output. The exchange hands out clones of one
@@ -35,6 +36,23 @@ pub(crate) fn from_exchange(error: ExchangeError) -> DataFusionError {
             None => DataFusionError::External(Box::new(ExchangeError::Stopped(stop))),
         },
         ExchangeError::Config { .. } => DataFusionError::Configuration(format!("annulus: {error}")),
+        other => DataFusionError::External(Box::new(other)),
+    }
+}
+
+/// Converts an error of a filter for a join.
+pub(crate) fn into_join(error: DataFusionError) -> JoinError {
+    JoinError::Outside(Box::new(error))
+}
+
+/// Converts an error of a join for DataFusion.
+pub(crate) fn from_join(error: JoinError) -> DataFusionError {
+    match error {
+        JoinError::Outside(error) => match error.downcast() {
+            Ok(error) => *error,
+            Err(error) => DataFusionError::External(error),
+        },
+        JoinError::Arrow(error) => DataFusionError::from(error),
         other => DataFusionError::External(Box::new(other)),
     }
 }

@@ -40,7 +40,8 @@ const QUERIES: [&str; 16] = [
     "SELECT * FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE {on}{filter}) OR a.n > 12",
     "SELECT * FROM a WHERE a.i NOT IN (SELECT b.i FROM b)",
     "SELECT * FROM a WHERE a.i NOT IN (SELECT b.i FROM b WHERE b.i IS NOT NULL)",
-    "SELECT a.n, b.n FROM (SELECT * FROM a WHERE i > 2) a JOIN (SELECT DISTINCT n, i, s, d, f, t, e, k FROM b) b ON {on}{filter}",
+    "SELECT a.n, b.n FROM (SELECT * FROM a WHERE i > 2) a \
+     JOIN (SELECT DISTINCT n, i, s, d, f, t, e, k FROM b) b ON {on}{filter}",
 ];
 const KEYS: [&str; 11] = [
     "a.i = b.i",
@@ -153,4 +154,65 @@ async fn the_answers_are_those_of_the_stock_operator() {
         }
     }
     assert!(replaced > 200, "{replaced} joins were replaced");
+}
+
+/// Queries whose rows are equal if their order is.
+const ORDERED: [&str; 6] = [
+    "SELECT a.n FROM a {kind} JOIN b ON a.i = b.i ORDER BY a.n",
+    "SELECT b.n FROM a {kind} JOIN b ON a.i = b.i ORDER BY b.n DESC",
+    "SELECT a.n FROM a {kind} JOIN b ON a.i = b.i AND a.n < b.n ORDER BY a.n + 1",
+    "SELECT n FROM a WHERE i IN (SELECT i FROM b WHERE n > 3) ORDER BY n",
+    "SELECT n FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE a.i = b.i AND b.n > 3) ORDER BY n DESC",
+    "SELECT b.n FROM (SELECT * FROM a ORDER BY n, i LIMIT 50) a {kind} JOIN b ON a.i = b.i ORDER BY b.n LIMIT 20",
+];
+
+/// A sort above a join may move below it, if it keeps the order.
+#[tokio::test]
+async fn a_sort_above_a_join_keeps_its_meaning() {
+    let mut random = StdRng::seed_from_u64(7);
+    for sizes in [[100, 500], [500, 100]] {
+        let tables = ["a", "b"].into_iter().zip(sizes).map(|(name, rows)| {
+            let table = table(&mut random, rows, 60);
+            (name, partitions(&mut random, &table))
+        });
+        let tables: Vec<_> = tables.collect();
+        let (stock, ours) = (session(false, 64, &tables).await, session(true, 64, &tables).await);
+        for kind in ["", "LEFT", "RIGHT", "FULL"] {
+            for query in ORDERED {
+                let query = query.replace("{kind}", kind);
+                let expected = lines(&stock.sql(&query).await.unwrap().collect().await.unwrap());
+                let found = ours.sql(&query).await.unwrap().collect().await;
+                let found = lines(&found.unwrap_or_else(|error| panic!("{query}: {error}")));
+                assert!(expected.len() > 10 && rows(&ours, &query).await.unwrap().1 > 0, "{query}");
+                assert_eq!(found, expected, "{query}");
+            }
+        }
+    }
+}
+
+/// Joins in the recursive part of a query run once for each of its steps, over other rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_of_recursive_queries_start_anew_in_each_step() {
+    const EDGES: &str = "SELECT value AS f, value * 2 + 1 AS t FROM range(200) \
+                         UNION ALL SELECT value AS f, value * 2 + 2 AS t FROM range(200)";
+    let mut sessions = Vec::new();
+    for ours in [false, true] {
+        let context = session(ours, 16, &[]).await;
+        let edges = context.sql(EDGES).await.unwrap().collect_partitioned().await.unwrap();
+        let schema = edges.iter().flatten().next().map(RecordBatch::schema).unwrap();
+        context.register_table("e", Arc::new(MemTable::try_new(schema, edges).unwrap())).unwrap();
+        sessions.push(context);
+    }
+    for query in [
+        "WITH RECURSIVE r AS (SELECT 0::BIGINT AS n UNION ALL SELECT e.t FROM r JOIN e ON e.f = r.n) SELECT * FROM r",
+        "WITH RECURSIVE r AS (SELECT 0::BIGINT AS n UNION ALL SELECT e.t FROM e JOIN r ON e.f = r.n) SELECT * FROM r",
+        "WITH RECURSIVE r AS (SELECT 0::BIGINT AS n, 0::BIGINT AS d UNION ALL SELECT g.t, d + 1 FROM r \
+         JOIN e ON e.f = r.n JOIN e AS g ON g.f = e.t WHERE d < 3) SELECT * FROM r JOIN e ON e.t = r.n",
+    ] {
+        let [expected, found] = [&sessions[0], &sessions[1]].map(|session| rows(session, query));
+        let (expected, _) = expected.await.unwrap_or_else(|error| panic!("stock, {query}: {error}"));
+        let (found, joins) = found.await.unwrap_or_else(|error| panic!("{query}: {error}"));
+        assert_eq!(found, expected, "{query}");
+        assert!(joins > 0, "{query}");
+    }
 }

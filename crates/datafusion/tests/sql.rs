@@ -1,4 +1,4 @@
-//! The operator in queries: plans, options, and the same answers as the stock operator's.
+//! The exchange in queries: plans, options, and the same answers as the stock operator's.
 
 mod common;
 mod grouping;
@@ -7,7 +7,9 @@ mod tpch;
 use std::{any::Any, sync::Arc};
 
 use annulus_datafusion::{
-    AnnulusConfig, RingRepartition, RingRepartitionExec, SessionStateBuilderExt, exchange_report,
+    AnnulusConfig, RingRepartition, RingRepartitionExec, SessionStateBuilderExt,
+    config::Joins,
+    exchange_report,
     profile::{Cell, Cost, Layout, Profile},
 };
 use arrow::{
@@ -42,9 +44,10 @@ fn stock(config: SessionConfig) -> SessionContext {
     SessionContext::new_with_state(state)
 }
 
-/// Returns a session that knows nothing of the machine, whatever profile the user has.
+/// Returns a session that knows nothing of the machine, whatever profile the user has. Its joins
+/// are DataFusion's own, which need repartitions.
 fn annulus(config: SessionConfig) -> SessionContext {
-    let options = AnnulusConfig { profile: "none".to_owned(), ..AnnulusConfig::default() };
+    let options = AnnulusConfig { profile: "none".to_owned(), joins: Joins::Never, ..AnnulusConfig::default() };
     let config = config.with_option_extension(options);
     let state = SessionStateBuilder::new_with_default_features().with_config(config).with_annulus().build();
     SessionContext::new_with_state(state)
@@ -82,6 +85,10 @@ async fn set_profile(session: &SessionContext, cells: Vec<Cell>) -> tempfile::Na
     std::fs::write(&file, serde_json::to_vec(&Profile::new(2, cells)).unwrap()).unwrap();
     session.sql(&format!("SET annulus.profile = '{}'", file.path().display())).await.unwrap();
     file
+}
+
+async fn set_joins(session: &SessionContext, joins: Joins) {
+    session.sql(&format!("SET annulus.joins = '{joins}'")).await.unwrap();
 }
 
 async fn answer(session: &SessionContext, sql: &str) -> Result<Vec<String>> {
@@ -309,7 +316,10 @@ async fn a_recursive_query_executes_it_again_and_again() {
     assert!(repartitions(&plan(&ours, RECURSIVE).await).0 >= 2);
     let expected = answer(&theirs, RECURSIVE).await.unwrap();
     assert!(expected.len() > 5);
-    assert_eq!(within("the recursion", answer(&ours, RECURSIVE)).await.unwrap(), expected);
+    for joins in Joins::ALL {
+        set_joins(&ours, joins).await;
+        assert_eq!(within("the recursion", answer(&ours, RECURSIVE)).await.unwrap(), expected, "{joins}");
+    }
 }
 
 #[tokio::test]
@@ -334,7 +344,10 @@ async fn joins_of_every_kind_agree_with_stock() {
         for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"] {
             let sql = format!("SELECT t.v FROM t {kind} u ON t.k = u.k + 3 AND t.v > u.v ORDER BY t.v");
             let expected = answer(&theirs, &sql).await.unwrap();
-            assert_eq!(within(kind, answer(&ours, &sql)).await.unwrap(), expected, "{kind}");
+            for joins in Joins::ALL {
+                set_joins(&ours, joins).await;
+                assert_eq!(within(kind, answer(&ours, &sql)).await.unwrap(), expected, "{kind}, {joins}");
+            }
         }
     }
 }
@@ -347,12 +360,19 @@ async fn tpch_answers_are_stocks() {
         tpch::register(&theirs, 0.01);
         for (name, sql) in tpch::QUERIES {
             let expected = answer(&theirs, sql).await.unwrap();
-            let plan = plan(&ours, sql).await;
-            let found = within(name, collect(Arc::clone(&plan), ours.task_ctx())).await.unwrap();
-            assert_eq!(lines(&found), expected, "{name} at {partitions}");
-            let report = exchange_report(&plan);
-            assert_eq!(report.exchanges > 0, partitions > 1, "{name} at {partitions}");
-            assert_eq!(report.rows > 0, partitions > 1, "{name} at {partitions}");
+            for joins in [Joins::Always, Joins::Never] {
+                set_joins(&ours, joins).await;
+                let at = format!("{name} at {partitions}, joins {joins}");
+                let plan = plan(&ours, sql).await;
+                let found = within(name, collect(Arc::clone(&plan), ours.task_ctx())).await.unwrap();
+                assert_eq!(lines(&found), expected, "{at}");
+                // Without repartitions for joins some queries need none.
+                let report = exchange_report(&plan);
+                if joins == Joins::Never {
+                    assert_eq!(report.exchanges > 0, partitions > 1, "{at}");
+                }
+                assert_eq!(report.rows > 0, report.exchanges > 0, "{at}");
+            }
         }
     }
 }

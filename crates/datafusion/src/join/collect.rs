@@ -2,12 +2,11 @@
 
 use arrow::array::RecordBatch;
 use datafusion::{
-    common::runtime::SpawnedTask,
+    common::{runtime::SpawnedTask, utils::memory::RecordBatchMemoryCounter},
     error::{DataFusionError, Result},
     execution::{SendableRecordBatchStream, memory_pool::MemoryReservation},
-    physical_plan::spill::get_record_batch_memory_size,
 };
-use futures::{TryStreamExt, future};
+use futures::{StreamExt, future};
 
 use crate::error::from_panic;
 
@@ -21,21 +20,11 @@ pub(super) async fn collect(
     streams: Vec<SendableRecordBatchStream>,
     reservation: &MemoryReservation,
 ) -> Result<Vec<RecordBatch>> {
-    let read = |stream: SendableRecordBatchStream| {
-        // A reservation of the task's own, so that tasks do not wait for each other.
-        let own = reservation.new_empty();
-        SpawnedTask::spawn(async move {
-            let batches: Vec<RecordBatch> = stream
-                .try_filter(|batch| future::ready(batch.num_rows() > 0))
-                .and_then(|batch| future::ready(own.try_grow(get_record_batch_memory_size(&batch)).map(|()| batch)))
-                .try_collect()
-                .await?;
-            Ok::<_, DataFusionError>((batches, own))
-        })
-    };
+    // Each task has a reservation of its own, so that tasks do not wait for each other.
+    let read = |stream| SpawnedTask::spawn(read(stream, reservation.new_empty()));
     let tasks: Vec<_> = streams.into_iter().map(read).collect();
     let ended = |task: SpawnedTask<_>| async {
-        task.join().await.map_err(|error| match error.try_into_panic() {
+        task.await.map_err(|error| match error.try_into_panic() {
             Ok(payload) => from_panic(&*payload),
             Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),
         })?
@@ -47,4 +36,19 @@ pub(super) async fn collect(
         all.extend(batches);
     }
     Ok(all)
+}
+
+/// Reads one stream. Batches may share memory, which is reserved once.
+async fn read(
+    mut stream: SendableRecordBatchStream,
+    reservation: MemoryReservation,
+) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
+    let (mut batches, mut memory) = (Vec::new(), RecordBatchMemoryCounter::new());
+    while let Some(batch) = stream.next().await.transpose()? {
+        if batch.num_rows() > 0 {
+            reservation.try_grow(memory.count_batch(&batch))?;
+            batches.push(batch);
+        }
+    }
+    Ok((batches, reservation))
 }

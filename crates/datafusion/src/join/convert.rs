@@ -1,4 +1,4 @@
-//! DataFusion's terms in those of `annulus-join`, and errors back.
+//! DataFusion's terms in those of `annulus-join`.
 
 use std::sync::Arc;
 
@@ -6,10 +6,11 @@ use annulus_join::{FilterColumn, JoinError, JoinType, PairFilter, Side};
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use datafusion::{
     common::{self, JoinSide},
-    error::{DataFusionError, Result},
     physical_expr::PhysicalExpr,
     physical_plan::joins::utils::JoinFilter,
 };
+
+use crate::error::into_join;
 
 /// Returns a join type of `annulus-join`, and for a mark join the side that it marks.
 pub(super) fn join_type(join: common::JoinType) -> (JoinType, Option<Side>) {
@@ -60,18 +61,6 @@ impl PairFilter for ExprFilter {
 
     fn keep(&self, candidates: &RecordBatch) -> Result<BooleanArray, JoinError> {
         let kept = self.expr.evaluate(candidates).and_then(|kept| kept.into_array(candidates.num_rows()));
-        Ok(kept.map_err(|error| JoinError::Outside(Box::new(error)))?.as_boolean().clone())
-    }
-}
-
-/// Converts an error of a join.
-pub(super) fn from_join(error: JoinError) -> DataFusionError {
-    match error {
-        JoinError::Outside(error) => match error.downcast::<DataFusionError>() {
-            Ok(error) => *error,
-            Err(error) => DataFusionError::External(error),
-        },
-        JoinError::Arrow(error) => error.into(),
-        other => DataFusionError::External(Box::new(other)),
+        Ok(kept.map_err(into_join)?.as_boolean().clone())
     }
 }

@@ -26,6 +26,11 @@ impl SharedJoins {
     /// The rule's name in `EXPLAIN VERBOSE`.
     pub const NAME: &'static str = "SharedJoins";
 
+    /// Creates a rule that uses `defaults` in sessions without `annulus.*` options.
+    pub fn new(defaults: AnnulusConfig) -> Self {
+        Self { defaults }
+    }
+
     /// Inserts this rule into a list, before the rule that adds repartitions. A list without that
     /// rule, or with this one, stays unchanged.
     pub fn install(self, rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {

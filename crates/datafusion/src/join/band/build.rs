@@ -18,7 +18,10 @@ use futures::{
 };
 
 use super::plan::BandPlan;
-use crate::join::{collect::collect, convert::from_join, hash::BuildMetrics};
+use crate::{
+    error::from_join,
+    join::{collect::collect, hash::BuildMetrics},
+};
 
 /// The name under which the join's memory is reserved.
 pub(super) const CONSUMER: &str = "BandJoinExec";

@@ -19,7 +19,10 @@ use datafusion::{
 };
 
 use super::{condition::Condition, filter::narrowed, side::SideInput};
-use crate::join::convert::{ExprFilter, from_join, join_type, side};
+use crate::{
+    error::from_join,
+    join::convert::{ExprFilter, join_type, side},
+};
 
 /// A join on a band, with the left side as the build side.
 pub(super) struct BandPlan {

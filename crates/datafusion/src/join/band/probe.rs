@@ -24,7 +24,7 @@ use super::{
     metrics::ProbeMetrics,
     plan::BandPlan,
 };
-use crate::join::convert::from_join;
+use crate::error::from_join;
 
 /// Rows of the right side that are sorted and joined at a time. More rows are sorted for longer
 /// before the first is joined, and fewer rows visit more of the build side.

@@ -24,7 +24,10 @@ use super::{
     layout::{BUILD, Layout},
     metrics::BuildMetrics,
 };
-use crate::join::{collect::collect, convert::from_join, key_filter::Publisher};
+use crate::{
+    error::from_join,
+    join::{collect::collect, key_filter::Publisher},
+};
 
 /// The most partitions that the build side is clustered into before its table is built. More take
 /// more than one pass.
@@ -72,7 +75,7 @@ impl Setup {
 
     async fn build(self) -> Result<Built> {
         let Self { layout, output, streams, reservation, probing, publisher, metrics } = self;
-        let batches = collect(streams, &reservation).await?;
+        let batches = collect(streams, &reservation).await.map_err(no_memory)?;
         let _timer = metrics.time.timer();
         let side = &layout.sides[BUILD];
         let batches = batches.iter().map(|batch| side.read(batch)).collect::<Result<Vec<_>>>()?;
@@ -80,11 +83,11 @@ impl Setup {
         let partitions = Partitions::at_least(Partitions::for_rows(rows).count().min(MOST_PARTITIONS));
         // While the rows are clustered they take their memory again.
         let before = reservation.size();
-        reservation.try_grow(before)?;
+        reservation.try_grow(before).map_err(no_memory)?;
         let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
         let config = HashConfig::new(partitions).with_threads(threads);
         let side = BuildSide::prepare(layout.keys(BUILD)?, batches, &config).map_err(from_join)?;
-        reservation.try_resize(side.memory_bytes())?;
+        reservation.try_resize(side.memory_bytes()).map_err(no_memory)?;
         if let Some(publisher) = publisher {
             publisher.publish(&side, &layout.sides[BUILD].key_columns(side.batch()))?;
         }
@@ -92,6 +95,17 @@ impl Setup {
         metrics.memory.set(side.memory_bytes());
         let rows = output.build_rows(side.batch()).map_err(from_join)?;
         Ok(Built { side, rows, probing: AtomicUsize::new(probing), seen: Seen::default(), _memory: reservation })
+    }
+}
+
+/// Adds the remedy to the error of a pool that has no room for the build side. Other errors stay.
+fn no_memory(error: DataFusionError) -> DataFusionError {
+    match error {
+        DataFusionError::ResourcesExhausted(error) => DataFusionError::ResourcesExhausted(format!(
+            "a hash join keeps its build side in memory; allow more memory, or set \
+             datafusion.optimizer.prefer_hash_join to false, so that a sort-merge join spills: {error}"
+        )),
+        other => other,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use annulus_join::{Finder, Side};
 use datafusion::{
-    common::{Statistics, tree_node::TreeNodeRecursion},
+    common::{JoinType, Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
     error::Result,
     execution::{TaskContext, memory_pool::MemoryConsumer},
@@ -40,6 +40,7 @@ use crate::join::key_filter::Publisher;
 pub struct SharedHashJoinExec {
     stock: Arc<HashJoinExec>,
     why: Arc<str>,
+    properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     execution: Mutex<Option<Execution>>,
 }
@@ -53,14 +54,14 @@ struct Execution {
 
 impl SharedHashJoinExec {
     /// Returns why `stock` cannot be replaced, or nothing if it can: both sides must end, and keys
-    /// be of types that can be hashed. A right join of an ordered probe side, which keeps the order,
-    /// stays, and so does a null-aware join with a filter.
+    /// be of types that can be hashed. A right join of an ordered probe side, which keeps the
+    /// order, stays, and so does a null-aware join with a filter.
     pub fn obstacle(stock: &HashJoinExec) -> Option<&'static str> {
         let is_unbounded = |side: &Arc<dyn ExecutionPlan>| side.boundedness().is_unbounded();
         if is_unbounded(stock.left()) || is_unbounded(stock.right()) {
             return Some("unbounded input");
         }
-        if stock.right().output_ordering().is_some() && stock.join_type() == &datafusion::common::JoinType::Right {
+        if stock.right().output_ordering().is_some() && stock.join_type() == &JoinType::Right {
             return Some("ordered outer join");
         }
         if stock.null_aware && stock.filter().is_some() {
@@ -83,7 +84,14 @@ impl SharedHashJoinExec {
     }
 
     fn over(stock: Arc<HashJoinExec>, why: Arc<str>) -> Self {
-        Self { stock, why, metrics: ExecutionPlanMetricsSet::new(), execution: Mutex::default() }
+        let mut properties = Arc::clone(stock.properties());
+        if *stock.join_type() == JoinType::Right {
+            // Of each batch, the rows without a partner come last.
+            let mut equal = properties.equivalence_properties().clone();
+            equal.clear_orderings();
+            Arc::make_mut(&mut properties).set_eq_properties(equal);
+        }
+        Self { stock, why, properties, metrics: ExecutionPlanMetricsSet::new(), execution: Mutex::default() }
     }
 
     /// Returns the stock operator over the same children.
@@ -117,7 +125,7 @@ impl SharedHashJoinExec {
             output: Arc::new(layout.output(context.session_config().batch_size())?),
             layout: Arc::clone(&layout),
             streams: streams.collect::<Result<_>>()?,
-            reservation: MemoryConsumer::new("SharedHashJoinInput").register(context.memory_pool()),
+            reservation: MemoryConsumer::new("SharedHashJoinExec").register(context.memory_pool()),
             probing,
             publisher: Publisher::new(&self.stock)?,
             metrics: BuildMetrics::new(&self.metrics),
@@ -138,7 +146,7 @@ impl ExecutionPlan for SharedHashJoinExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.stock.properties()
+        &self.properties
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
@@ -150,8 +158,12 @@ impl ExecutionPlan for SharedHashJoinExec {
         vec![false, true]
     }
 
+    /// Returns whether a sort may move from above to the probe side. DataFusion takes the columns
+    /// of an operator that it does not know for those of all inputs, one after the other. So
+    /// only a join that outputs all of them says yes, though others keep the order, too.
     fn maintains_input_order(&self) -> Vec<bool> {
-        self.stock.maintains_input_order()
+        let outputs_all = *self.stock.join_type() == JoinType::Inner && !self.stock.contains_projection();
+        vec![false, outputs_all]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {

@@ -17,7 +17,10 @@ use datafusion::{
     },
 };
 
-use crate::join::convert::{self, ExprFilter, from_join};
+use crate::{
+    error::from_join,
+    join::convert::{self, ExprFilter},
+};
 
 /// The build side, as everywhere in DataFusion.
 pub(super) const BUILD: Side = Side::Left;

@@ -21,7 +21,7 @@ use super::{
     layout::{BUILD, Layout, PROBE},
     metrics::ProbeMetrics,
 };
-use crate::join::convert::from_join;
+use crate::error::from_join;
 
 /// What a stream needs.
 pub(super) struct Setup {

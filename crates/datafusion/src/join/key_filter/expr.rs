@@ -13,7 +13,7 @@ use arrow::{
 };
 use datafusion::{error::Result, logical_expr::ColumnarValue, physical_expr::PhysicalExpr};
 
-use crate::join::convert::from_join;
+use crate::error::from_join;
 
 /// Whether the build side of a join may have a row with these keys. False for keys that it does not
 /// have, but for a few; null for null keys.

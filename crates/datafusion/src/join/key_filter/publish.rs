@@ -23,10 +23,10 @@ use datafusion::{
 };
 
 use super::expr::{Filter, MayMatch};
-use crate::join::convert::from_join;
+use crate::error::from_join;
 
-/// The most rows of a build side of which scans get the keys. The keys of more would miss the caches
-/// and cost about what they save.
+/// The most rows of a build side of which scans get the keys. The keys of more would miss the
+/// caches and cost about what they save.
 const MOST_ROWS: usize = 4 << 20;
 
 /// Publishes the dynamic filter of one join.
@@ -53,7 +53,8 @@ impl Publisher {
         Ok(Some(Self { filter, keys }))
     }
 
-    /// Publishes what the build side, with these key columns, says of the probe side's keys. O(rows).
+    /// Publishes what the build side, with these key columns, says of the probe side's keys.
+    /// O(rows).
     ///
     /// # Errors
     /// If a kernel fails.
