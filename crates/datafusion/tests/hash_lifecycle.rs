@@ -268,6 +268,28 @@ async fn a_limit_ends_a_join_within_the_partners_of_a_row() {
 }
 
 #[tokio::test]
+async fn a_limit_ends_a_join_though_its_batch_is_not_full() {
+    for kind in [JoinType::Inner, JoinType::Left, JoinType::RightSemi] {
+        let probe = scripted(vec![vec![Step::Batch(equal_rows(2)), Step::Batch(equal_rows(3)), Step::Hang]]).0;
+        let ours = shared((equal_keys(1), probe), kind) as Plan;
+        let ours = ours.with_fetch(Some(4)).unwrap();
+        let found = within("the limit", collect(ours.execute(0, context(unlimited(), 1000)).unwrap())).await.unwrap();
+        assert_eq!(found.iter().map(|batch| batch.num_rows()).sum::<usize>(), 4, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_metrics_of_a_join() {
+    let ours = shared(overlapping(), JoinType::RightSemi);
+    let found = run(Arc::clone(&ours) as _, &context(unlimited(), 100)).await.unwrap().concat();
+    let metrics = ours.metrics().unwrap();
+    let value = |name| metrics.sum_by_name(name).unwrap().as_usize();
+    assert_eq!(metrics.output_rows(), Some(found.len()));
+    assert_eq!([value("build_input_rows"), value("input_rows")], [600, 600]);
+    assert!(value("build_mem_used") > 600 * 8 && value("build_time") > 0);
+}
+
+#[tokio::test]
 async fn a_join_without_output_lets_other_tasks_run() {
     // All pairs have equal keys, and the filter drops them.
     let side = |side| ColumnIndex { index: 1, side };

@@ -175,7 +175,12 @@ impl Joining {
 
     fn push(&mut self, batch: &RecordBatch, mark: Option<&BooleanArray>) -> Result<()> {
         let batch = self.setup.layout.arrange(batch, mark)?;
-        Ok(self.coalescer.push_batch(batch)?)
+        self.coalescer.push_batch(batch)?;
+        if self.coalescer.get_buffered_rows() >= self.left {
+            // These are the last ones.
+            self.coalescer.finish_buffered_batch()?;
+        }
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use datafusion::{error::Result, logical_expr::ColumnarValue, physical_expr::Phys
 use crate::error::from_join;
 
 /// Whether the build side of a join may have a row with these keys. False for keys that it does not
-/// have, but for a few; null for null keys.
+/// have, but for a few, and for null keys.
 #[derive(Debug)]
 pub(super) struct MayMatch {
     keys: Vec<Arc<dyn PhysicalExpr>>,
