@@ -52,7 +52,7 @@ enum Stage {
     /// The build side is not ready.
     Building,
     /// Rows are looked up: those of this batch, or of the next one.
-    Probing(Arc<Built>, Option<Probed>),
+    Probing(Arc<Built>, Option<Box<Probed>>),
     /// Rows of the build side are output alone.
     Alone(Arc<Built>, Range<usize>),
     Ended,
@@ -97,7 +97,7 @@ impl Joining {
                     self.stage = if is_needed { Stage::Probing(built, None) } else { Stage::Ended };
                 }
                 Stage::Probing(built, probing @ None) => match self.setup.probe.next().await.transpose()? {
-                    Some(batch) => *probing = self.setup.begin(built, &batch)?,
+                    Some(batch) => *probing = self.setup.begin(built, &batch)?.map(Box::new),
                     None => {
                         let rows = built.finish_probing();
                         self.stage = Stage::Alone(Arc::clone(built), rows);
