@@ -8,9 +8,10 @@ use annulus_datafusion::{SessionStateBuilderExt, SharedHashJoinExec};
 use arrow::{
     array::{
         ArrayRef, Date32Array, Decimal128Array, Float64Array, Int8Array, Int64Array, RecordBatch, StringArray,
-        StringViewArray,
+        StringViewArray, cast::AsArray,
     },
-    datatypes::Schema,
+    compute::{sort_to_indices, take_record_batch},
+    datatypes::{Int64Type, Schema},
 };
 use common::lines;
 use datafusion::{
@@ -18,8 +19,8 @@ use datafusion::{
     datasource::MemTable,
     error::Result,
     execution::SessionStateBuilder,
-    physical_plan::{ExecutionPlan, collect},
-    prelude::{SessionConfig, SessionContext},
+    physical_plan::{ExecutionPlan, collect, displayable},
+    prelude::{SessionConfig, SessionContext, col},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -188,6 +189,49 @@ async fn a_sort_above_a_join_keeps_its_meaning() {
             }
         }
     }
+}
+
+/// Queries that rely on the order of the table `o`, and on that of joins whose probe side it is.
+const KEPT: [&str; 8] = [
+    "SELECT o.n FROM a JOIN o ON a.i = o.i ORDER BY o.n",
+    "SELECT o.n FROM a RIGHT JOIN o ON a.i = o.i ORDER BY o.n",
+    "SELECT o.n FROM a LEFT JOIN o ON a.i = o.i ORDER BY o.n",
+    "SELECT n FROM o WHERE i IN (SELECT i FROM a) ORDER BY n",
+    "SELECT n FROM o WHERE NOT EXISTS (SELECT 1 FROM a WHERE a.i = o.i AND a.n < o.n) ORDER BY n",
+    "SELECT n FROM o WHERE EXISTS (SELECT 1 FROM a WHERE a.i = o.i) OR n > 12 ORDER BY n",
+    "SELECT n, c FROM (SELECT o.n, count(*) AS c FROM a JOIN o ON a.i = o.i AND a.n < o.n GROUP BY o.n) ORDER BY n",
+    "SELECT o.n, sum(a.n) FROM a RIGHT JOIN o ON a.i = o.i GROUP BY o.n ORDER BY o.n",
+];
+
+#[tokio::test]
+async fn a_join_keeps_the_order_that_it_claims() {
+    let mut random = StdRng::seed_from_u64(9);
+    let (mut joins, mut sorts) = ([0; 2], [0; 2]);
+    for batch_rows in [3, 64, 8192] {
+        let [a, o] = [300, 2000].map(|rows| table(&mut random, rows, 60));
+        let order = sort_to_indices(o.column(1), None, None).unwrap();
+        let (a, o) = (partitions(&mut random, &a), partitions(&mut random, &take_record_batch(&o, &order).unwrap()));
+        for (at, ours) in [false, true].into_iter().enumerate() {
+            let context = session(ours, batch_rows, &[("a", a.clone())]).await;
+            let table = MemTable::try_new(o[0][0].schema(), o.clone()).unwrap();
+            let table = table.with_sort_order(vec![vec![col("n").sort(true, false)]]);
+            context.register_table("o", Arc::new(table)).unwrap();
+            for query in KEPT {
+                let plan = context.sql(query).await.unwrap().create_physical_plan().await.unwrap();
+                sorts[at] += displayable(plan.as_ref()).indent(false).to_string().matches("SortExec").count();
+                joins[at] += rows(&context, query).await.unwrap().1;
+                let found = collect(plan, context.task_ctx()).await.unwrap();
+                let numbers: Vec<_> =
+                    found.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>()).collect();
+                let is_sorted = numbers.is_sorted_by_key(|number| number.unwrap_or(i64::MAX));
+                assert!(is_sorted && numbers.len() > 10, "{query}: {numbers:?}");
+                if query.contains("GROUP BY") {
+                    assert!(numbers.is_sorted_by(|a, b| a.is_none() || a != b), "{query}: {numbers:?}");
+                }
+            }
+        }
+    }
+    assert!(joins[0] == 0 && joins[1] > 0 && sorts[1] < 3 * KEPT.len(), "{joins:?}, {sorts:?}");
 }
 
 /// Joins in the recursive part of a query run once for each of its steps, over other rows.

@@ -23,7 +23,8 @@ const FILES: [&str; 6] = [
      STORED AS PARQUET PARTITIONED BY (part)",
     "COPY (SELECT CASE WHEN value % 3 > 0 THEN value END AS k, value AS v, 'text' AS s FROM range(500)) \
      TO '{dir}/nulls.parquet'",
-    "COPY (SELECT value AS k, value AS v, 'text ' || value AS s FROM range(1000) WHERE value < 0) TO '{dir}/none.parquet'",
+    "COPY (SELECT value AS k, value AS v, 'text ' || value AS s FROM range(1000) WHERE value < 0) \
+     TO '{dir}/none.parquet'",
 ];
 const TABLES: [&str; 5] = [
     "CREATE EXTERNAL TABLE big (k BIGINT, v BIGINT, s STRING) STORED AS PARQUET LOCATION '{dir}/big/'",
