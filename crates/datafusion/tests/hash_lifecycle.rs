@@ -16,7 +16,7 @@ use datafusion::{
     execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     logical_expr::Operator,
     physical_expr::{
-        PhysicalExpr,
+        PhysicalExpr, PhysicalSortExpr,
         expressions::{BinaryExpr, Column, lit},
     },
     physical_plan::{
@@ -27,6 +27,7 @@ use datafusion::{
             HashJoinExec, PartitionMode,
             utils::{ColumnIndex, JoinFilter},
         },
+        sorts::sort::SortExec,
         test::exec::{BlockingExec, PanicExec, assert_strong_count_converges_to_zero},
     },
 };
@@ -223,6 +224,19 @@ async fn rows_that_do_not_fit_into_the_pool() {
         assert!(text.contains("SharedHashJoinExec") && text.contains("prefer_hash_join"), "{error}");
         eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
     }
+}
+
+/// The message is that of the operator which has no memory, not of the join above it.
+#[tokio::test]
+async fn an_input_that_does_not_fit_into_the_pool_says_so() {
+    let runtime = limited(100_000);
+    let sort = PhysicalSortExpr::new_default(Arc::new(Column::new("v", 1))).desc();
+    let sorted = Arc::new(SortExec::new([sort].into(), rows(1, 20, 1000).0));
+    let ours = shared((sorted, rows(2, 1, 100).0), JoinType::Inner);
+    let error = within("the refusal", run(ours, &context(Arc::clone(&runtime), 1000))).await.unwrap_err();
+    assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
+    assert!(!error.to_string().contains("build side"), "{error}");
+    eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
 }
 
 #[tokio::test]

@@ -46,9 +46,18 @@ async fn read(
     let (mut batches, mut memory) = (Vec::new(), RecordBatchMemoryCounter::new());
     while let Some(batch) = stream.next().await.transpose()? {
         if batch.num_rows() > 0 {
-            reservation.try_grow(memory.count_batch(&batch))?;
+            reservation.try_grow(memory.count_batch(&batch)).map_err(no_memory)?;
             batches.push(batch);
         }
     }
     Ok((batches, reservation))
+}
+
+/// Returns the error for a pool that has no room for the build side.
+pub(super) fn no_memory(error: DataFusionError) -> DataFusionError {
+    DataFusionError::ResourcesExhausted(format!(
+        "a hash join keeps its build side in memory; allow more memory, or set \
+         datafusion.optimizer.prefer_hash_join to false, so that a sort-merge join spills: {}",
+        error.find_root()
+    ))
 }

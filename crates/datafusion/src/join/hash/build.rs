@@ -26,7 +26,10 @@ use super::{
 };
 use crate::{
     error::from_join,
-    join::{collect::collect, key_filter::Publisher},
+    join::{
+        collect::{collect, no_memory},
+        key_filter::Publisher,
+    },
 };
 
 /// The most partitions that the build side is clustered into before its table is built. More take
@@ -75,7 +78,7 @@ impl Setup {
 
     async fn build(self) -> Result<Built> {
         let Self { layout, output, streams, reservation, probing, publisher, metrics } = self;
-        let batches = collect(streams, &reservation).await.map_err(no_memory)?;
+        let batches = collect(streams, &reservation).await?;
         let _timer = metrics.time.timer();
         let side = &layout.sides[BUILD];
         let batches = batches.iter().map(|batch| side.read(batch)).collect::<Result<Vec<_>>>()?;
@@ -95,17 +98,6 @@ impl Setup {
         metrics.memory.set(side.memory_bytes());
         let rows = output.build_rows(side.batch()).map_err(from_join)?;
         Ok(Built { side, rows, probing: AtomicUsize::new(probing), seen: Seen::default(), _memory: reservation })
-    }
-}
-
-/// Adds the remedy to the error of a pool that has no room for the build side. Other errors stay.
-fn no_memory(error: DataFusionError) -> DataFusionError {
-    match error {
-        DataFusionError::ResourcesExhausted(error) => DataFusionError::ResourcesExhausted(format!(
-            "a hash join keeps its build side in memory; allow more memory, or set \
-             datafusion.optimizer.prefer_hash_join to false, so that a sort-merge join spills: {error}"
-        )),
-        other => other,
     }
 }
 
