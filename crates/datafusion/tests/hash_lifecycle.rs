@@ -27,6 +27,7 @@ use datafusion::{
             HashJoinExec, PartitionMode,
             utils::{ColumnIndex, JoinFilter},
         },
+        metrics::MetricValue,
         sorts::sort::SortExec,
         test::exec::{BlockingExec, PanicExec, assert_strong_count_converges_to_zero},
     },
@@ -300,6 +301,9 @@ async fn the_metrics_of_a_join() {
     let value = |name| metrics.sum_by_name(name).unwrap().as_usize();
     assert_eq!(metrics.output_rows(), Some(found.len()));
     assert_eq!([value("build_input_rows"), value("input_rows")], [600, 600]);
+    let batches = metrics.sum(|metric| matches!(metric.value(), MetricValue::OutputBatches(_)));
+    let bytes = metrics.sum(|metric| matches!(metric.value(), MetricValue::OutputBytes(_)));
+    assert!(batches.unwrap().as_usize() >= 2 && bytes.unwrap().as_usize() >= found.len() * 16);
     assert!(value("build_mem_used") > 600 * 8 && value("build_time") > 0);
 }
 

@@ -13,6 +13,7 @@ use arrow::{
 use datafusion::{
     error::{DataFusionError, Result},
     execution::SendableRecordBatchStream,
+    physical_plan::metrics::RecordOutput,
 };
 use futures::{Stream, StreamExt, stream};
 
@@ -85,8 +86,7 @@ impl Joining {
             if let Some(batch) = self.coalescer.next_completed_batch() {
                 let rows = batch.num_rows().min(self.left);
                 self.left -= rows;
-                self.setup.metrics.baseline.record_output(rows);
-                return Ok(Some(batch.slice(0, rows)));
+                return Ok(Some(batch.slice(0, rows).record_output(&self.setup.metrics.baseline)));
             }
             // Without rows to pass on this may go on for long.
             tokio::task::consume_budget().await;

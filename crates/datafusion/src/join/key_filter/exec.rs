@@ -15,7 +15,7 @@ use datafusion::{
         filter_pushdown::{
             ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
         },
-        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput},
         stream::RecordBatchStreamAdapter,
     },
 };
@@ -124,7 +124,7 @@ impl ExecutionPlan for KeyFilterExec {
         let stream = stream::try_unfold((input, dropping, metrics), |(mut input, mut dropping, metrics)| async move {
             loop {
                 if let Some(batch) = dropping.next() {
-                    metrics.record_output(batch.num_rows());
+                    let batch = batch.record_output(&metrics);
                     return Ok(Some((batch, (input, dropping, metrics))));
                 }
                 if dropping.has_ended() {
