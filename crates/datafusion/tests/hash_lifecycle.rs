@@ -316,7 +316,7 @@ async fn a_join_without_output_lets_other_tasks_run() {
     let sum = Arc::new(BinaryExpr::new(l, Operator::Plus, r));
     let never = Arc::new(BinaryExpr::new(sum, Operator::Lt, lit(0_i64)));
     let filter = JoinFilter::new(never, vec![side(JoinSide::Left), side(JoinSide::Right)], Arc::new(schema));
-    let stock = stock((equal_keys(1000), equal_keys(1000)), JoinType::Inner, Some(filter));
+    let stock = stock((equal_keys(3000), equal_keys(3000)), JoinType::Inner, Some(filter));
     let ours = SharedHashJoinExec::try_new(&stock, "a test").unwrap();
     let mut stream = ours.execute(0, context(unlimited(), 8192)).unwrap();
     let mut pending = 0;
@@ -331,4 +331,6 @@ async fn a_join_without_output_lets_other_tasks_run() {
     })
     .await;
     assert!(end.is_none());
+    // Nine million pairs.
+    assert!(pending > 2, "{pending}");
 }
