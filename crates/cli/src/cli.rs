@@ -19,6 +19,7 @@ use crate::{
         simulate::{self, SimulateCommand},
         sql::{self, SqlArgs},
         topology::{self, TopologyArgs},
+        tpcds::{self, TpcdsArgs},
         tpch::{self, TpchArgs},
         verify::{self, VerifyArgs},
     },
@@ -93,6 +94,8 @@ fn protect_comment(argument: OsString) -> OsString {
 pub enum Command {
     /// Compare stock DataFusion with Annulus on the TPC-H benchmark
     Tpch(TpchArgs),
+    /// Compare stock DataFusion with Annulus on the TPC-DS benchmark
+    Tpcds(TpcdsArgs),
     /// Compare stock DataFusion with Annulus on ClickBench
     Clickbench(ClickbenchArgs),
     /// Run SQL: a query, a file of statements, or a shell
@@ -137,6 +140,7 @@ impl Command {
     pub fn run(self) -> Result<Outcome> {
         match self {
             Self::Tpch(args) => tpch::run(args),
+            Self::Tpcds(args) => tpcds::run(args),
             Self::Clickbench(args) => clickbench::run(args),
             Self::Sql(args) => sql::run(*args),
             Self::Partition(args) => partition::run(args),

@@ -6,8 +6,9 @@ use std::{fs, process::Command};
 
 use support::{Annulus, names};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "tpch",
+    "tpcds",
     "clickbench",
     "sql",
     "partition",

@@ -103,6 +103,22 @@ fn tpch() {
 }
 
 #[test]
+fn served_queries() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let serve = "clickbench --rows 500 --cache cache --queries 2,18 --serve auto";
+    let requests = "{\"query\": 2}\n{\"query\": 18, \"witness\": true}\n";
+    let done = Annulus::new(serve.split(' ')).at(folder.path()).input(requests);
+    let (offers, replies) = done.stdout.split_once('\n').expect("lines");
+    expect_lines(offers, "serve-queries.json");
+    expect_lines(replies, "serve.json");
+    let failing = format!("{serve} --memory-limit 1K");
+    let done = Annulus::new(failing.split(' ')).at(folder.path()).input("{\"query\": 18}\n");
+    let reply = done.stdout.lines().last().expect("a reply");
+    assert!(reply.contains("\"ms\":null") && reply.contains("Resources exhausted"), "{reply}");
+    expect_lines(reply, "serve.json");
+}
+
+#[test]
 fn clickbench() {
     let folder = tempfile::tempdir().expect("a folder");
     let clickbench = "clickbench --rows 500 --iterations 1 --cache cache --json --queries 2,18";

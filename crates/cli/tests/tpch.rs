@@ -71,11 +71,48 @@ fn all_answers_are_equal_and_reported() {
 }
 
 #[test]
+fn queries_are_run_on_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let serve = |way: &str| {
+        let fixed = ["tpch", "--scale", "0.001", "--data", "data", "--queries", "1,6", "--serve", way];
+        Annulus::new(fixed).at(folder.path())
+    };
+    let requests = "{\"query\": 6}\n{\"query\": 1, \"answer\": \"q1.arrow\"}\n{\"query\": 6}\n";
+    for way in ["stock", "ring+cluster"] {
+        let done = serve(way).input(requests);
+        let lines: Vec<Value> = done.stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        assert_eq!(lines.len(), 4, "{}", done.stdout);
+        assert_eq!(lines[0]["queries"][0]["order"]["by"], serde_json::json!([0, 1]));
+        let expected = [(6, 1), (1, 4), (6, 1)];
+        for (line, (query, rows)) in lines[1..].iter().zip(expected) {
+            assert_eq!((&line["query"], &line["rows"]), (&query.into(), &rows.into()), "{way}: {line}");
+            assert!(line["ms"].as_f64() > Some(0.0) && line["error"].is_null(), "{way}: {line}");
+        }
+        let count = ["sql", "SELECT sum(count_order) FROM 'q1.arrow'", "--format", "csv"];
+        let counted = Annulus::new(count).at(folder.path()).succeeds().stdout;
+        assert!(counted.lines().nth(1).is_some_and(|count| count.parse::<u64>().is_ok()), "{counted}");
+        fs::remove_file(folder.path().join("q1.arrow")).expect("the answer");
+    }
+
+    // A file that cannot be written fails its request alone.
+    let done = serve("auto").input("{\"query\": 1, \"answer\": \"none/q1.arrow\"}\n{\"query\": 1}\n");
+    let lines: Vec<_> = done.stdout.lines().skip(1).collect();
+    assert!(lines[0].contains("cannot write 'none/q1.arrow'") && lines[1].contains("\"error\":null"), "{lines:?}");
+
+    fs::write(folder.path().join("requests"), "{\"query\": 2}\n").expect("write");
+    let done = serve("auto").reads(&folder.path().join("requests")).fails();
+    assert!(done.stderr.contains("invalid request '{\"query\": 2}': expected JSON"), "{}", done.stderr);
+    assert!(done.stderr.contains("the query is not offered"), "{}", done.stderr);
+}
+
+#[test]
 fn wrong_options_name_the_value() {
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["--queries", "23"], "invalid query '23'"),
         (&["--scale", "0"], "invalid scale factor '0'"),
         (&["--iterations", "0"], "invalid count '0'"),
+        (&["--serve", "rign"], "invalid strategy 'rign'"),
+        (&["--serve", "ring", "--json"], "cannot be used with"),
         (&["--html", "none/page.html"], "'none'"),
         (&["--data", "file/data", "--scale", "0.001"], "name another folder with --data"),
         // Settings are checked before there is a table.

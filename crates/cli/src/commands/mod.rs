@@ -13,5 +13,6 @@ pub mod reproduce;
 pub mod simulate;
 pub mod sql;
 pub mod topology;
+pub mod tpcds;
 pub mod tpch;
 pub mod verify;

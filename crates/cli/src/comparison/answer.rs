@@ -1,6 +1,6 @@
 //! Compares two answers to a query.
 
-use std::{cmp::Ordering, ops::Range};
+use std::{borrow::Cow, cmp::Ordering, ops::Range};
 
 use anyhow::Result;
 use arrow::{
@@ -10,24 +10,25 @@ use arrow::{
     row::{RowConverter, Rows, SortField},
     util::display::array_value_to_string,
 };
+use serde::Serialize;
 
 /// The relative difference allowed between floating-point values: sums depend on the order of their
 /// terms.
 const TOLERANCE: f64 = 1e-9;
 
 /// What is determined of the order and the rows of a query's answer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Order {
     /// The columns by which the answer is ordered, by position. Rows with equal values in them may
     /// come in any order.
-    pub by: &'static [usize],
+    pub by: Cow<'static, [usize]>,
     /// What the query cuts off, among rows that may be equal in these columns. Which of them are
     /// left is not determined.
     pub cut: Option<Cut>,
 }
 
 /// The `LIMIT` and `OFFSET` of a query.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Cut {
     pub limit: usize,
     pub offset: usize,
@@ -63,11 +64,11 @@ impl Answer {
         if left.num_rows() != right.num_rows() {
             return Ok(Some(format!("{} rows and {} rows", left.num_rows(), right.num_rows())));
         }
-        let keys = compare_rows(&left.project(order.by)?, &right.project(order.by)?, false)?;
+        let keys = compare_rows(&left.project(&order.by)?, &right.project(&order.by)?, false)?;
         if keys.is_some() {
             return Ok(keys.map(|difference| format!("the order differs: {difference}")));
         }
-        let sure = determined(&left.project(order.by)?, order)?;
+        let sure = determined(&left.project(&order.by)?, order)?;
         let within = |batch: &RecordBatch| batch.slice(sure.start, sure.len());
         compare_rows(&within(left), &within(right), true)
     }

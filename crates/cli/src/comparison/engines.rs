@@ -28,7 +28,7 @@ pub struct Engines {
 }
 
 /// A way and its session.
-struct Engine {
+pub(super) struct Engine {
     /// The name of the way in the report, and in sentences.
     name: String,
     words: String,
@@ -36,11 +36,11 @@ struct Engine {
 }
 
 /// A completed query.
-struct Execution {
-    plan: Arc<dyn ExecutionPlan>,
-    batches: Vec<RecordBatch>,
+pub(super) struct Execution {
+    pub plan: Arc<dyn ExecutionPlan>,
+    pub batches: Vec<RecordBatch>,
     /// The time from the SQL text to the last row.
-    time: Duration,
+    pub time: Duration,
 }
 
 impl Engines {
@@ -54,12 +54,7 @@ impl Engines {
     ) -> Result<Self> {
         let mut engines = Vec::new();
         for way in ways.list() {
-            let words = match (way.engine, named) {
-                (session::Engine::Stock, _) => "stock DataFusion".to_owned(),
-                (session::Engine::Annulus, false) => "Annulus".to_owned(),
-                (session::Engine::Annulus, true) => format!("Annulus ({})", way.name),
-            };
-            engines.push(Engine { name: way.name.clone(), words, ctx: open(way).await? });
+            engines.push(Engine::open(way, named, &open).await?);
         }
         Ok(Self { engines, iterations })
     }
@@ -152,6 +147,16 @@ impl Answers {
 }
 
 impl Engine {
+    /// Opens a session for `way`. Messages use its name if it is `named`.
+    pub async fn open(way: &Way, named: bool, open: impl AsyncFn(&Way) -> Result<SessionContext>) -> Result<Self> {
+        let words = match (way.engine, named) {
+            (session::Engine::Stock, _) => "stock DataFusion".to_owned(),
+            (session::Engine::Annulus, false) => "Annulus".to_owned(),
+            (session::Engine::Annulus, true) => format!("Annulus ({})", way.name),
+        };
+        Ok(Self { name: way.name.clone(), words, ctx: open(way).await? })
+    }
+
     /// Runs the query and its witness, and adds the figures of the query's exchanges to `way`.
     async fn answers(&self, query: &Query, way: &mut WayReport) -> Result<Answers> {
         let execution = self.execute(&query.sql).await?;
@@ -163,7 +168,8 @@ impl Engine {
         Ok(Answers { own: execution.answer()?, witness })
     }
 
-    async fn execute(&self, sql: &str) -> Result<Execution> {
+    /// Runs `sql`, and returns its rows and how long it took.
+    pub async fn execute(&self, sql: &str) -> Result<Execution> {
         let run = async {
             let start = Instant::now();
             let plan = self.ctx.sql(sql).await?.create_physical_plan().await?;

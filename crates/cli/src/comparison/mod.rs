@@ -7,6 +7,7 @@ pub mod generated;
 mod options;
 mod report;
 mod run;
+mod serve;
 mod ways;
 
 pub use answer::{Cut, Order};

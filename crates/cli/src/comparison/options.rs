@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use datafusion::prelude::SessionConfig;
 
-use super::ways::Ways;
+use super::ways::{Way, Ways};
 use crate::{
     session::Limits,
     units::{self, Setting},
@@ -32,6 +32,14 @@ pub struct ComparisonArgs {
     /// given several times. `annulus sql "SHOW ALL"` lists the options.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub set: Vec<Setting>,
+    /// Run the queries that standard input names, in this way
+    ///
+    /// For programs that time other engines in turn. The first line of the output is
+    /// a JSON object with the queries. Then each line of standard input is a request, such
+    /// as {"query": 1, "answer": "q1.arrow"}, and is answered by a line with its time.
+    /// The answer's rows go to the file, in Arrow's IPC format, if one is named.
+    #[arg(long, value_name = "WAY", conflicts_with_all = ["iterations", "strategies", "json", "html"])]
+    pub serve: Option<Way>,
     /// Print one JSON object per query instead of a table
     #[arg(long)]
     pub json: bool,
@@ -46,6 +54,11 @@ impl ComparisonArgs {
         self.strategies.clone().unwrap_or_else(Ways::default_pair).with_settings(&self.set)
     }
 
+    /// Returns the way whose queries standard input names, with the options that were set.
+    pub fn served(&self) -> Option<Way> {
+        Some(self.serve.clone()?.with_settings(&self.set))
+    }
+
     /// Plans a repartition in each way, before there are tables: some values are only checked then.
     ///
     /// # Errors
@@ -53,7 +66,8 @@ impl ComparisonArgs {
     pub async fn check_settings(&self, spill: &Path) -> Result<()> {
         const REPARTITION: &str = "SELECT value % 2, count(*) FROM generate_series(1, 2) GROUP BY 1";
         let limits = Limits { target_partitions: Some(2), ..self.limits };
-        for way in self.ways().list() {
+        let served = self.served().map(|way| vec![way]);
+        for way in served.unwrap_or_else(|| self.ways().list().to_vec()) {
             let ctx = way.open(limits, spill, SessionConfig::new()).await?;
             ctx.sql(REPARTITION).await?.create_physical_plan().await?;
         }

@@ -9,7 +9,7 @@ use annulus_terminal::{progress, unfinished::Unfinished};
 use anyhow::{Context, Result};
 use datafusion::prelude::SessionContext;
 
-use super::{answer::Order, engines::Engines, options::ComparisonArgs, report::Report, ways::Way};
+use super::{answer::Order, engines::Engines, options::ComparisonArgs, report::Report, serve, ways::Way};
 use crate::outcome::Outcome;
 
 /// A benchmark: its queries, and the words for its report.
@@ -28,7 +28,7 @@ pub struct Query {
     /// What is determined of its answer.
     pub order: Order,
     /// Another query whose answers are compared, where too little of this one's is determined.
-    pub witness: Option<(&'static str, Order)>,
+    pub witness: Option<(Cow<'static, str>, Order)>,
 }
 
 /// The file of the HTML report, created before the work so that an unwritable one fails first.
@@ -46,13 +46,17 @@ impl Page {
     }
 }
 
-/// Runs the comparison, with a session that `open` returns for each way.
+/// Runs the comparison, with a session that `open` returns for each way. With `--serve`, runs the
+/// queries that standard input names instead.
 pub async fn run(
     args: &ComparisonArgs,
     benchmark: &Benchmark,
     page: Page,
     open: impl AsyncFn(&Way) -> Result<SessionContext>,
 ) -> Result<Outcome> {
+    if let Some(way) = args.served() {
+        return serve::run(&way, benchmark, open).await;
+    }
     let ways = args.ways();
     let engines = Engines::open(&ways, args.iterations, args.strategies.is_some(), open).await?;
     let bar = progress::bar(benchmark.queries.len() as u64, "queries");

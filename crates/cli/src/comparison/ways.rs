@@ -47,12 +47,9 @@ impl Ways {
         Self(ways)
     }
 
-    /// Adds `settings` to the options of each way. Stock DataFusion has none of those of Annulus.
+    /// Adds `settings` to the options of each way.
     pub fn with_settings(mut self, settings: &[Setting]) -> Self {
-        for way in &mut self.0 {
-            let has = |(key, _): &&Setting| way.engine == Engine::Annulus || !is_of_annulus(key);
-            way.settings.extend(settings.iter().filter(has).cloned());
-        }
+        self.0 = self.0.into_iter().map(|way| way.with_settings(settings)).collect();
         self
     }
 
@@ -62,6 +59,13 @@ impl Ways {
 }
 
 impl Way {
+    /// Adds `settings` to the options. Stock DataFusion has none of those of Annulus.
+    pub fn with_settings(mut self, settings: &[Setting]) -> Self {
+        let has = |(key, _): &&Setting| self.engine == Engine::Annulus || !is_of_annulus(key);
+        self.settings.extend(settings.iter().filter(has).cloned());
+        self
+    }
+
     /// Returns a session that runs queries in this way, within `limits`.
     ///
     /// # Errors
@@ -72,7 +76,8 @@ impl Way {
         Ok(ctx)
     }
 
-    fn stock() -> Self {
+    /// Returns DataFusion without Annulus.
+    pub fn stock() -> Self {
         Self { name: STOCK.to_owned(), engine: Engine::Stock, settings: Vec::new() }
     }
 

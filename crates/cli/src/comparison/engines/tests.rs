@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use datafusion::prelude::SessionConfig;
 
 use super::*;
@@ -22,6 +24,7 @@ async fn measured(query: Query, stock: &str, annulus: &str) -> (QueryReport, Vec
 }
 
 fn query(sql: &'static str, order: Order, witness: Option<(&'static str, Order)>) -> Query {
+    let witness = witness.map(|(sql, order)| (sql.into(), order));
     Query { number: 1, sql: sql.into(), order, witness }
 }
 
@@ -47,8 +50,8 @@ async fn a_way_with_another_answer_is_named_and_not_timed() {
 
 #[tokio::test]
 async fn a_witness_tells_what_the_answer_does_not() {
-    let any = Order { by: &[], cut: Some(Cut { limit: 1, offset: 0 }) };
-    let alone = query("SELECT x FROM t LIMIT 1", any, None);
+    let any = Order { by: Cow::Borrowed(&[]), cut: Some(Cut { limit: 1, offset: 0 }) };
+    let alone = query("SELECT x FROM t LIMIT 1", any.clone(), None);
     assert!(measured(alone, "(1), (2)", "(1), (3)").await.1.is_empty(), "nothing is determined");
     let witness = Some(("SELECT sum(x) FROM t", Order::default()));
     let (_, problems) = measured(query("SELECT x FROM t LIMIT 1", any, witness), "(1), (2)", "(1), (3)").await;

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use arrow::array::RecordBatchReader;
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
     RegionGenerator, SupplierGenerator,
@@ -76,16 +75,9 @@ pub async fn ensure(root: &Path, scale: f64, flag: &'static str) -> Result<PathB
     generated::ensure(&root.join(format!("sf{scale}")), tables).await
 }
 
-/// Registers the tables in `folder`.
-pub async fn register(ctx: &SessionContext, folder: &Path) -> Result<()> {
-    for table in TABLES {
-        let path = folder.join(table.name());
-        let path = path.to_str().with_context(|| format!("'{}' is not Unicode", path.display()))?;
-        ctx.register_parquet(table.name(), path, ParquetReadOptions::default())
-            .await
-            .with_context(|| format!("cannot read the table '{path}'"))?;
-    }
-    Ok(())
+/// Returns the names of the tables.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLES.iter().map(|table| table.name())
 }
 
 impl Table {

@@ -1,0 +1,263 @@
+"""Runs the queries of a benchmark on stock DataFusion, on Annulus and on DuckDB in turn. `tpch/run` and `tpcds/run` use this."""
+
+import argparse
+import contextlib
+import json
+import signal
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import answers
+from engines import Annulus, DuckDB
+from shared import CACHE, built, spread
+
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+STOCK, ANNULUS, DUCKDB = "stock", "annulus", "duckdb"
+
+
+def counts(text):
+    numbers = [int(part) for part in text.split(",")]
+    if min(numbers) < 1:
+        raise ValueError
+    return numbers
+
+
+def count(text):
+    return counts(text)[0] if "," not in text else int(text)
+
+
+def size(text):
+    """A size such as 512M: the text, for `annulus`, and its bytes."""
+    unit = text[-1] if text[-1] in UNITS else ""
+    return text, int(text.removesuffix(unit)) * UNITS[unit]
+
+
+def parser(description):
+    """The options that both benchmarks have."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--scale", type=float, default=1, metavar="SF", help="scale factor (1)")
+    made.add_argument("--queries", metavar="LIST", help="such as 1,3-5 (all)")
+    made.add_argument("--rounds", type=count, default=5, metavar="N", help="timed runs of each query on each engine (5)")
+    made.add_argument("--threads", type=count, default=2, metavar="N", help="threads, and CPUs, of each engine (2)")
+    made.add_argument("--partitions", type=counts, default=[2], metavar="LIST", help="DataFusion's target partitions (2)")
+    made.add_argument("--way", default="auto", help="what Annulus runs, as in annulus tpch --strategies (auto)")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of DataFusion or Annulus")
+    made.add_argument("--memory-limit", type=size, default=(None, None), metavar="SIZE", help="memory for operators, such as 512M")
+    made.add_argument("--timeout", type=float, default=300, metavar="S", help="the longest run, in seconds (300)")
+    made.add_argument("--data", type=Path, metavar="DIR", help="folder of the tables (the cache folder)")
+    made.add_argument("--annulus", metavar="BIN", help="the program to measure (built for release)")
+    made.add_argument("--json", action="store_true", help="print a line of JSON for each query, and one for the sums")
+    return made
+
+
+def end_at_signals():
+    """Makes signals end the script as Ctrl-C does, so that it ends its children and removes its files."""
+    def end(number, _):
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+class Result:
+    """What an engine did with a query."""
+
+    def __init__(self):
+        self.ms, self.cpu, self.peak, self.rows, self.failure = [], [], None, None, None
+
+    def add(self, reply, timed):
+        if reply.get("peak_mb"):
+            self.peak = max(self.peak or 0.0, reply["peak_mb"])
+        if reply["error"]:
+            self.failure = reply["error"]
+            return
+        self.rows = reply["rows"]
+        if timed:
+            self.ms.append(reply["ms"])
+            self.cpu.append(reply["cpu_s"])
+
+    @property
+    def median(self):
+        return statistics.median(self.ms) if self.ms and not self.failure else None
+
+    def report(self):
+        done = self.median is not None
+        return {
+            "ms": round(self.median, 3) if done else None,
+            "spread": round(spread(self.ms), 3) if done else None,
+            "all_ms": [round(ms, 3) for ms in self.ms] if done else [],
+            "cpu_s": round(statistics.median(self.cpu), 3) if done else None,
+            "peak_mb": self.peak and round(self.peak, 1),
+            "failure": self.failure,
+        }
+
+
+class Benchmark:
+    """The engines, and their results by query and engine. DataFusion's engines are named by their partitions as well."""
+
+    def __init__(self, name, arguments, more=()):
+        self.name, self.arguments = name, arguments
+        self.data = arguments.data or CACHE / name
+        self.tables = self.data / f"sf{arguments.scale:g}"
+        self.program = arguments.annulus or built("annulus-cli")
+        self.more = list(more)
+
+    def annulus(self, name, way, partitions):
+        given = self.arguments
+        command = [self.program, self.name, "--scale", f"{given.scale:g}", "--data", str(self.data), "--serve", way,
+                   "--target-partitions", str(partitions), *self.more]
+        command += ["--queries", given.queries] if given.queries else []
+        command += ["--memory-limit", given.memory_limit[0]] if given.memory_limit[0] else []
+        command += [part for setting in given.set for part in ("--set", setting)]
+        return Annulus((name, partitions), command, given.threads, given.timeout)
+
+    def duckdb(self, spill):
+        given = self.arguments
+        settings = {"tables": str(self.tables), "threads": given.threads, "memory": given.memory_limit[1], "spill": str(spill)}
+        return DuckDB((DUCKDB, None), settings, given.threads, given.timeout)
+
+    def run(self):
+        """Runs all rounds. Ends the engines and removes their files, whatever happens."""
+        with tempfile.TemporaryDirectory(prefix="annulus-bench-") as folder, contextlib.ExitStack() as running:
+            engines = []
+            for partitions in self.arguments.partitions:
+                engines.append(self.annulus(STOCK, "stock", partitions))
+                engines.append(self.annulus(ANNULUS, self.arguments.way, partitions))
+            engines.append(self.duckdb(Path(folder)))
+            for engine in engines:
+                running.callback(engine.end)
+            # The first one generates the tables, if need be, and names the queries.
+            self.queries = [engine.start() for engine in engines][0]
+            self.results = {query["query"]: {engine.name: Result() for engine in engines} for query in self.queries}
+            # The first round warms up.
+            for number in range(self.arguments.rounds + 1):
+                for query in self.queries:
+                    first = (number + query["query"]) % len(engines)
+                    self.turn(number, query, engines[first:] + engines[:first], Path(folder))
+            progress("")
+
+    def turn(self, number, query, engines, folder):
+        """Runs a query once on each engine, and compares the answers with that of stock DataFusion."""
+        results = self.results[query["query"]]
+        for witness in [False, True] if number == 0 and query["witness"] else [False]:
+            order = query["witness"]["order"] if witness else query["order"]
+            given = {}
+            for engine in engines:
+                result = results[engine.name]
+                if result.failure:
+                    continue
+                progress(f"round {number} of {self.arguments.rounds}, query {query['query']}, {engine.name[0]}")
+                answer = folder / "-".join(map(str, engine.name))
+                reply = engine.run(query, witness, answer)
+                if not witness or reply["error"]:
+                    result.add(reply, timed=number > 0)
+                if not reply["error"]:
+                    given[engine.name] = answers.load(answer)
+                    answer.unlink()
+            reference = min(given, key=lambda name: (name[0] != STOCK, name[0] != ANNULUS), default=None)
+            for name, answer in given.items():
+                found = answers.difference(given[reference], answer, order)
+                if found:
+                    whole = ", without LIMIT" if witness else ""
+                    results[name].failure = f"the answer is not that of {reference[0]}{whole}: {found}"
+
+    def compared(self, partitions):
+        """The results of the three engines, by query."""
+        names = {STOCK: (STOCK, partitions), ANNULUS: (ANNULUS, partitions), DUCKDB: (DUCKDB, None)}
+        return {number: {name: results[key] for name, key in names.items()} for number, results in self.results.items()}
+
+    def failures(self):
+        """A line for each query that an engine did not answer as stock DataFusion does."""
+        for number, results in self.results.items():
+            for (name, partitions), result in results.items():
+                if result.failure:
+                    told = f"{name}, {partitions} partitions" if partitions else name
+                    yield f"query {number}, {told}: {result.failure}"
+
+
+def sums(compared):
+    """The sums of the times, over the queries that all engines answered, and the number of these."""
+    complete = [results for results in compared.values() if all(result.median is not None for result in results.values())]
+    names = (STOCK, ANNULUS, DUCKDB)
+    return {name: sum(results[name].median for results in complete) for name in names}, len(complete)
+
+
+def ratio(times, name):
+    """How many times as long an engine takes as Annulus."""
+    ours, theirs = times[ANNULUS], times[name]
+    return round(theirs / ours, 3) if ours and theirs else None
+
+
+def print_json(benchmark, partitions):
+    compared = benchmark.compared(partitions)
+    common = {"benchmark": benchmark.name, "scale": benchmark.arguments.scale, "partitions": partitions,
+              "threads": benchmark.arguments.threads, "rounds": benchmark.arguments.rounds}
+    for number, results in compared.items():
+        times = {name: result.median for name, result in results.items()}
+        print(json.dumps({
+            **common,
+            "query": number,
+            "rows": next((result.rows for result in results.values() if result.rows is not None), None),
+            "engines": {name: result.report() for name, result in results.items()},
+            "stock_by_annulus": ratio(times, STOCK),
+            "duckdb_by_annulus": ratio(times, DUCKDB),
+        }))
+    times, complete = sums(compared)
+    print(json.dumps({
+        **common,
+        "query": None,
+        "queries": complete,
+        "ms": {name: round(ms, 3) for name, ms in times.items()},
+        "stock_by_annulus": ratio(times, STOCK),
+        "duckdb_by_annulus": ratio(times, DUCKDB),
+    }), flush=True)
+
+
+def cell(value, digits=1):
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def print_table(benchmark, partitions):
+    given, compared = benchmark.arguments, benchmark.compared(partitions)
+    limit = f", memory limit {given.memory_limit[0]}" if given.memory_limit[0] else ""
+    print(f"{benchmark.name} at scale {given.scale:g}, {given.threads} threads, {partitions} partitions{limit}: medians of "
+          f"{given.rounds} rounds in ms (and spread), and how many times as long the others take as Annulus")
+    peaks = f"{'peak MB: stock':>16} {'annulus':>9} {'duckdb':>9}" if given.memory_limit[0] else ""
+    print(f"{'query':>5} {'rows':>7} {'stock':>16} {'annulus':>16} {'duckdb':>16} {'stock':>7} {'duckdb':>7} {peaks}")
+    for number, results in compared.items():
+        times = {name: result.median for name, result in results.items()}
+        cells = [f"{cell(result.median)} ({cell(spread(result.ms), 2)})" if result.median is not None else "failed"
+                 for result in results.values()]
+        rows = next((result.rows for result in results.values() if result.rows is not None), "-")
+        line = f"{number:>5} {rows:>7} " + " ".join(f"{one:>16}" for one in cells)
+        line += f" {cell(ratio(times, STOCK), 2):>7} {cell(ratio(times, DUCKDB), 2):>7}"
+        if peaks:
+            peak = [cell(result.peak, 0) for result in results.values()]
+            line += f" {peak[0]:>16} {peak[1]:>9} {peak[2]:>9}"
+        print(line)
+    times, complete = sums(compared)
+    cells = [f"{times[name]:.1f}      " for name in (STOCK, ANNULUS, DUCKDB)]
+    print(f"{'sum':>5} {complete:>7} " + " ".join(f"{one:>16}" for one in cells)
+          + f" {cell(ratio(times, STOCK), 2):>7} {cell(ratio(times, DUCKDB), 2):>7}   (of {complete} queries)\n")
+
+
+def measure(name, arguments, more=()):
+    """Runs a benchmark and prints its results. Exits with 1 if an engine failed or its answer differs."""
+    end_at_signals()
+    benchmark = Benchmark(name, arguments, more)
+    benchmark.run()
+    for partitions in arguments.partitions:
+        (print_json if arguments.json else print_table)(benchmark, partitions)
+    failures = list(benchmark.failures())
+    for line in failures:
+        print(line, file=sys.stderr)
+    if not failures and not arguments.json:
+        print("all answers are equal")
+    sys.exit(1 if failures else 0)

@@ -1,0 +1,34 @@
+//! Compares and times the queries.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::args::{TpcdsArgs, TpcdsJob};
+use crate::{
+    comparison::{self, Benchmark, Page, Way},
+    interrupt::until_interrupted,
+    outcome::Outcome,
+    runtime,
+    suites::tpcds,
+};
+
+/// Runs the comparison that `args` ask for.
+pub fn run(args: TpcdsArgs) -> Result<Outcome> {
+    let job = args.check()?;
+    runtime::run_with_spill(None, async |spill| until_interrupted(compare(&job, spill)).await)
+}
+
+async fn compare(job: &TpcdsJob, spill: &Path) -> Result<Outcome> {
+    let page = Page::create(&job.comparison)?;
+    job.comparison.check_settings(spill).await?;
+    let folder = tpcds::ensure(&job.data, job.scale, "--data").await?;
+    let open = async |way: &Way| tpcds::open(way, &folder, job.comparison.limits, spill).await;
+    let planner = open(&Way::stock()).await?;
+    let benchmark = Benchmark {
+        name: "TPC-DS",
+        size: format!("Scale factor {}", job.scale),
+        queries: tpcds::read(&planner, &job.texts, &job.queries).await?,
+    };
+    comparison::run(&job.comparison, &benchmark, page, open).await
+}
