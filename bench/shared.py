@@ -1,5 +1,6 @@
 """What the benchmarks against other engines share: their packages, the program to measure, and medians."""
 
+import functools
 import os
 import statistics
 import subprocess
@@ -22,6 +23,7 @@ for package in sys.argv[1:]:
 """
 
 
+@functools.cache
 def python(*packages, home="bench-venv"):
     """The interpreter of a virtual environment in the cache folder, with these packages installed."""
     interpreter = CACHE / home / "bin" / "python"
