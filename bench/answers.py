@@ -49,7 +49,11 @@ class Column:
     def rank(self, side, row):
         """What rows are sorted by, on one side."""
         value = self.sides[side][row]
-        return (value is None, 0 if value is None else float(value) if self.is_float else value)
+        if value is None:
+            return (2, 0)
+        if not self.is_float:
+            return (0, value)
+        return (1, 0) if math.isnan(value) else (0, float(value))
 
 
 def difference(left, right, order):

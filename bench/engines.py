@@ -1,5 +1,6 @@
 """Engines that answer queries in processes of their own, one at a time, as lines of JSON ask for them."""
 
+import contextlib
 import json
 import os
 import select
@@ -34,7 +35,7 @@ class Child:
         while b"\n" not in self.rest:
             left = None if end is None else max(0.0, end - time.monotonic())
             if not select.select([self.process.stdout], [], [], left)[0]:
-                raise Failure(f"no answer within {timeout:.0f} s")
+                raise Failure(f"no answer within {timeout:g} s")
             part = os.read(self.process.stdout.fileno(), 1 << 16)
             if not part:
                 code = self.process.wait()
@@ -47,11 +48,9 @@ class Child:
         """The answer to a request, with the CPU time that it took and the most memory that the process had resident."""
         before = self.cpu()
         self.reset_peak()
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass
         reply = self.read(timeout)
         return {**reply, "cpu_s": self.cpu() - before, "peak_mb": self.peak_mb()}
 
@@ -66,10 +65,8 @@ class Child:
 
     def reset_peak(self):
         """Starts the count of the peak again. Where that is not allowed, it is that of the process since its start."""
-        try:
+        with contextlib.suppress(OSError):
             Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
-        except OSError:
-            pass
 
     def peak_mb(self):
         try:
@@ -80,13 +77,15 @@ class Child:
 
     def end(self):
         """Ends the process. It has time to remove its files."""
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         try:
             self.process.terminate()
             self.process.wait(GRACE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.process.stdout.close()
 
 
 class Engine:

@@ -10,34 +10,44 @@ import tempfile
 from pathlib import Path
 
 import answers
-from engines import Annulus, DuckDB
+from engines import Annulus, DuckDB, Failure
 from shared import CACHE, built, spread
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 STOCK, ANNULUS, DUCKDB = "stock", "annulus", "duckdb"
 
 
-def counts(text):
-    numbers = [int(part) for part in text.split(",")]
-    if min(numbers) < 1:
-        raise ValueError
-    return numbers
-
-
 def count(text):
-    return counts(text)[0] if "," not in text else int(text)
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"invalid count '{text}': expected a number of at least 1")
+    return int(text)
+
+
+def counts(text):
+    return [count(part) for part in text.split(",")]
+
+
+def positive(text):
+    try:
+        if float(text) > 0:
+            return float(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"invalid number '{text}': expected one above 0")
 
 
 def size(text):
     """A size such as 512M: the text, for `annulus`, and its bytes."""
-    unit = text[-1] if text[-1] in UNITS else ""
-    return text, int(text.removesuffix(unit)) * UNITS[unit]
+    digits, unit = (text[:-1], text[-1]) if text[-1:] in UNITS and text[-1:] else (text, "")
+    if not digits.isdecimal():
+        raise argparse.ArgumentTypeError(f"invalid size '{text}': expected a number with an optional K, M, G or T")
+    return text, int(digits) * UNITS[unit]
 
 
 def parser(description):
     """The options that both benchmarks have."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--scale", type=float, default=1, metavar="SF", help="scale factor (1)")
+    made.add_argument("--scale", type=positive, default=1, metavar="SF", help="scale factor (1)")
     made.add_argument("--queries", metavar="LIST", help="such as 1,3-5 (all)")
     made.add_argument("--rounds", type=count, default=5, metavar="N", help="timed runs of each query on each engine (5)")
     made.add_argument("--threads", type=count, default=2, metavar="N", help="threads, and CPUs, of each engine (2)")
@@ -45,7 +55,7 @@ def parser(description):
     made.add_argument("--way", default="auto", help="what Annulus runs, as in annulus tpch --strategies (auto)")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of DataFusion or Annulus")
     made.add_argument("--memory-limit", type=size, default=(None, None), metavar="SIZE", help="memory for operators, such as 512M")
-    made.add_argument("--timeout", type=float, default=300, metavar="S", help="the longest run, in seconds (300)")
+    made.add_argument("--timeout", type=positive, default=300, metavar="S", help="the longest run, in seconds (300)")
     made.add_argument("--data", type=Path, metavar="DIR", help="folder of the tables (the cache folder)")
     made.add_argument("--annulus", metavar="BIN", help="the program to measure (built for release)")
     made.add_argument("--json", action="store_true", help="print a line of JSON for each query, and one for the sums")
@@ -134,7 +144,11 @@ class Benchmark:
             for engine in engines:
                 running.callback(engine.end)
             # The first one generates the tables, if need be, and names the queries.
-            self.queries = [engine.start() for engine in engines][0]
+            try:
+                self.queries = [engine.start() for engine in engines][0]
+            except Failure as failure:
+                # It has said why.
+                sys.exit(f"an engine did not start: {failure}")
             self.results = {query["query"]: {engine.name: Result() for engine in engines} for query in self.queries}
             # The first round warms up.
             for number in range(self.arguments.rounds + 1):
@@ -179,7 +193,7 @@ class Benchmark:
             for (name, partitions), result in results.items():
                 if result.failure:
                     told = f"{name}, {partitions} partitions" if partitions else name
-                    yield f"query {number}, {told}: {result.failure}"
+                    yield f"query {number}, {told}: {result.failure.splitlines()[0]}"
 
 
 def sums(compared):
