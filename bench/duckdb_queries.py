@@ -19,6 +19,7 @@ def connect(settings):
     connection.execute("SET enable_progress_bar = false")
     connection.execute(f"SET temp_directory = '{settings['spill']}'")
     connection.execute("SET parquet_metadata_cache = true")
+    connection.execute("SET preserve_insertion_order = false")
     # As DataFusion has it.
     connection.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
     connection.execute("SET integer_division = true")

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import os
 import signal
 import statistics
 import sys
@@ -115,13 +116,15 @@ class Benchmark:
     def __init__(self, name, arguments, more=()):
         self.name, self.arguments = name, arguments
         self.data = arguments.data or CACHE / name
-        self.tables = self.data / f"sf{arguments.scale:g}"
+        # As `annulus` writes a number.
+        self.scale = f"{arguments.scale:.10f}".rstrip("0").rstrip(".")
+        self.tables = self.data / f"sf{self.scale}"
         self.program = arguments.annulus or built("annulus-cli")
         self.more = list(more)
 
     def annulus(self, name, way, partitions):
         given = self.arguments
-        command = [self.program, self.name, "--scale", f"{given.scale:g}", "--data", str(self.data), "--serve", way,
+        command = [self.program, self.name, "--scale", self.scale, "--data", str(self.data), "--serve", way,
                    "--target-partitions", str(partitions), *self.more]
         command += ["--queries", given.queries] if given.queries else []
         command += ["--memory-limit", given.memory_limit[0]] if given.memory_limit[0] else []
@@ -264,6 +267,9 @@ def print_table(benchmark, partitions):
 
 def measure(name, arguments, more=()):
     """Runs a benchmark and prints its results. Exits with 1 if an engine failed or its answer differs."""
+    cpus = len(os.sched_getaffinity(0))
+    if arguments.threads > cpus:
+        sys.exit(f"invalid number of threads '{arguments.threads}': expected at most {cpus}, one for each CPU")
     end_at_signals()
     benchmark = Benchmark(name, arguments, more)
     benchmark.run()
