@@ -99,10 +99,17 @@ fn queries_are_run_on_request() {
     let lines: Vec<_> = done.stdout.lines().skip(1).collect();
     assert!(lines[0].contains("cannot write 'none/q1.arrow'") && lines[1].contains("\"error\":null"), "{lines:?}");
 
-    fs::write(folder.path().join("requests"), "{\"query\": 2}\n").expect("write");
-    let done = serve("auto").reads(&folder.path().join("requests")).fails();
-    assert!(done.stderr.contains("invalid request '{\"query\": 2}': expected JSON"), "{}", done.stderr);
-    assert!(done.stderr.contains("the query is not offered"), "{}", done.stderr);
+    for (request, named) in [
+        (&b"{\"query\": 2}\n"[..], "invalid request '{\"query\": 2}': expected JSON such as"),
+        (b"{\"query\": 2}\n", "the query is not offered"),
+        (b"{\"query\": 1, \"witness\": true}\n", "the query has no witness"),
+        (b"{\"query\": 1, \"fast\": true}\n", "unknown field `fast`"),
+        (b"\xff\n", "cannot read standard input"),
+    ] {
+        fs::write(folder.path().join("requests"), request).expect("write");
+        let done = serve("auto").reads(&folder.path().join("requests")).fails();
+        assert!(done.stderr.contains(named), "{}", done.stderr);
+    }
 }
 
 #[test]

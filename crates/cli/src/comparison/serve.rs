@@ -3,7 +3,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, Write, stdin, stdout},
+    io::{self, BufRead, Write, stdin, stdout},
     path::{Path, PathBuf},
     thread,
 };
@@ -75,8 +75,8 @@ struct Reply {
 /// it ends.
 ///
 /// # Errors
-/// If a line is not a request, or names a query that was not offered. A query that fails is
-/// reported as a reply.
+/// If a line cannot be read, is not a request, or names a query that was not offered. A query that
+/// fails is reported as a reply.
 pub async fn run(
     way: &Way,
     benchmark: &Benchmark,
@@ -86,6 +86,7 @@ pub async fn run(
     print(&Offers { queries: benchmark.queries.iter().map(Offer::new).collect() })?;
     let mut lines = lines()?;
     while let Some(line) = lines.recv().await {
+        let line = line.context("cannot read standard input")?;
         let request = parse(&line, &benchmark.queries);
         let (request, sql) = request.with_context(|| {
             format!("invalid request '{line}': expected JSON such as {{\"query\": 1, \"answer\": \"q1.arrow\"}}")
@@ -97,10 +98,10 @@ pub async fn run(
 
 /// Starts to read standard input. A thread of its own does, so that a command which ends does not
 /// wait for a line.
-fn lines() -> Result<UnboundedReceiver<String>> {
+fn lines() -> Result<UnboundedReceiver<io::Result<String>>> {
     let (sender, lines) = unbounded_channel();
     let read = move || {
-        for line in stdin().lock().lines().map_while(Result::ok) {
+        for line in stdin().lock().lines() {
             if sender.send(line).is_err() {
                 return;
             }
