@@ -22,9 +22,9 @@ are files named q01.sql to q99.sql. Annulus has no copy of them; the script
 bench/tpcds/queries of its source gets them from the TPC-DS extension of DuckDB.
 
 Each query first runs on both engines, or with each of the strategies, to
-compare the answers: once as it is, and once without its LIMIT. Then it is timed
-on them in turn, from the SQL text to the last row; the report shows medians.
-The exit code is 1 if an answer differs.";
+compare the answers: once as it is and, without --memory-limit, once without its
+LIMIT. Then it is timed on them in turn, from the SQL text to the last row; the
+report shows medians. The exit code is 1 if an answer differs.";
 
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
