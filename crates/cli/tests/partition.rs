@@ -200,3 +200,32 @@ fn an_interrupted_run_leaves_whole_files_and_is_resumed() {
     fs::remove_file(left.join("manifest.json")).expect("a manifest");
     assert!(count(folder.path(), "parts/").contains("3000000,3000000"));
 }
+
+/// The partitions of a folder are those of the table, whether it is named by its path or with -t.
+#[test]
+fn a_partitioned_folder_is_read_with_its_partitions() {
+    let folder = inputs();
+    let split = |output: &'static str, more: &[&'static str]| {
+        let split = ["partition", "rows.parquet", "--by", "id", "--into", "4", "--output", output];
+        Annulus::new(split.iter().chain(more)).at(folder.path()).succeeds();
+    };
+    let explain = |query: &str| {
+        let explain = format!("EXPLAIN {query}");
+        let done = Annulus::new(["sql", "-t", "t=parts", &explain, "--format", "csv", "--target-partitions", "2"]);
+        done.at(folder.path()).succeeds()
+    };
+    split("parts", &[]);
+    for table in ["t", "'parts'"] {
+        let query = format!("SELECT id, count(*) FROM {table} GROUP BY id");
+        let plan = explain(&query);
+        assert!(plan.stdout.contains("InTurnExec: partitions=4, at_a_time=2"), "{}", plan.stdout);
+        assert!(!plan.stdout.contains("RepartitionExec"), "{}", plan.stdout);
+        assert!(!plan.stderr.contains("note:"), "{}", plan.stderr);
+        assert_eq!(explain(&format!("ANALYZE {query}")).stderr, "");
+    }
+    split("groups", &["--key-groups", "16"]);
+    let plan = explain("SELECT a.id, count(*) FROM 'groups' a JOIN 'groups' b ON a.id = b.id GROUP BY a.id");
+    assert!(plan.stdout.contains("RepartitionExec"), "{}", plan.stdout);
+    let note = "note: 'groups' is not read as partitioned: its rows were placed by key groups\n";
+    assert_eq!(plan.stderr, note, "once for each table");
+}

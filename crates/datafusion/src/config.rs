@@ -54,6 +54,9 @@ config_namespace! {
         /// Which joins run on the operators of Annulus: 'never' is none, 'always' is all that they can
         /// run, 'auto' is those of enough rows
         pub joins: Joins, default = Joins::Auto
+        /// Whether tables that are partitioned by a key declare it, so that joins and groupings on the key
+        /// need no exchange, and run partition by partition
+        pub partitioned_tables: bool, default = true
         /// File with the profile that 'annulus calibrate' wrote; 'none' for no profile, 'auto' for the
         /// one in the user's folder for configuration, or that the variable ANNULUS_PROFILE names
         pub profile: String, default = "auto".to_owned()

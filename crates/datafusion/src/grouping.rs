@@ -21,6 +21,8 @@ use datafusion::{
     },
 };
 
+use crate::session::with_options;
+
 /// The share of the rows that the first step looks at, if their number is known: what it sees in
 /// fewer tells too little about the groups of the rest.
 const LOOKED_AT: usize = 16;
@@ -83,20 +85,10 @@ impl SkipPartial {
         if self == Self::session(&context.session_config().options().execution) {
             return Arc::clone(context);
         }
-        let mut config = context.session_config().clone();
-        let options = &mut config.options_mut().execution;
-        options.skip_partial_aggregation_probe_rows_threshold = self.rows;
-        options.skip_partial_aggregation_probe_ratio_threshold = self.groups;
-        Arc::new(TaskContext::new(
-            context.task_id(),
-            context.session_id(),
-            config,
-            context.scalar_functions().clone(),
-            context.higher_order_functions().clone(),
-            context.aggregate_functions().clone(),
-            context.window_functions().clone(),
-            context.runtime_env(),
-        ))
+        with_options(context, |options| {
+            options.execution.skip_partial_aggregation_probe_rows_threshold = self.rows;
+            options.execution.skip_partial_aggregation_probe_ratio_threshold = self.groups;
+        })
     }
 }
 

@@ -13,11 +13,13 @@ mod metrics;
 mod report;
 mod rule;
 mod session;
+mod table;
 
 pub use choice::profile;
-pub use config::{AnnulusConfig, DataPath};
-pub use exec::RingRepartitionExec;
+pub use config::{AnnulusConfig, DataPath, Joins};
+pub use exec::{InTurnExec, RingRepartitionExec};
 pub use join::{BandJoinExec, KeyFilterExec, SharedHashJoinExec};
 pub use report::{ExchangeReport, exchange_report};
 pub use rule::{BandJoin, KeyFilters, RingRepartition, SharedJoins};
 pub use session::SessionStateBuilderExt;
+pub use table::{DatasetTable, NotPartitioned, register_dataset};

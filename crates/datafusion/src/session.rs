@@ -1,10 +1,15 @@
 //! The one line that installs Annulus.
 
-use datafusion::execution::SessionStateBuilder;
+use std::sync::Arc;
+
+use datafusion::{
+    config::ConfigOptions,
+    execution::{SessionStateBuilder, TaskContext},
+};
 
 use crate::{
     config::AnnulusConfig,
-    rule::{BandJoin, KeyFilters, RingRepartition, SharedJoins},
+    rule::{BandJoin, KeyFilters, PartitionedTables, RingRepartition, SharedJoins},
 };
 
 /// Installs Annulus in a DataFusion session.
@@ -29,8 +34,9 @@ use crate::{
 /// # }
 /// ```
 pub trait SessionStateBuilderExt {
-    /// Adds the options (`annulus.*`) and the rules that replace hash repartitions by the exchange,
-    /// and hash joins and joins on bands by those of `annulus-join`.
+    /// Adds the options (`annulus.*`), the rules that replace hash repartitions by the exchange, and
+    /// hash joins and joins on bands by those of `annulus-join`, and the rules for
+    /// [partitioned tables](crate::register_dataset).
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
     /// edits. It keeps options and rules that are installed already, so an existing session can be
@@ -49,7 +55,24 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         BandJoin::default().install(rules);
         SharedJoins::default().install(rules);
         KeyFilters::install(rules);
+        PartitionedTables::install(rules);
         RingRepartition::default().install(rules);
         self
     }
+}
+
+/// Returns `context` with changed options.
+pub(crate) fn with_options(context: &TaskContext, change: impl FnOnce(&mut ConfigOptions)) -> Arc<TaskContext> {
+    let mut config = context.session_config().clone();
+    change(config.options_mut());
+    Arc::new(TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        config,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    ))
 }

@@ -276,7 +276,9 @@ async fn installing_twice_changes_nothing() {
     let again = SessionStateBuilder::new_from_existing(session.state()).with_annulus().build();
     let names: Vec<_> = again.physical_optimizers().iter().map(|rule| rule.name().to_string()).collect();
     let at = |name: &str| names.iter().rposition(|found| found == name);
-    assert_eq!(names.iter().filter(|name| *name == RingRepartition::NAME).count(), 1);
+    for rule in [RingRepartition::NAME, "UnusedPartitions", "KeptPartitions", "PartitionsInTurn"] {
+        assert_eq!(names.iter().filter(|name| *name == rule).count(), 1, "{rule}");
+    }
     assert_eq!(at(RingRepartition::NAME).map(|at| at + 1), at("SanityCheckPlan"));
     assert!(at(RingRepartition::NAME) > at("FilterPushdown(Post)"));
     let session = SessionContext::new_with_state(again);

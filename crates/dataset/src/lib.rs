@@ -5,6 +5,7 @@
 mod error;
 mod hot_keys;
 mod input;
+mod layout;
 mod output;
 mod placement;
 mod split;
@@ -16,6 +17,7 @@ pub use input::{
     BadRow, BadRows, ColumnHints, ColumnType, ColumnTypes, CsvOptions, DataFile, Dataset, Decoded, Extent, Format,
     InputOptions, MixedColumn, Unit, UnitReader, input_root, input_that_reads, real_path,
 };
+pub use layout::{KeyLayout, KeyRule, NoLayout};
 pub use output::{
     AppendEntry, BadFile, Collection, ColumnEntry, Compression, DEFAULT_PAGE_BYTES, Existing, FileEntry, HotKeyEntry,
     KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, OutputFormat, OutputOptions, PartitionEntry,

@@ -10,6 +10,10 @@ use datafusion::{
     physical_plan::{ExecutionPlan, joins::HashJoinExec},
 };
 
+use super::{
+    Rules,
+    regions::{are_alike, keyed, reads_declared, satisfies},
+};
 use crate::{
     config::{AnnulusConfig, Joins},
     join::SharedHashJoinExec,
@@ -17,6 +21,9 @@ use crate::{
 
 /// Replaces `HashJoinExec` by [`SharedHashJoinExec`], before DataFusion decides about repartitions:
 /// ours needs none.
+///
+/// A join of tables that are partitioned alike by its keys stays: it has one partition in memory,
+/// and ours the whole build side.
 #[derive(Debug, Default)]
 pub struct SharedJoins {
     defaults: AnnulusConfig,
@@ -33,7 +40,7 @@ impl SharedJoins {
 
     /// Inserts this rule into a list, before the rule that adds repartitions. A list without that
     /// rule, or with this one, stays unchanged.
-    pub fn install(self, rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
+    pub fn install(self, rules: &mut Rules) {
         if rules.iter().any(|rule| rule.name() == Self::NAME) {
             return;
         }
@@ -51,7 +58,7 @@ impl PhysicalOptimizerRule for SharedJoins {
         }
         let replace = |node: Arc<dyn ExecutionPlan>| {
             let Some(stock) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
-            if SharedHashJoinExec::obstacle(stock).is_some() {
+            if SharedHashJoinExec::obstacle(stock).is_some() || joins_partitions(&node)? {
                 return Ok(Transformed::no(node));
             }
             let ours: Arc<dyn ExecutionPlan> = Arc::new(SharedHashJoinExec::try_new(stock, options.joins.to_string())?);
@@ -67,4 +74,19 @@ impl PhysicalOptimizerRule for SharedJoins {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Returns whether a join reads tables whose partitions match, so that it needs no exchange.
+fn joins_partitions(join: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let (keyed, children) = (keyed(join), join.children());
+    let inputs: Vec<_> = keyed.iter().map(|&child| children[child]).collect();
+    if inputs.len() < 2 || !inputs.iter().all(|input| reads_declared(input)) || !are_alike(&inputs) {
+        return Ok(false);
+    }
+    for (&child, input) in keyed.iter().zip(&inputs) {
+        if !satisfies(join, child, input, false)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -60,11 +60,7 @@ impl RingRepartition {
     /// Inserts this rule into a list, before the final check of the plan. So it runs after all
     /// rules that change plans. A list that already has the rule stays unchanged.
     pub fn install(self, rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
-        if rules.iter().any(|rule| rule.name() == Self::NAME) {
-            return;
-        }
-        let check = rules.iter().rposition(|rule| rule.name() == "SanityCheckPlan");
-        rules.insert(check.unwrap_or(rules.len()), Arc::new(self));
+        super::install(self, "SanityCheckPlan", rules);
     }
 }
 

@@ -16,11 +16,15 @@ use super::{
     Format, InputOptions, MixedColumn, Unit, avro, fingerprint, folders, ipc,
     pages::PageFile,
     parquet::ParquetFile,
-    paths::{self, InputFile},
+    paths::{self, Found, InputFile},
     schema, text,
     unit::{Source, Sources},
 };
-use crate::{error::DatasetError, output::OutputError};
+use crate::{
+    error::DatasetError,
+    layout::{KeyLayout, NoLayout},
+    output::OutputError,
+};
 
 /// Files that are read as one table.
 ///
@@ -45,6 +49,8 @@ pub struct Dataset {
     pub files: Vec<DataFile>,
     /// The bytes of all files; 0 for standard input.
     pub total_bytes: u64,
+    /// How the files are partitioned by key, or why that is not known.
+    pub layout: Result<KeyLayout, NoLayout>,
     /// Hints from the files on how to write their columns.
     pub hints: ColumnHints,
     /// The columns of CSV files that are text because of a few values.
@@ -134,12 +140,13 @@ impl Dataset {
                 })?,
             };
         }
-        let files = paths::files(inputs, options.format)?;
-        files.iter().try_for_each(|file| check(Path::new(&file.path)))?;
-        Ok(Self::of_files(inputs, files, options)?)
+        let found = paths::files(inputs, options.format)?;
+        found.files.iter().try_for_each(|file| check(Path::new(&file.path)))?;
+        Ok(Self::of_files(inputs, found, options)?)
     }
 
-    fn of_files(inputs: &[String], mut files: Vec<InputFile>, options: &InputOptions) -> Result<Self, DatasetError> {
+    fn of_files(inputs: &[String], found: Found, options: &InputOptions) -> Result<Self, DatasetError> {
+        let Found { mut files, manifest } = found;
         files.retain(|file| file.bytes > 0 || !file.format.is_text());
         if files.is_empty() {
             return Err(DatasetError::NoInput { input: inputs.join(" "), remedy: "all files are empty" });
@@ -157,13 +164,15 @@ impl Dataset {
             metadata: source.parquet_metadata(),
             constants: source.constants(),
         });
-        let shown = shown.collect();
+        let shown: Vec<_> = shown.collect();
+        let layout = manifest.ok_or(NoLayout::NoManifest);
+        let layout = layout.and_then(|manifest| KeyLayout::of(Path::new(&inputs[0]), &manifest, &schema, &shown));
         let parts = sources.into_iter().flat_map(|source| source.parts(&schema, options));
         let units = parts.enumerate().map(|(index, part)| Unit::new(index, part)).collect();
         let (fingerprint, outline) = fingerprint::of(options, &files);
         let total_bytes = files.iter().map(|file| file.bytes).sum();
         let (fingerprint, outline) = (Some(fingerprint), Some(outline));
-        Ok(Self { schema, units, files: shown, total_bytes, hints, mixed, fingerprint, outline })
+        Ok(Self { schema, units, files: shown, total_bytes, layout, hints, mixed, fingerprint, outline })
     }
 
     /// Returns the dataset of an Arrow IPC stream, which can be read once. Errors call it `name`.
@@ -174,8 +183,8 @@ impl Dataset {
         let stream = ipc::Once::open(name, reader)?;
         let schema = schema::unify(&[(name.to_owned(), Arc::clone(stream.schema()))])?;
         let units = vec![Unit::new(0, Box::new(stream))];
-        let (files, hints, mixed) = (vec![], ColumnHints::default(), vec![]);
-        Ok(Self { schema, units, files, total_bytes: 0, hints, mixed, fingerprint: None, outline: None })
+        let (files, hints, mixed, layout) = (vec![], ColumnHints::default(), vec![], Err(NoLayout::NoManifest));
+        Ok(Self { schema, units, files, total_bytes: 0, layout, hints, mixed, fingerprint: None, outline: None })
     }
 
     /// Returns an error if a file of the dataset lies in a folder that is to be written to.

@@ -43,15 +43,16 @@ impl InputFile {
 /// once, whatever globs and links lead to it. A folder stands for all files below it, except those
 /// with a part that begins with `.` or `_` in their path from the folder. A glob's wildcards do not
 /// match such parts either.
-pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<InputFile>, DatasetError> {
+pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Found, DatasetError> {
     let mut search = Search { format, ..Search::default() };
+    let mut manifest = None;
     for input in inputs {
         search.walked.clear();
         search.found = 0;
         let path = Path::new(input);
         search.root = root(input);
         if path.is_dir() {
-            search.walk(path)?;
+            manifest = search.walk(path)?.filter(|_| inputs.len() == 1);
         } else if path.exists() || !input.contains(WILDCARDS) {
             search.add(path)?;
         } else {
@@ -64,7 +65,14 @@ pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Vec<Inp
             });
         }
     }
-    Ok(search.files)
+    Ok(Found { files: search.files, manifest })
+}
+
+/// The files that inputs name.
+pub(super) struct Found {
+    pub(super) files: Vec<InputFile>,
+    /// The manifest of the files, if the only input is the folder of a dataset.
+    pub(super) manifest: Option<Manifest>,
 }
 
 pub(super) const WILDCARDS: [char; 3] = ['*', '?', '['];
@@ -131,11 +139,11 @@ impl Search {
     }
 
     /// Adds the files below a folder. Those without a known extension are skipped, since a folder
-    /// may also hold notes.
-    fn walk(&mut self, folder: &Path) -> Result<(), DatasetError> {
+    /// may also hold notes. Returns the folder's manifest, if it has one.
+    fn walk(&mut self, folder: &Path) -> Result<Option<Manifest>, DatasetError> {
         let shown = folder.display().to_string();
         if !self.walked.insert(fs::canonicalize(folder).map_err(DatasetError::io("list", &shown))?) {
-            return Ok(());
+            return Ok(None);
         }
         // The manifest is read before the files are listed: an append gives files their names, and
         // then replaces the manifest.
@@ -162,7 +170,7 @@ impl Search {
                 }
             }
         }
-        if let Some(manifest) = manifest {
+        if let Some(manifest) = &manifest {
             self.datasets.pop();
             // The files of an append come after those that it was added to, unlike their names.
             let places: HashMap<&Path, usize> = manifest.file_names().map(Path::new).zip(0..).collect();
@@ -171,7 +179,7 @@ impl Search {
                 name.and_then(|name| places.get(name)).copied().unwrap_or(usize::MAX)
             });
         }
-        Ok(())
+        Ok(manifest)
     }
 
     /// Returns the folder of a dataset that holds a file which is not in the dataset's manifest.

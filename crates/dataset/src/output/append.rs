@@ -29,7 +29,7 @@ use super::{
 pub(super) const APPEND: &str = "append";
 
 /// The setting with the types of the keys that the files store as another type; see [`key_types`].
-pub(super) const KEY_TYPES: &str = "key_types";
+pub(crate) const KEY_TYPES: &str = "key_types";
 
 /// The setting with the rule by which rows are placed.
 const PLACEMENT: &str = "placement";

@@ -38,7 +38,7 @@ use std::{
 
 use arrow::array::RecordBatch;
 
-pub(crate) use append::names_of_append;
+pub(crate) use append::{KEY_TYPES, names_of_append};
 pub use collection::Collection;
 pub use error::OutputError;
 pub use format::{Compression, OutputFormat, for_parquet};

@@ -91,8 +91,8 @@ impl Verification {
         Ok(Verified { files: self.expected.len(), bytes: self.bytes(), bad })
     }
 
-    /// Returns the files below the folder that are not in the manifest, except hidden files and those
-    /// that an append is adding.
+    /// Returns the files below the folder that are not in the manifest, except hidden files and
+    /// those that an append is adding.
     fn extra(&self) -> Result<Vec<BadFile>, OutputError> {
         let (mut extra, added) = (vec![], names_of_append(&self.dir));
         // Folders to list: their names below `dir`, each with a '/' at its end.

@@ -8,7 +8,11 @@ use arrow::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Placement, PlacementSpec, Rule, ranges::Ranges};
+use super::{
+    Placement, PlacementSpec, Rule,
+    hash::{FIRST_HASH, hash_name},
+    ranges::Ranges,
+};
 use crate::error::DatasetError;
 
 /// The version of the text, raised when the meaning of a field changes.
@@ -25,10 +29,22 @@ struct Canonical {
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "snake_case")]
 enum Named {
-    Hash { texts_as_views: bool },
-    KeyGroups { groups: usize },
-    Ranges { points: Vec<Vec<Option<String>>> },
-    Values { buckets: usize },
+    Hash {
+        texts_as_views: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hash: Option<String>,
+    },
+    KeyGroups {
+        groups: usize,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hash: Option<String>,
+    },
+    Ranges {
+        points: Vec<Vec<Option<String>>>,
+    },
+    Values {
+        buckets: usize,
+    },
     RoundRobin,
 }
 
@@ -36,14 +52,42 @@ impl Placement {
     /// Returns a JSON object with the rule and its parameters. It does not have the number of
     /// partitions, except by value.
     pub(crate) fn canonical(&self) -> String {
+        let hash = || Some(hash_name().to_owned()).filter(|name| name != FIRST_HASH);
         let rule = match &self.rule {
-            Rule::Hash(hasher, _) => Named::Hash { texts_as_views: hasher.casts() },
-            Rule::KeyGroups(_, groups) => Named::KeyGroups { groups: groups.count() },
+            Rule::Hash(hasher, _) => Named::Hash { texts_as_views: hasher.casts(), hash: hash() },
+            Rule::KeyGroups(_, groups) => Named::KeyGroups { groups: groups.count(), hash: hash() },
             Rule::Ranges(ranges) => Named::Ranges { points: points_text(ranges.points()) },
             Rule::Values(_, modulo) => Named::Values { buckets: modulo.consumers() },
             Rule::RoundRobin => Named::RoundRobin,
         };
         serde_json::to_string(&Canonical { version: VERSION, rule }).expect("texts and numbers have a JSON form")
+    }
+}
+
+/// The rule that a placement's text tells.
+pub(crate) enum Stored {
+    /// By the hash that this version computes, modulo the number of partitions.
+    Hash { texts_as_views: bool },
+    /// By another hash.
+    OtherHash,
+    /// By split points, as text.
+    Ranges(Vec<Vec<Option<String>>>),
+    /// By another rule, as in "rows were placed ...".
+    Other(&'static str),
+}
+
+impl Stored {
+    /// Parses a placement's text; `None` if it is of another version.
+    pub(crate) fn parse(canonical: &str) -> Option<Self> {
+        let Canonical { version: VERSION, rule } = serde_json::from_str(canonical).ok()? else { return None };
+        Some(match rule {
+            Named::Hash { hash, .. } if hash.as_deref().unwrap_or(FIRST_HASH) != hash_name() => Self::OtherHash,
+            Named::Hash { texts_as_views, .. } => Self::Hash { texts_as_views },
+            Named::KeyGroups { .. } => Self::Other("by key groups"),
+            Named::Ranges { points } => Self::Ranges(points),
+            Named::Values { .. } => Self::Other("by value"),
+            Named::RoundRobin => Self::Other("in turn"),
+        })
     }
 }
 
@@ -57,12 +101,24 @@ pub(crate) fn splits_of(
     schema: &SchemaRef,
     keys: &[String],
 ) -> Result<Option<PlacementSpec>, DatasetError> {
-    match serde_json::from_str(canonical) {
-        Ok(Canonical { version: VERSION, rule: Named::Ranges { points } }) => {
-            Ranges::columns_from_text(schema, keys, &points).map(|columns| Some(PlacementSpec::Splits(columns)))
+    match Stored::parse(canonical) {
+        Some(Stored::Ranges(points)) => {
+            points_from_text(schema, keys, &points).map(|columns| Some(PlacementSpec::Splits(columns)))
         }
         _ => Ok(None),
     }
+}
+
+/// Returns a column of split points for each of the columns `keys` of `schema`.
+///
+/// # Errors
+/// If a value is not one of its column's type.
+pub(crate) fn points_from_text(
+    schema: &SchemaRef,
+    keys: &[String],
+    points: &[Vec<Option<String>>],
+) -> Result<Vec<ArrayRef>, DatasetError> {
+    Ranges::columns_from_text(schema, keys, points)
 }
 
 /// Returns the values of each split point as text.
@@ -87,6 +143,15 @@ mod tests {
 
     use super::*;
     use crate::placement::PlacementSpec;
+
+    #[test]
+    fn a_hash_of_another_name_is_another_hash() {
+        let hash = |name: &str| format!(r#"{{"version":1,"rule":"hash","texts_as_views":false{name}}}"#);
+        let is_ours = |name: &str| matches!(Stored::parse(&hash(name)), Some(Stored::Hash { texts_as_views: false }));
+        assert!(is_ours("") && is_ours(&format!(r#","hash":"{}""#, hash_name())));
+        assert!(matches!(Stored::parse(&hash(r#","hash":"0123456789abcdef""#)), Some(Stored::OtherHash)));
+        assert!(Stored::parse(&hash("").replace("1", "2")).is_none());
+    }
 
     /// Texts that older versions have stored must keep their meaning.
     #[test]

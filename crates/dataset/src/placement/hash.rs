@@ -1,14 +1,19 @@
 //! Hashes the keys of rows.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    hash::Hasher,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, OnceLock},
+};
 
 use arrow::{
-    array::{ArrayRef, RecordBatch, new_empty_array},
+    array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, new_empty_array},
     compute::cast,
-    datatypes::{DataType, Schema},
+    datatypes::{DataType, Schema, TimeUnit},
     error::ArrowError,
 };
 use datafusion_common::hash_utils::{RandomState, create_hashes};
+use twox_hash::XxHash64;
 
 use crate::error::DatasetError;
 
@@ -52,12 +57,7 @@ impl KeyHasher {
     /// from Parquet as views (`datafusion.execution.parquet.schema_force_view_types`), and hashes
     /// them like this.
     pub fn as_views(mut self, schema: &Schema) -> Self {
-        let view = |&column: &usize| match schema.field(column).data_type() {
-            DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
-            DataType::Binary | DataType::LargeBinary => Some(DataType::BinaryView),
-            _ => None,
-        };
-        self.cast = self.columns.iter().map(view).collect();
+        self.cast = self.columns.iter().map(|&column| view_of(schema.field(column).data_type())).collect();
         self
     }
 
@@ -91,6 +91,59 @@ impl KeyHasher {
         }
         create_hashes(&keys, &self.state, hashes).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
         Ok(())
+    }
+}
+
+/// The name of the hash that datasets were placed by when their manifests did not name it yet.
+pub(super) const FIRST_HASH: &str = "5eda443c3066e3a3";
+
+/// Returns a name for the hash that this build computes: a digest of the hashes of some values of
+/// each kind of type, alone and after another key. Another version of DataFusion may hash
+/// differently.
+pub(super) fn hash_name() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| format!("{:016x}", probe_digest().unwrap_or_default()))
+}
+
+/// Returns the digest of the hashes of known values.
+fn probe_digest() -> datafusion_common::Result<u64> {
+    let state = RandomState::with_seed(SEED);
+    let mut digest = XxHash64::with_seed(0);
+    let first: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(-3)]));
+    for probe in probes()? {
+        let mut hashes = [0; PROBE_ROWS];
+        create_hashes([&probe], &state, &mut hashes)?;
+        let mut later = [0; PROBE_ROWS];
+        create_hashes([&first, &probe], &state, &mut later)?;
+        hashes.iter().chain(&later).for_each(|hash| digest.write(&hash.to_le_bytes()));
+    }
+    Ok(digest.finish())
+}
+
+/// The number of values of each probe.
+const PROBE_ROWS: usize = 3;
+
+/// Returns values whose hashes distinguish one hash function from another: null, and a short and a
+/// long value of every kind of type that DataFusion hashes in its own way.
+fn probes() -> Result<Vec<ArrayRef>, ArrowError> {
+    use DataType::*;
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("7"), None, Some("20000000000000000000000000007")]));
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(7), None, Some(100)]));
+    let of_numbers = [Boolean, Int8, Int16, Int32, Int64, UInt8, UInt32, UInt64, Float32, Float64, Decimal128(20, 2)];
+    let of_numbers = of_numbers.into_iter().chain([Date32, Time32(TimeUnit::Second)]);
+    let of_texts = [Utf8, LargeUtf8, Utf8View, Binary, LargeBinary, BinaryView];
+    let of_texts = of_texts.into_iter().chain([Dictionary(Box::new(Int32), Box::new(Utf8))]);
+    let numbers = of_numbers.map(|data_type| cast(&numbers, &data_type));
+    let texts = of_texts.map(|data_type| cast(&texts, &data_type));
+    numbers.chain(texts).collect()
+}
+
+/// Returns the type of views of texts or bytes; `None` for other types.
+pub(crate) fn view_of(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
+        DataType::Binary | DataType::LargeBinary => Some(DataType::BinaryView),
+        _ => None,
     }
 }
 
@@ -129,4 +182,18 @@ pub(super) fn keys_of(batch: &RecordBatch, columns: &[usize]) -> Result<Vec<Arra
 fn is_hashable(data_type: &DataType) -> bool {
     let try_it = || create_hashes([&new_empty_array(data_type)], &RandomState::with_seed(SEED), &mut []).is_ok();
     catch_unwind(AssertUnwindSafe(try_it)).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, DataFusion hashes differently than before. Datasets written until then are no
+    /// longer read as partitioned, and cannot be appended to. Compare with the new name here, and
+    /// leave `FIRST_HASH` as it is.
+    #[test]
+    fn the_hash_is_the_first_one() {
+        assert_eq!(hash_name(), FIRST_HASH);
+        assert!(probes().unwrap().iter().all(|probe| probe.len() == PROBE_ROWS && probe.logical_null_count() == 1));
+    }
 }

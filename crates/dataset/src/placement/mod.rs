@@ -21,8 +21,9 @@ use crate::{error::DatasetError, output::OutputFormat};
 use key_groups::KeyGroups;
 use ranges::Ranges;
 
-pub(crate) use canonical::splits_of;
+pub(crate) use canonical::{Stored, points_from_text, splits_of};
 pub use hash::KeyHasher;
+pub(crate) use hash::view_of;
 pub use ranges::sample_ranges;
 
 /// The number of buckets that rows go to first if each value has a folder of its own. A bucket has

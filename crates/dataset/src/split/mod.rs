@@ -306,7 +306,7 @@ fn slots_of(job: &Job) -> Vec<Slot> {
 }
 
 /// The name of the setting that holds a placement's text.
-const PLACEMENT: &str = "placement";
+pub(crate) const PLACEMENT: &str = "placement";
 
 /// Returns everything that decides which rows go to which file, and how files are written.
 fn settings_of(job: &Job) -> Settings {

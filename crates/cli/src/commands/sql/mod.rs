@@ -2,7 +2,6 @@
 //! screen and to files.
 
 mod args;
-mod dataset_table;
 mod format;
 mod given_types;
 mod grid;

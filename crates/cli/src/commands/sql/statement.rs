@@ -1,11 +1,14 @@
 //! Runs statements.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
+use annulus_datafusion::{DatasetTable, NotPartitioned};
+use annulus_dataset::NoLayout;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use datafusion::{
+    common::tree_node::TreeNodeRecursion,
     dataframe::DataFrame,
-    datasource::listing::ListingTableUrl,
+    datasource::{listing::ListingTableUrl, source_as_provider},
     execution::SendableRecordBatchStream,
     logical_expr::{DdlStatement, LogicalPlan},
     prelude::SessionContext,
@@ -69,6 +72,9 @@ async fn execute(ctx: &SessionContext, statement: Statement, is_last: bool) -> R
             ctx.register_object_store(url.as_ref(), stores::open(url.as_ref(), &options)?);
         }
     }
+    if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
+        note_not_partitioned(&plan)?;
+    }
     if asks_for_first_rows(&plan) {
         // Several threads would read different places of a file, and the fastest one would fill the
         // limit.
@@ -90,6 +96,25 @@ fn asks_for_first_rows(plan: &LogicalPlan) -> bool {
         }
     }
     matches!(plan, LogicalPlan::Limit(limit) if as_stored(&limit.input))
+}
+
+/// Says on standard error which tables of a plan were written by `partition` or `join`, and are not
+/// read as partitioned, and why.
+fn note_not_partitioned(plan: &LogicalPlan) -> Result<()> {
+    let mut notes = BTreeSet::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = provider.downcast_ref::<DatasetTable>()
+            && let Err(why) = table.partitioning()
+            && why != NotPartitioned::Layout(NoLayout::NoManifest)
+        {
+            notes.insert(format!("note: '{}' is not read as partitioned: {why}", scan.table_name));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    notes.iter().for_each(|note| eprintln!("{note}"));
+    Ok(())
 }
 
 /// Adds a remedy to errors whose cause is outside the statement.

@@ -6,7 +6,9 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use annulus_datafusion::DatasetTable;
 use annulus_dataset::{Dataset, Format, InputOptions};
+use annulus_terminal::units::counted;
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use datafusion::{
@@ -19,7 +21,7 @@ use datafusion::{
 use parking_lot::RwLock;
 use tokio::task::spawn_blocking;
 
-use super::{dataset_table::DatasetTable, given_types::GivenTypes};
+use super::given_types::GivenTypes;
 use crate::reading::note_mixed;
 
 /// A table's name and the path of its rows, written `NAME=PATH`.
@@ -106,5 +108,6 @@ async fn table_at(state: &SessionState, path: &str, options: &InputOptions) -> R
         spawn_blocking(move || Dataset::open(&inputs, &options)).await.context("the reader has panicked")??;
     note_mixed(&dataset.mixed);
     GivenTypes::found(state.config(), &dataset.schema);
-    Ok(Arc::new(DatasetTable::new(dataset, state)?))
+    let on_skipped = |path: &str, rows| eprintln!("skipped {} of '{path}'", counted(rows, "bad row"));
+    Ok(Arc::new(DatasetTable::new(dataset, state.config()).on_skipped(on_skipped)))
 }

@@ -1,0 +1,114 @@
+//! The choice of plans whose partitions run a few at a time.
+
+use std::sync::Arc;
+
+use datafusion::{
+    config::ConfigOptions,
+    error::Result,
+    physical_plan::{
+        ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, repartition::RepartitionExec,
+        union::InterleaveExec,
+    },
+};
+
+use super::regions::{feeding, is_by_key, partitions};
+use crate::{
+    exec::InTurnExec,
+    table::{declared_bytes, is_declared},
+};
+
+/// Returns a plan with [`InTurnExec`] above operators that read more partitions of partitioned
+/// tables than the session's target partitions, and need no exchange. So only that many partitions
+/// are in memory at a time.
+pub(super) fn optimize(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    insert(plan, Need::default(), config.execution.target_partitions)
+}
+
+/// What the operators above need of a plan.
+#[derive(Clone, Copy, Debug, Default)]
+struct Need {
+    /// Its partitions as they are.
+    partitions: bool,
+    /// The order of its rows.
+    order: bool,
+}
+
+/// Inserts the operator above `plan` if it can stand there, or below.
+fn insert(plan: Arc<dyn ExecutionPlan>, need: Need, at_a_time: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let is_free = !need.partitions && !need.order;
+    if is_free && partitions(&plan) > at_a_time && stands_alone(&plan) && groups_by_key(&plan) {
+        let mut weights = Vec::new();
+        add_weights(&plan, &mut weights);
+        return Ok(Arc::new(InTurnExec::new(collected(plan, at_a_time)?, at_a_time, &weights)));
+    }
+    let children = plan.children();
+    if children.is_empty() {
+        return Ok(plan);
+    }
+    let requirements = plan.input_distribution_requirements();
+    let (orders, keeps_order) = (plan.required_input_ordering(), plan.maintains_input_order());
+    let exchanges = plan.is::<RepartitionExec>();
+    let below = requirements.per_child_distributions().zip(&children).enumerate().map(|(index, (required, child))| {
+        // A union puts its inputs' partitions beside each other, an interleave reads them together.
+        let passes_on = !exchanges && partitions(child) == partitions(&plan);
+        let below = Need {
+            partitions: is_by_key(required) || plan.is::<InterleaveExec>() || need.partitions && passes_on,
+            order: orders[index].is_some() || need.order && keeps_order[index],
+        };
+        insert(Arc::clone(child), below, at_a_time)
+    });
+    let below = below.collect::<Result<Vec<_>>>()?;
+    with_children(&plan, below)
+}
+
+/// Inserts the operator into what `plan` and the operators that feed it collect once for all of
+/// their partitions.
+fn collected(plan: Arc<dyn ExecutionPlan>, at_a_time: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let feeding: Vec<_> = feeding(&plan).into_iter().cloned().collect();
+    let below = plan.children().into_iter().map(|child| {
+        if feeding.iter().any(|fed| Arc::ptr_eq(fed, child)) {
+            collected(Arc::clone(child), at_a_time)
+        } else {
+            insert(Arc::clone(child), Need::default(), at_a_time)
+        }
+    });
+    let below = below.collect::<Result<Vec<_>>>()?;
+    with_children(&plan, below)
+}
+
+/// Returns `plan` with other children, unless they are the same.
+fn with_children(plan: &Arc<dyn ExecutionPlan>, below: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    if below.iter().zip(plan.children()).all(|(new, old)| Arc::ptr_eq(new, old)) {
+        return Ok(Arc::clone(plan));
+    }
+    let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(plan).replace_children(below, recompute)
+}
+
+/// Adds the bytes that each partition of `plan` reads of partitioned tables to `weights`.
+fn add_weights(plan: &Arc<dyn ExecutionPlan>, weights: &mut Vec<u64>) {
+    for (partition, bytes) in declared_bytes(plan.as_ref()).into_iter().enumerate() {
+        weights.resize(weights.len().max(partition + 1), 0);
+        weights[partition] += bytes;
+    }
+    feeding(plan).into_iter().for_each(|child| add_weights(child, weights));
+}
+
+/// Returns whether each partition of `plan` reads one partition of tables that are partitioned, and
+/// otherwise only what is collected once for all.
+fn stands_alone(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if is_declared(plan.as_ref()) {
+        return true;
+    }
+    let feeding = feeding(plan);
+    let collected = |child: &&Arc<dyn ExecutionPlan>| partitions(child) == 1;
+    !feeding.is_empty()
+        && feeding.iter().all(|child| stands_alone(child))
+        && plan.children().iter().all(|child| collected(child) || feeding.iter().any(|fed| Arc::ptr_eq(fed, child)))
+}
+
+/// Returns whether an operator of `plan` relies on equal keys being in one partition.
+fn groups_by_key(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let requirements = plan.input_distribution_requirements();
+    requirements.per_child_distributions().any(is_by_key) || feeding(plan).into_iter().any(groups_by_key)
+}

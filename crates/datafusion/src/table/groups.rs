@@ -1,0 +1,81 @@
+//! Scans whose files or units are grouped by the table's partitions.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::Statistics,
+    datasource::{
+        listing::PartitionedFile,
+        physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder},
+        source::DataSourceExec,
+    },
+    error::Result,
+    physical_plan::ExecutionPlan,
+};
+
+use super::units::UnitSource;
+
+/// Marks the files of a scan that declares the partitioning of a [`DatasetTable`].
+///
+/// [`DatasetTable`]: super::DatasetTable
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfPartition;
+
+/// Returns whether `plan` is a scan of a dataset that declares the table's partitioning.
+pub(crate) fn is_declared(plan: &dyn ExecutionPlan) -> bool {
+    let Some(scan) = plan.downcast_ref::<DataSourceExec>() else { return false };
+    if let Some(units) = scan.data_source().downcast_ref::<UnitSource>() {
+        return units.is_declared();
+    }
+    let files = scan.data_source().downcast_ref::<FileScanConfig>().filter(|files| files.output_partitioning.is_some());
+    let first = files.and_then(|files| files.file_groups.iter().find_map(|group| group.iter().next()));
+    first.is_some_and(|file| file.extensions.get::<OfPartition>().is_some())
+}
+
+/// Returns the bytes of the files of each partition, if `plan` is a scan of a dataset that declares
+/// the table's partitioning.
+pub(crate) fn declared_bytes(plan: &dyn ExecutionPlan) -> Vec<u64> {
+    let Some(scan) = plan.downcast_ref::<DataSourceExec>().filter(|_| is_declared(plan)) else { return Vec::new() };
+    let scan = scan.data_source();
+    let files = scan.downcast_ref::<FileScanConfig>().map(|files| {
+        let bytes = |group: &FileGroup| group.iter().map(|file| file.object_meta.size).sum();
+        files.file_groups.iter().map(bytes).collect()
+    });
+    files.or_else(|| scan.downcast_ref().map(UnitSource::bytes)).unwrap_or_default()
+}
+
+/// Returns a scan like `plan`, which declares its table's partitioning, that declares nothing and
+/// has about `targets` groups.
+pub(crate) fn undeclared(plan: &Arc<dyn ExecutionPlan>, targets: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(scan) = plan.downcast_ref::<DataSourceExec>() else { return Ok(Arc::clone(plan)) };
+    if let Some(units) = scan.data_source().downcast_ref::<UnitSource>() {
+        return Ok(DataSourceExec::from_data_source(units.undeclared(targets)));
+    }
+    let Some(scan) = scan.data_source().downcast_ref::<FileScanConfig>() else { return Ok(Arc::clone(plan)) };
+    let files: Vec<PartitionedFile> = scan.file_groups.iter().flat_map(|group| group.iter().cloned()).collect();
+    let groups = chunks(&files, targets, scan.file_source().table_schema().table_schema())?;
+    let scan = FileScanConfigBuilder::from(scan.clone()).with_file_groups(groups).with_output_partitioning(None);
+    Ok(DataSourceExec::from_data_source(scan.build()))
+}
+
+/// Divides files into at most `targets` groups, in their order: `FileGroup::split_files` would sort
+/// them by name.
+pub(super) fn chunks(
+    files: &[PartitionedFile],
+    targets: usize,
+    schema: &arrow::datatypes::Schema,
+) -> Result<Vec<FileGroup>> {
+    let each = files.len().div_ceil(targets.max(1)).max(1);
+    files.chunks(each).map(|files| group(files.to_vec(), schema)).collect()
+}
+
+/// Returns a group of files with their statistics.
+pub(super) fn group(files: Vec<PartitionedFile>, schema: &arrow::datatypes::Schema) -> Result<FileGroup> {
+    let merged = merged(&files, schema)?;
+    Ok(FileGroup::new(files).with_statistics(Arc::new(merged)))
+}
+
+/// Returns the statistics of all files.
+pub(super) fn merged(files: &[PartitionedFile], schema: &arrow::datatypes::Schema) -> Result<Statistics> {
+    Statistics::try_merge_iter(files.iter().filter_map(|file| file.statistics.as_deref()), schema)
+}

@@ -1,0 +1,188 @@
+//! A dataset as a table. DataFusion reads Parquet files and skips the parts that a query does not
+//! need. The dataset itself reads all other files.
+
+mod declared;
+mod groups;
+mod parquet;
+mod units;
+
+use std::{fmt, sync::Arc};
+
+use annulus_dataset::{Dataset, DatasetError, InputOptions};
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::{
+    catalog::{Session, TableProvider},
+    common::TableReference,
+    datasource::{TableType, table_schema::TableSchema},
+    error::{DataFusionError, Result},
+    logical_expr::Expr,
+    physical_plan::{ExecutionPlan, Partitioning},
+    prelude::{SessionConfig, SessionContext},
+};
+
+use crate::config::AnnulusConfig;
+
+pub use declared::NotPartitioned;
+pub(crate) use groups::{declared_bytes, is_declared, undeclared};
+
+/// A function that is called with a path and the number of its rows that could not be read.
+type OnSkipped = Arc<dyn Fn(&str, u64) + Send + Sync>;
+
+/// A table of the rows of a dataset.
+///
+/// If a run has partitioned the dataset by hash or by ranges of a key, the table declares that to
+/// DataFusion, which then joins and groups on the key without an exchange. [`partitioning`] returns
+/// what is declared, or why nothing is. A scan declares nothing
+///
+/// - if the session has more target partitions than the table has partitions: DataFusion would
+///   rather exchange than leave threads idle, unless the option
+///   `datafusion.optimizer.preserve_file_partitions` has a value from 1 to the number of
+///   partitions;
+/// - if the session has one target partition, or the query limits the rows of the table alone;
+/// - if `annulus.partitioned_tables` is `false`.
+///
+/// In a session without [Annulus](crate::SessionStateBuilderExt), a scan declares its partitions even
+/// if nothing uses them, and all of them run at once.
+///
+/// [`partitioning`]: Self::partitioning
+#[derive(Clone)]
+pub struct DatasetTable {
+    dataset: Arc<Dataset>,
+    schema: SchemaRef,
+    /// The schema for DataFusion, if all files are Parquet.
+    parquet: Option<TableSchema>,
+    partitioning: std::result::Result<Partitioning, NotPartitioned>,
+    on_skipped: OnSkipped,
+}
+
+impl DatasetTable {
+    /// Returns a table of `dataset`. Strings become views if `config` reads Parquet strings as
+    /// views.
+    pub fn new(dataset: Dataset, config: &SessionConfig) -> Self {
+        let views = config.options().execution.parquet.schema_force_view_types;
+        let parquet = parquet::schema(&dataset, views);
+        let schema = parquet.as_ref().map_or(&dataset.schema, |parquet| parquet.table_schema());
+        let schema = Arc::clone(schema);
+        let partitioning = declared::partitioning(&dataset.layout, &schema);
+        if let Err(why) = &partitioning {
+            log::debug!("a table of {} files is not read as partitioned: {why}", dataset.files.len());
+        }
+        let on_skipped = |path: &str, rows: u64| log::warn!("skipped {rows} bad rows of '{path}'");
+        Self { dataset: Arc::new(dataset), schema, parquet, partitioning, on_skipped: Arc::new(on_skipped) }
+    }
+
+    /// Calls `on_skipped` with a path and a count when a query has left out rows of it that could
+    /// not be read. By default, they are logged.
+    #[must_use]
+    pub fn on_skipped(self, on_skipped: impl Fn(&str, u64) + Send + Sync + 'static) -> Self {
+        Self { on_skipped: Arc::new(on_skipped), ..self }
+    }
+
+    /// Returns the partitioning of the table, by columns of its schema.
+    ///
+    /// # Errors
+    /// The reason why its rows are not known to be partitioned.
+    pub fn partitioning(&self) -> std::result::Result<&Partitioning, NotPartitioned> {
+        self.partitioning.as_ref().map_err(Clone::clone)
+    }
+
+    /// Returns the partitioning that a scan declares in a session of `config`.
+    fn declared(&self, config: &SessionConfig, limit: Option<usize>) -> Option<&Partitioning> {
+        let annulus = config.options().extensions.get::<AnnulusConfig>();
+        let is_on = annulus.is_none_or(|annulus| annulus.partitioned_tables);
+        let partitioning = self.partitioning.as_ref().ok().filter(|_| is_on && limit.is_none())?;
+        let partitions = partitioning.partition_count();
+        let keeps = (1..=partitions).contains(&config.options().optimizer.preserve_file_partitions);
+        let targets = config.target_partitions();
+        (targets > 1 && partitions > 1 && (partitions >= targets || keeps)).then_some(partitioning)
+    }
+}
+
+impl fmt::Debug for DatasetTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatasetTable").field("dataset", &self.dataset).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TableProvider for DatasetTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let declared = self.declared(state.config(), limit);
+        match &self.parquet {
+            Some(table) => parquet::scan(&self.dataset, table, declared, state, projection, limit).await,
+            None => {
+                let targets = state.config().target_partitions();
+                units::scan(&self.dataset, declared, targets, projection, Arc::clone(&self.on_skipped))
+            }
+        }
+    }
+}
+
+/// Registers the files at `path` as the table `name`: a file, a folder or a glob of any format that
+/// [`Dataset::open`] reads. If `annulus partition` or [`annulus_dataset::split`] wrote the folder,
+/// the table is partitioned as its manifest says. All files must have the sizes in the manifest.
+///
+/// Returns the table, whose [`partitioning`](DatasetTable::partitioning) says whether it is
+/// partitioned.
+///
+/// ```
+/// use annulus_datafusion::{SessionStateBuilderExt, register_dataset};
+/// use annulus_dataset::{CancelToken, InputOptions, JobSpec, OutputFormat, OutputOptions, Silent, split};
+/// use datafusion::{
+///     execution::SessionStateBuilder,
+///     prelude::{SessionConfig, SessionContext},
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = |name: &str| folder.path().join(name).to_str().expect("a UTF-8 path").to_owned();
+/// # std::fs::write(path("orders.csv"), "id,amount\n1,10\n2,20\n1,30\n")?;
+/// let output = OutputOptions::new(path("orders"), OutputFormat::Parquet);
+/// let mut spec = JobSpec::new(vec![path("orders.csv")], output);
+/// spec.by = vec!["id".to_owned()];
+/// spec.into = Some(4);
+/// split(&spec.plan()?, &Silent, &CancelToken::new())?;
+///
+/// let config = SessionConfig::new().with_target_partitions(4);
+/// let builder = SessionStateBuilder::new_with_default_features().with_config(config);
+/// let context = SessionContext::new_with_state(builder.with_annulus().build());
+/// let table = register_dataset(&context, "orders", &path("orders"), &InputOptions::default()).await?;
+/// assert_eq!(table.partitioning()?.to_string(), "Hash([id@0], 4)");
+/// let plan = context.sql("EXPLAIN SELECT id, sum(amount) FROM orders GROUP BY id").await?;
+/// assert!(!plan.to_string().await?.contains("RepartitionExec"));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If the files cannot be read, or are not those of the manifest.
+pub async fn register_dataset(
+    context: &SessionContext,
+    name: impl Into<TableReference>,
+    path: &str,
+    options: &InputOptions,
+) -> Result<Arc<DatasetTable>> {
+    let outside = |error: DatasetError| DataFusionError::External(error.into());
+    let (inputs, options) = ([path.to_owned()], options.clone());
+    let opened = tokio::task::spawn_blocking(move || Dataset::open(&inputs, &options));
+    let dataset = opened.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?.map_err(outside)?;
+    let table = Arc::new(DatasetTable::new(dataset, context.state().config()));
+    context.register_table(name, Arc::clone(&table) as _)?;
+    Ok(table)
+}

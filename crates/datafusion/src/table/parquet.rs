@@ -1,0 +1,126 @@
+//! Parquet files of a dataset, read by DataFusion.
+
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
+
+use annulus_dataset::{DataFile, Dataset, Format};
+use arrow::datatypes::{Field, FieldRef, Schema};
+use datafusion::{
+    catalog::Session,
+    common::{ColumnStatistics, ScalarValue, Statistics},
+    datasource::{
+        file_format::{
+            FileFormat,
+            parquet::{ParquetFormat, transform_schema_to_view},
+        },
+        listing::{ListingTableUrl, PartitionedFile},
+        physical_plan::{FileScanConfigBuilder, parquet::metadata::DFParquetMetadata},
+        table_schema::TableSchema,
+    },
+    error::{DataFusionError, Result},
+    object_store::ObjectStoreExt,
+    physical_plan::{ExecutionPlan, Partitioning},
+};
+use url::Url;
+
+use super::groups::{OfPartition, chunks, group, merged};
+
+/// Returns the columns of the files and those of their folders if DataFusion can read them. It can
+/// if all files are Parquet and have the same columns in their folders' names. With `views`,
+/// strings become views.
+pub(super) fn schema(dataset: &Dataset, views: bool) -> Option<TableSchema> {
+    let constants: Vec<&str> =
+        dataset.files.first()?.constants.iter().map(|(field, _)| field.name().as_str()).collect();
+    let is_like_first = |file: &DataFile| {
+        file.format == Format::Parquet
+            && file.constants.len() == constants.len()
+            && file.constants.iter().all(|(field, _)| constants.contains(&field.name().as_str()))
+    };
+    if !dataset.files.iter().all(is_like_first) {
+        return None;
+    }
+    let plain = |field: &FieldRef| Arc::new(Field::new(field.name(), field.data_type().clone(), field.is_nullable()));
+    let (own, named): (Vec<FieldRef>, Vec<FieldRef>) =
+        dataset.schema.fields().iter().map(plain).partition(|field| !constants.contains(&field.name().as_str()));
+    let own = Schema::new(own);
+    let own = if views { transform_schema_to_view(&own) } else { own };
+    Some(TableSchema::builder(Arc::new(own)).with_table_partition_cols(named).build())
+}
+
+/// Returns the plan by which DataFusion reads the files. With a partitioning that is `declared`,
+/// its partitions are those of the dataset's layout.
+pub(super) async fn scan(
+    dataset: &Dataset,
+    table: &TableSchema,
+    declared: Option<&Partitioning>,
+    state: &dyn Session,
+    projection: Option<&Vec<usize>>,
+    limit: Option<usize>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut files = Vec::with_capacity(dataset.files.len());
+    for file in &dataset.files {
+        let shown = partitioned(state, file, table).await?;
+        if declared.is_some() && shown.object_meta.size != file.bytes {
+            // The rows of another file may belong to other partitions.
+            let text = format!("'{}' has changed since its table was registered; register it again", file.path);
+            return Err(DataFusionError::Execution(text));
+        }
+        files.push(if declared.is_some() { shown.with_extension(OfPartition) } else { shown });
+    }
+    let schema = table.table_schema();
+    let statistics = merged(&files, schema)?;
+    let groups = match (declared, &dataset.layout) {
+        (Some(declared), Ok(layout)) => {
+            let files = |places: &Vec<usize>| places.iter().map(|&place| files[place].clone()).collect();
+            // By ranges, the last partitions may be empty because there are fewer split points.
+            let partitions = layout.partitions.iter().take(declared.partition_count());
+            partitions.map(|places| group(files(places), schema)).collect::<Result<_>>()?
+        }
+        _ => chunks(&files, state.config().target_partitions(), schema)?,
+    };
+    let format = ParquetFormat::default();
+    let (_, url) = located(&dataset.files[0])?;
+    let scan = FileScanConfigBuilder::new(url.object_store(), format.file_source(table.clone()))
+        .with_file_groups(groups)
+        .with_output_partitioning(declared.cloned())
+        .with_statistics(statistics)
+        .with_projection_indices(projection.cloned())?
+        .with_limit(limit)
+        .build();
+    format.create_physical_plan(state, scan).await
+}
+
+/// Returns a file for DataFusion, with the values of its folders and the statistics of its columns.
+async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) -> Result<PartitionedFile> {
+    let (_, url) = located(file)?;
+    let store = state.runtime_env().object_store(&url)?;
+    let mut shown = PartitionedFile::new_from_meta(store.head(url.prefix()).await?);
+    let constants: HashMap<_, _> = file.constants.iter().map(|(field, value)| (field.name(), value)).collect();
+    for field in table.table_partition_cols() {
+        shown.partition_values.push(ScalarValue::try_from_array(constants[field.name()], 0)?);
+    }
+    let Some(metadata) = &file.metadata else { return Ok(shown) };
+    let statistics = DFParquetMetadata::statistics_from_parquet_metadata(metadata, table.file_schema())?;
+    let mut shown = shown.with_statistics(Arc::new(statistics));
+    // The statistics treat a folder's null as a value.
+    if let Some(statistics) =
+        shown.statistics.as_mut().filter(|_| shown.partition_values.iter().any(ScalarValue::is_null))
+    {
+        let Statistics { column_statistics, .. } = Arc::make_mut(statistics);
+        let first = column_statistics.len() - shown.partition_values.len();
+        for (value, column) in shown.partition_values.iter().zip(&mut column_statistics[first..]) {
+            if value.is_null() {
+                *column = ColumnStatistics::new_unknown();
+            }
+        }
+    }
+    Ok(shown)
+}
+
+/// Returns a file's absolute path, and the same as a URL.
+fn located(file: &DataFile) -> Result<(PathBuf, ListingTableUrl)> {
+    let path = std::path::absolute(&file.path)?;
+    let outside = || DataFusionError::Plan(format!("cannot write '{}' as a URL", file.path));
+    let url = Url::from_file_path(&path).map_err(|()| outside())?;
+    let url = ListingTableUrl::try_new(url, None)?;
+    Ok((path, url))
+}

@@ -1,0 +1,225 @@
+//! Units of a dataset, read by the dataset itself.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use annulus_dataset::{Dataset, DatasetError};
+use arrow::datatypes::SchemaRef;
+use datafusion::{
+    common::{Statistics, project_schema, tree_node::TreeNodeRecursion},
+    datasource::source::{DataSource, DataSourceExec},
+    error::{DataFusionError, Result},
+    execution::{SendableRecordBatchStream, TaskContext},
+    physical_expr::{
+        EquivalenceProperties, PhysicalExpr,
+        expressions::Column,
+        projection::{ProjectionExprs, ProjectionMapping},
+    },
+    physical_plan::{
+        DisplayFormatType, ExecutionPlan, Partitioning,
+        limit::LimitStream,
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet},
+        stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter},
+    },
+};
+use futures::{StreamExt, stream};
+
+use super::OnSkipped;
+
+/// Returns the plan by which the dataset reads its units, in `targets` partitions or those that are
+/// `declared`.
+pub(super) fn scan(
+    dataset: &Arc<Dataset>,
+    declared: Option<&Partitioning>,
+    targets: usize,
+    projection: Option<&Vec<usize>>,
+    on_skipped: OnSkipped,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = project_schema(&dataset.schema, projection)?;
+    let columns = projection.cloned().unwrap_or_else(|| (0..dataset.schema.fields().len()).collect());
+    let groups = match declared {
+        Some(declared) => by_partition(dataset, declared.partition_count()),
+        None => in_turn(dataset.units.len(), targets),
+    };
+    let (dataset, declared) = (Arc::clone(dataset), declared.cloned());
+    let metrics = ExecutionPlanMetricsSet::new();
+    let source = UnitSource { dataset, groups, columns, schema, declared, fetch: None, on_skipped, metrics };
+    Ok(DataSourceExec::from_data_source(source))
+}
+
+/// Deals units out to at most `targets` groups.
+fn in_turn(units: usize, targets: usize) -> Vec<Arc<[usize]>> {
+    let groups = targets.clamp(1, units.max(1));
+    (0..groups).map(|first| (first..units).step_by(groups).collect()).collect()
+}
+
+/// Returns the units of each partition of the dataset's layout.
+fn by_partition(dataset: &Dataset, partitions: usize) -> Vec<Arc<[usize]>> {
+    let mut of_file: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, unit) in dataset.units.iter().enumerate() {
+        of_file.entry(unit.path()).or_default().push(index);
+    }
+    let units = |&file: &usize| of_file.get(dataset.files[file].path.as_str()).into_iter().flatten().copied();
+    let layout = dataset.layout.iter().flat_map(|layout| &layout.partitions);
+    layout.take(partitions).map(|files| files.iter().flat_map(units).collect()).collect()
+}
+
+/// A source of the units of a dataset.
+#[derive(Clone)]
+pub(super) struct UnitSource {
+    dataset: Arc<Dataset>,
+    /// The units of each partition, which are read one after another.
+    groups: Vec<Arc<[usize]>>,
+    /// The columns of the dataset that are read.
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    /// The partitioning of the groups by the dataset's columns.
+    declared: Option<Partitioning>,
+    /// The most rows that a partition returns.
+    fetch: Option<usize>,
+    on_skipped: OnSkipped,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl UnitSource {
+    /// Returns whether the source declares the partitioning of its table.
+    pub(super) fn is_declared(&self) -> bool {
+        self.declared.is_some()
+    }
+
+    /// Returns the bytes of the units of each partition.
+    pub(super) fn bytes(&self) -> Vec<u64> {
+        let bytes = |units: &Arc<[usize]>| units.iter().map(|&unit| self.dataset.units[unit].bytes()).sum();
+        self.groups.iter().map(bytes).collect()
+    }
+
+    /// Returns a source of the same units in about `targets` groups, which declares nothing.
+    pub(super) fn undeclared(&self, targets: usize) -> Self {
+        Self { groups: in_turn(self.dataset.units.len(), targets), declared: None, ..self.clone() }
+    }
+
+    /// Returns the source with only some of its columns, if `projection` is a choice of columns
+    /// that keep their names.
+    fn choosing(&self, projection: &ProjectionExprs) -> Result<Option<Self>> {
+        let column = |expr: &datafusion::physical_expr::projection::ProjectionExpr| {
+            let column = expr.expr.downcast_ref::<Column>()?;
+            (column.name() == expr.alias).then_some(column.index())
+        };
+        let Some(chosen) = projection.iter().map(column).collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let columns = chosen.iter().map(|&place| self.columns[place]).collect();
+        let schema = Arc::new(self.schema.project(&chosen)?);
+        Ok(Some(Self { columns, schema, ..self.clone() }))
+    }
+
+    /// Starts to read the units of a partition.
+    fn read(&self, partition: usize) -> SendableRecordBatchStream {
+        let mut stream = RecordBatchReceiverStream::builder(Arc::clone(&self.schema), 2);
+        let batches = stream.tx();
+        let (dataset, units, columns) =
+            (Arc::clone(&self.dataset), Arc::clone(&self.groups[partition]), self.columns.clone());
+        let on_skipped = Arc::clone(&self.on_skipped);
+        let outside = |error: DatasetError| DataFusionError::External(error.into());
+        stream.spawn_blocking(move || {
+            let mut bad = 0;
+            for unit in units.iter().map(|unit| &dataset.units[*unit]) {
+                for decoded in unit.read_columns(&columns).map_err(outside)? {
+                    let decoded = decoded.map_err(outside)?;
+                    bad += decoded.bad.len();
+                    if batches.blocking_send(Ok(decoded.batch)).is_err() {
+                        // The query needs no more rows.
+                        return Ok(());
+                    }
+                }
+            }
+            if bad > 0 {
+                on_skipped(&dataset.files[0].path, bad as u64);
+            }
+            Ok(())
+        });
+        stream.build()
+    }
+}
+
+impl fmt::Debug for UnitSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnitSource")
+            .field("dataset", &self.dataset)
+            .field("groups", &self.groups)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DataSource for UnitSource {
+    fn open(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let source = self.clone();
+        // Nothing is read before the first batch is asked for.
+        let batches = stream::once(async move { source.read(partition) }).flatten();
+        let stream: SendableRecordBatchStream =
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches));
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        // Without a limit, it counts the rows.
+        Ok(Box::pin(LimitStream::new(stream, 0, self.fetch, metrics)))
+    }
+
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let formats = self.dataset.files.first().map_or("arrow", |file| file.format.name());
+        if matches!(format, DisplayFormatType::TreeRender) {
+            return writeln!(f, "format={formats}\nfiles={}", self.dataset.files.len());
+        }
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "partitions={}, projection=[{}]", self.groups.len(), names.join(", "))?;
+        if let Some(fetch) = self.fetch {
+            write!(f, ", fetch={fetch}")?;
+        }
+        if self.declared.is_some() {
+            write!(f, ", output_partitioning={}", self.output_partitioning())?;
+        }
+        write!(f, ", file_type={formats}")
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        let unknown = Partitioning::UnknownPartitioning(self.groups.len());
+        let Some(declared) = &self.declared else { return unknown };
+        let all = &self.dataset.schema;
+        let chosen = self.columns.iter().map(|&column| {
+            let name = all.field(column).name();
+            (Arc::new(Column::new(name, column)) as Arc<dyn PhysicalExpr>, name.clone())
+        });
+        let Ok(mapping) = ProjectionMapping::try_new(chosen, all) else { return unknown };
+        match declared.project(&mapping, &EquivalenceProperties::new(Arc::clone(all))) {
+            // A key column that is not read leaves the hash of an unknown column.
+            Partitioning::Hash(keys, _) if keys.iter().any(|key| !key.is::<Column>()) => unknown,
+            projected => projected,
+        }
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        EquivalenceProperties::new(Arc::clone(&self.schema))
+    }
+
+    fn partition_statistics(&self, _partition: Option<usize>) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(Statistics::new_unknown(&self.schema)))
+    }
+
+    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        Some(Arc::new(Self { fetch, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn DataSource>>> {
+        Ok(self.choosing(projection)?.map(|chosen| Arc::new(chosen) as _))
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+}

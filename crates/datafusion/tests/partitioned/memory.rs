@@ -1,0 +1,58 @@
+//! The memory of queries over partitioned tables.
+
+use std::sync::Arc;
+
+use annulus_datafusion::{AnnulusConfig, SessionStateBuilderExt};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::{
+    execution::{
+        SessionStateBuilder,
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
+        runtime_env::RuntimeEnvBuilder,
+    },
+    prelude::{SessionConfig, SessionContext},
+};
+
+use crate::support::{Tables, by, count, plan, register};
+
+/// The rows, each of which is a group.
+const ROWS: i64 = 200_000;
+const PARTITIONS: usize = 32;
+
+/// Returns a session whose operators share `bytes` of memory, and cannot spill.
+fn session(bytes: usize) -> SessionContext {
+    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+    let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).with_disk_manager_builder(disk);
+    let config = SessionConfig::new().with_target_partitions(2).with_option_extension(AnnulusConfig::default());
+    let builder = SessionStateBuilder::new_with_default_features().with_config(config);
+    let builder = builder.with_runtime_env(Arc::new(runtime.build().expect("a runtime")));
+    SessionContext::new_with_state(builder.with_annulus().build())
+}
+
+/// A grouping of all rows, and a join: each takes the memory of two partitions of thirty-two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_some_partitions_are_in_memory() {
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| row * 7)));
+    let rows = RecordBatch::try_from_iter([("k", keys), ("v", values)]).expect("rows");
+    let tables = Tables::new();
+    let path = tables.split("a", &rows, &by(&["k"], PARTITIONS));
+    let other = tables.split("b", &rows, &by(&["k"], PARTITIONS));
+    for query in [
+        "SELECT count(*), sum(n) FROM (SELECT k, sum(v) n FROM a GROUP BY k)",
+        "SELECT count(*), sum(n) FROM (SELECT a.k, sum(a.v) n FROM a JOIN b ON a.k = b.k GROUP BY a.k)",
+    ] {
+        let context = session(4 << 20);
+        register(&context, "a", &path).await;
+        register(&context, "b", &other).await;
+        let shown = plan(&context, query).await;
+        assert_eq!(count(&shown, "InTurnExec: partitions=32, at_a_time=2"), 1, "{shown}");
+        let sum = ROWS * (ROWS - 1) / 2 * 7;
+        let told = context.sql(query).await.expect(query).to_string().await.expect(query);
+        assert!(told.contains(&format!("| {ROWS}   | {sum} |")), "{told}");
+        context.sql("SET annulus.partitioned_tables = false").await.expect("an option");
+        let whole = context.sql(query).await.expect(query).collect().await;
+        let error = whole.expect_err("all groups at once").to_string();
+        assert!(error.contains("Resources exhausted"), "{error}");
+    }
+}

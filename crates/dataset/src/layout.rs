@@ -1,0 +1,191 @@
+//! How the files of a dataset are partitioned by key, according to its manifest.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use arrow::{
+    array::ArrayRef,
+    datatypes::{DataType, SchemaRef},
+};
+use thiserror::Error;
+
+use crate::{
+    input::DataFile,
+    output::{KEY_TYPES, MANIFEST_VERSION, Manifest, Settings},
+    placement::{Stored, points_from_text, view_of},
+    split::PLACEMENT,
+};
+
+/// The partitioning of a dataset by key: which files have the rows of each partition.
+///
+/// ```
+/// use annulus_dataset::{
+///     CancelToken, Dataset, InputOptions, JobSpec, KeyRule, OutputFormat, OutputOptions, Silent, split,
+/// };
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = |name: &str| folder.path().join(name).to_str().expect("a UTF-8 path").to_owned();
+/// # std::fs::write(path("orders.csv"), "id,amount\n1,10\n2,20\n3,30\n")?;
+/// let output = OutputOptions::new(path("parts"), OutputFormat::Parquet);
+/// let mut spec = JobSpec::new(vec![path("orders.csv")], output);
+/// spec.by = vec!["id".to_owned()];
+/// spec.into = Some(4);
+/// split(&spec.plan()?, &Silent, &CancelToken::new())?;
+///
+/// let dataset = Dataset::open(&[path("parts")], &InputOptions::default())?;
+/// let layout = dataset.layout?;
+/// assert_eq!((layout.keys, layout.partitions.len()), (vec!["id".to_owned()], 4));
+/// assert!(matches!(layout.rule, KeyRule::Hash { .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KeyLayout {
+    /// The key columns.
+    pub keys: Vec<String>,
+    /// The rule by which rows were placed.
+    pub rule: KeyRule,
+    /// The files of each partition, as positions in [`Dataset::files`](crate::Dataset::files). A
+    /// partition without rows has none.
+    pub partitions: Vec<Vec<usize>>,
+}
+
+/// The rule by which the rows of a partitioned dataset were placed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum KeyRule {
+    /// By `hash % N`, with the row hash of DataFusion's `RepartitionExec`.
+    Hash {
+        /// The type of each key when it was hashed. Equal values of another type may hash
+        /// differently.
+        types: Vec<DataType>,
+    },
+    /// By split points; see [`PlacementSpec::Splits`](crate::PlacementSpec::Splits).
+    Ranges {
+        /// A column of split points for each key, of the type of its column.
+        points: Vec<ArrayRef>,
+    },
+}
+
+/// The reason why no partitioning by key is known for a dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum NoLayout {
+    /// It is not a folder that a run has written, or there are several inputs.
+    #[error("it is not one folder with a manifest.json")]
+    NoManifest,
+    /// The manifest has another version, or does not say how rows were placed.
+    #[error("its manifest.json does not say how rows were placed, or is of another version")]
+    Unknown,
+    /// Rows were placed by a rule that is neither a hash nor ranges of the key.
+    #[error("its rows were placed {0}")]
+    Rule(&'static str),
+    /// Rows were placed by a hash that this version does not compute.
+    #[error("its rows were placed by the row hash of another version of DataFusion; partition them again")]
+    OtherHash,
+    /// Keys have another type in the files than when they were hashed.
+    #[error("its files store keys as other types than they were hashed as ({0})")]
+    KeyTypes(String),
+    /// A key column is not in the files, or has another type than the manifest says.
+    #[error("its key column '{0}' is not in the files as manifest.json says")]
+    Column(String),
+    /// The names of the key columns are ambiguous.
+    #[error("a column has a comma in its name, so the key '{0}' is ambiguous")]
+    Ambiguous(String),
+    /// Rows were appended by another rule than those before them.
+    #[error("rows were appended by another rule than the first ones")]
+    Append,
+    /// Files and partitions of the manifest are not those that were found.
+    #[error("its files are not those of the partitions in manifest.json")]
+    Files,
+}
+
+impl KeyLayout {
+    /// Returns the layout of files that a manifest lists: all files of the dataset in `folder`,
+    /// with the columns of `schema`.
+    pub(crate) fn of(
+        folder: &Path,
+        manifest: &Manifest,
+        schema: &SchemaRef,
+        files: &[DataFile],
+    ) -> Result<Self, NoLayout> {
+        if manifest.version != MANIFEST_VERSION {
+            return Err(NoLayout::Unknown);
+        }
+        let settings = &manifest.settings;
+        let stored = Stored::parse(settings.get(PLACEMENT).ok_or(NoLayout::Unknown)?);
+        if !manifest.appends.iter().all(|append| places_alike(settings, &append.settings)) {
+            return Err(NoLayout::Append);
+        }
+        let keys = || keys_of(manifest, schema);
+        let (keys, rule) = match stored {
+            None => return Err(NoLayout::Unknown),
+            Some(Stored::OtherHash) => return Err(NoLayout::OtherHash),
+            Some(Stored::Other(rule)) => return Err(NoLayout::Rule(rule)),
+            Some(Stored::Hash { texts_as_views }) => {
+                if let Some(types) = settings.get(KEY_TYPES) {
+                    return Err(NoLayout::KeyTypes(types.clone()));
+                }
+                let keys = keys()?;
+                let types = keys.iter().filter_map(|key| schema.field_with_name(key).ok());
+                let hashed = |own: &DataType| view_of(own).filter(|_| texts_as_views).unwrap_or_else(|| own.clone());
+                let types = types.map(|field| hashed(field.data_type())).collect();
+                (keys, KeyRule::Hash { types })
+            }
+            Some(Stored::Ranges(points)) => {
+                let keys = keys()?;
+                let points = points_from_text(schema, &keys, &points).map_err(|_| NoLayout::Unknown)?;
+                (keys, KeyRule::Ranges { points })
+            }
+        };
+        let partitions = partitions_of(folder, manifest, files).ok_or(NoLayout::Files)?;
+        if let KeyRule::Ranges { points } = &rule {
+            // With fewer points than that, the last partitions are empty.
+            let used = points[0].len() + 1;
+            if used > partitions.len() || partitions[used..].iter().any(|files| !files.is_empty()) {
+                return Err(NoLayout::Files);
+            }
+        }
+        Ok(Self { keys, rule, partitions })
+    }
+}
+
+/// Returns whether a run that appended has placed its rows as the first run.
+fn places_alike(first: &Settings, append: &Settings) -> bool {
+    ["by", "into", PLACEMENT, KEY_TYPES].iter().all(|&setting| first.get(setting) == append.get(setting))
+}
+
+/// Returns the names of the key columns, which must have the types that the manifest says.
+fn keys_of(manifest: &Manifest, schema: &SchemaRef) -> Result<Vec<String>, NoLayout> {
+    let by = manifest.settings.get("by").ok_or(NoLayout::Unknown)?;
+    if schema.fields().iter().any(|field| field.name().contains(',')) {
+        return Err(NoLayout::Ambiguous(by.clone()));
+    }
+    let key = |name: &str| {
+        let told = manifest.columns.iter().find(|column| column.name == name);
+        let is_as_told = |field: &&arrow::datatypes::Field| {
+            told.is_some_and(|column| column.data_type == field.data_type().to_string())
+        };
+        let field = schema.field_with_name(name).ok().filter(is_as_told);
+        field.map(|_| name.to_owned()).ok_or_else(|| NoLayout::Column(name.to_owned()))
+    };
+    by.split(',').map(key).collect()
+}
+
+/// Returns the positions of each partition's files; `None` unless the manifest lists exactly
+/// `files`, in partitions that are numbered from 0.
+fn partitions_of(folder: &Path, manifest: &Manifest, files: &[DataFile]) -> Option<Vec<Vec<usize>>> {
+    let into: usize = manifest.settings.get("into")?.parse().ok()?;
+    let is_numbered = manifest.partitions.iter().enumerate().all(|(number, entry)| entry.partition == number);
+    if !is_numbered || manifest.partitions.len() != into {
+        return None;
+    }
+    let mut places: HashMap<PathBuf, usize> =
+        files.iter().enumerate().map(|(place, file)| (PathBuf::from(&file.path), place)).collect();
+    let mut place = |name: &str| places.remove(&folder.join(name));
+    let partitions =
+        manifest.partitions.iter().map(|entry| entry.files.iter().map(|file| place(&file.name)).collect()).collect();
+    places.is_empty().then_some(partitions)?
+}
