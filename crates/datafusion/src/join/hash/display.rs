@@ -26,7 +26,7 @@ impl DisplayAs for SharedHashJoinExec {
                 if let Some(fetch) = stock.fetch() {
                     write!(f, ", fetch={fetch}")?;
                 }
-                write!(f, ", why={}", self.why())
+                write!(f, ", algorithm=hash, why={}", self.why())
             }
             DisplayFormatType::TreeRender => {
                 stock.fmt_as(format, f)?;
