@@ -10,10 +10,15 @@ use annulus_join::{
     match_bits, store_matched,
 };
 use arrow::{
-    array::{ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array},
+    array::{
+        Array, ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
+        UInt32Array,
+    },
     buffer::{Buffer, MutableBuffer},
     compute::take_record_batch,
-    datatypes::{DataType, Field, Float64Type, Schema},
+    datatypes::{
+        DataType, Date32Type, Field, Float64Type, Int8Type, Int32Type, Int64Type, Schema, UInt32Type, UInt64Type,
+    },
 };
 use proptest::prelude::*;
 use support::hash::{Case, Collect, KINDS, Row, arb_case, join, rows_of, side};
@@ -71,7 +76,7 @@ fn encoded(fragment: &Fragment) -> Buffer {
 
 fn prepare(case: &Case) -> (BuildSide, Arc<FragmentFormat>, Vec<Fragment>) {
     let partitions = Partitions::at_least(case.partitions);
-    let config = HashConfig::new(partitions).with_threads(case.threads);
+    let config = HashConfig::new(partitions).with_threads(case.threads).with_dense(case.dense);
     let keys = Keys::new(&case.build.schema(), &case.build_keys, case.nulls_equal).unwrap();
     let build = BuildSide::prepare(keys, pieces(&case.build, case.batch_rows), &config).unwrap();
     let keys = Keys::new(&case.probe.schema(), &case.probe_keys, case.nulls_equal).unwrap();
@@ -159,6 +164,48 @@ proptest! {
         prop_assert_eq!(all(probe), all(rows_of(&case.probe)));
     }
 
+    /// Numbers that lie close together, also across zero and the ends of their type, with a few nulls
+    /// or repetitions.
+    #[test]
+    fn dense_keys_are_found(
+        numbers in prop::collection::hash_set(0..300_i64, 0..120),
+        repeated in prop::collection::vec(0..300_i64, 0..2),
+        has_null in prop::bool::weighted(0.2),
+        probe in prop::collection::vec(prop::option::weighted(0.9, -20..320_i64), 0..200),
+        first in prop_oneof![Just(-100), Just(i64::MAX - 150), any::<i64>()],
+        kind in prop::sample::select(vec![
+            DataType::Int64, DataType::UInt64, DataType::Int32, DataType::UInt32, DataType::Date32, DataType::Int8,
+        ]),
+        (batch_rows, threads) in (1..200_usize, 1..4_usize),
+    ) {
+        let column = |numbers: Vec<Option<i64>>| -> ArrayRef {
+            let number = |number: Option<i64>| number.map(|number| number.wrapping_add(first));
+            let numbers: Int64Array = numbers.into_iter().map(number).collect();
+            match kind {
+                DataType::Int64 => Arc::new(numbers),
+                DataType::UInt64 => Arc::new(numbers.unary::<_, UInt64Type>(|number| number as u64)),
+                DataType::Int32 => Arc::new(numbers.unary::<_, Int32Type>(|number| number as i32)),
+                DataType::UInt32 => Arc::new(numbers.unary::<_, UInt32Type>(|number| number as u32)),
+                DataType::Date32 => Arc::new(numbers.unary::<_, Date32Type>(|number| number as i32)),
+                _ => Arc::new(numbers.unary::<_, Int8Type>(|number| number as i8)),
+            }
+        };
+        let build = numbers.iter().chain(&repeated).copied().map(Some).chain(has_null.then_some(None)).collect();
+        let case = Case { batch_rows, threads, dense: true, ..case(column(build), column(probe)) };
+        let (build, _, fragments) = prepare(&case);
+        let expected = nested_loop(&case);
+        prop_assert_eq!(&found_in_order(&case, &build), &expected);
+        let mut pairs = HashMap::new();
+        fragments.iter().for_each(|fragment| join(&build, fragment, threads, &mut pairs));
+        prop_assert_eq!(&pairs, &expected);
+        let set = build.key_set().test(build.keys(), &case.build).unwrap();
+        prop_assert_eq!(set.true_count(), case.build.num_rows() - case.build.column(0).null_count());
+        expect_marked(&case, &build, &fragments, &expected);
+        if repeated.is_empty() && !has_null && kind == DataType::Int64 && first.checked_add(300).is_some() {
+            prop_assert_eq!(rows_of(build.batch()), rows_of(&case.build));
+        }
+    }
+
     #[test]
     fn damaged_bytes_are_an_error_or_a_fragment(
         case in arb_case(),
@@ -204,6 +251,7 @@ fn case(build: ArrayRef, probe: ArrayRef) -> Case {
         threads: 2,
         batch_rows: 1000,
         max_bytes: 1 << 20,
+        dense: false,
     }
 }
 
@@ -237,6 +285,21 @@ fn pairs_of_one_bucket_are_compared() {
     // A long bucket compares only rows of the key.
     let heavy = |rows| -> ArrayRef { Arc::new(std::iter::repeat_n(7, rows).collect::<Int64Array>()) };
     assert_eq!(count_compared(&case(heavy(1000), heavy(300))), (300_000, 300_000));
+}
+
+/// Of keys that are not unique or not dense, the rows are clustered.
+#[test]
+fn dense_keys_need_little_memory() {
+    let prepared = |step: usize, last: i64| {
+        let numbers: ArrayRef = Arc::new((0..99_999).map(|n| n * step as i64).chain([last]).collect::<Int64Array>());
+        let build = prepare(&Case { dense: true, ..case(Arc::clone(&numbers), numbers) }).0;
+        let is_in_order = build.batch().column(0).as_primitive::<Int64Type>().values().is_sorted();
+        ((build.memory_bytes() - 800_000) / 1000, is_in_order)
+    };
+    assert_eq!(prepared(1, 99_999), (400, true));
+    assert_eq!(prepared(7, 700_000), (2_800, true));
+    assert!(!prepared(1, 7).1);
+    assert!(!prepared(20, 2_000_000).1);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use arrow::{
 
 use super::{
     cluster::{Clustered, cluster, copies_in_halves},
+    dense::{self, Dense},
     radix::Partitions,
     table::Tables,
 };
@@ -26,12 +27,16 @@ pub struct HashConfig {
     pub partitions: Partitions,
     /// The number of threads that prepare, including the calling one.
     pub threads: usize,
+    /// Whether rows whose keys are numbers that differ and lie close together stay in their order.
+    /// They are found without hashing, but not partition by partition: this is for
+    /// [`Finder`](crate::Finder).
+    pub dense: bool,
 }
 
 impl HashConfig {
     /// Returns the configuration for one thread.
     pub fn new(partitions: Partitions) -> Self {
-        Self { partitions, threads: 1 }
+        Self { partitions, threads: 1, dense: false }
     }
 
     /// Sets the number of threads that prepare, including the calling one.
@@ -39,10 +44,16 @@ impl HashConfig {
     pub fn with_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
+
+    /// Sets whether rows with dense keys stay in their order.
+    #[must_use]
+    pub fn with_dense(self, dense: bool) -> Self {
+        Self { dense, ..self }
+    }
 }
 
 /// The build side of a hash join: its rows, clustered by the hash of their keys, and a table for
-/// each partition. Any number of threads may probe it.
+/// each partition. With dense keys, it may be its rows as they came, and one table. Any number of threads may probe it.
 #[derive(Debug)]
 pub struct BuildSide {
     keys: Keys,
@@ -61,12 +72,13 @@ pub struct BuildSide {
 pub(super) enum KeyTables {
     Narrow(Tables<u32>),
     Wide(Tables<u64>),
+    Dense(Dense),
 }
 
 impl BuildSide {
     /// Clusters the rows of `batches`, which are then dropped, and builds the tables. O(rows).
     /// While it runs it takes the memory of the rows a second time, and a third time from 4096
-    /// partitions on or for columns without a fixed width. The tables take 12 to 20 bytes per row.
+    /// partitions on or for columns without a fixed width. The tables take 12 to 32 bytes per row.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`] from 2^32 rows on. [`JoinError::Arrow`] if the batches have other
@@ -77,6 +89,14 @@ impl BuildSide {
             return Err(JoinError::TooManyRows { rows });
         }
         let pieces = look_up(&keys, batches, config.threads)?;
+        if config.dense
+            && let Some(table) = Dense::build(&keys, &pieces, config.threads)?
+        {
+            let columns = dense::columns(&keys, &pieces, config.threads)?;
+            let (batch, nulls) = (user_batch(&keys, columns, rows)?, rows as u32..rows as u32);
+            let (partitions, tables) = (config.partitions, KeyTables::Dense(table));
+            return Ok(Self { keys, partitions, batch, compared: Vec::new(), key_bytes: 0, nulls, tables });
+        }
         let Clustered { columns, starts } = cluster(&keys, &pieces, config.partitions, config.threads)?;
         drop(pieces);
         let (nulls, starts) = (starts[starts.len() - 2]..starts[starts.len() - 1], &starts[..starts.len() - 1]);
@@ -103,7 +123,8 @@ impl BuildSide {
         copies_in_halves(schema, partitions)
     }
 
-    /// Returns all rows in the order of their partitions, those with null keys last. Pairs refer to
+    /// Returns all rows in the order of their partitions, those with null keys last; with dense keys,
+    /// in the order in which they came. Pairs refer to
     /// rows by their index in this batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
@@ -124,6 +145,7 @@ impl BuildSide {
         let tables = match &self.tables {
             KeyTables::Narrow(tables) => tables.memory_bytes(),
             KeyTables::Wide(tables) => tables.memory_bytes(),
+            KeyTables::Dense(table) => table.memory_bytes(),
         };
         self.batch.get_array_memory_size() + self.key_bytes + tables
     }

@@ -8,6 +8,7 @@ use arrow::{
 
 use super::{
     build::{BuildSide, KeyTables},
+    dense::Dense,
     memory::Plain,
     table::{Entry, Tables},
 };
@@ -54,8 +55,9 @@ impl BuildSide {
     /// Returns the set of the keys. Takes 1.5 to 4 bytes for each row. O(rows).
     pub fn key_set(&self) -> KeySet {
         KeySet(match self.tables() {
-            KeyTables::Narrow(tables) => form(tables, |key| i64::from(key as i32) as u64),
-            KeyTables::Wide(tables) => form(tables, |key| key),
+            KeyTables::Narrow(tables) => form(tables),
+            KeyTables::Wide(tables) => form(tables),
+            KeyTables::Dense(table) => range(table),
         })
     }
 }
@@ -69,8 +71,8 @@ impl KeySet {
     pub fn test(&self, keys: &Keys, batch: &RecordBatch) -> Result<BooleanArray, JoinError> {
         let Keyed { values, nulls, .. } = keys.extend(batch)?;
         let mut found = match &values {
-            KeyValues::Narrow(keys) => self.look_up(keys, |key| i64::from(key as i32) as u64),
-            KeyValues::Wide(keys) => self.look_up(keys, |key| key),
+            KeyValues::Narrow(keys) => self.look_up(keys),
+            KeyValues::Wide(keys) => self.look_up(keys),
         };
         if let Some(nulls) = nulls {
             found = &found & nulls.inner();
@@ -84,10 +86,10 @@ impl KeySet {
         size_of_val(&words[..])
     }
 
-    fn look_up<K: Key>(&self, keys: &[K], wide: impl Fn(K) -> u64) -> BooleanBuffer {
+    fn look_up<K: Key>(&self, keys: &[K]) -> BooleanBuffer {
         match &self.0 {
             Form::Range { first, words } => BooleanBuffer::collect_bool(keys.len(), |row| {
-                let bit = wide(keys[row]).wrapping_sub(*first);
+                let bit = keys[row].wide().wrapping_sub(*first);
                 words.get((bit >> 6) as usize).is_some_and(|word| word >> (bit & 63) & 1 == 1)
             }),
             Form::Bloom { words } => BooleanBuffer::collect_bool(keys.len(), |row| {
@@ -98,14 +100,22 @@ impl KeySet {
     }
 }
 
-fn form<K: Key>(tables: &Tables<K>, wide: impl Fn(K) -> u64) -> Form
+fn range(table: &Dense) -> Form {
+    let (first, mut members) = table.members();
+    let word = |members: &mut dyn Iterator<Item = bool>| {
+        members.take(64).zip(0..).fold(0, |word, (is_member, bit)| word | u64::from(is_member) << bit)
+    };
+    let words = (0..members.len().div_ceil(64)).map(|_| word(&mut members)).collect();
+    Form::Range { first, words }
+}
+
+fn form<K: Key>(tables: &Tables<K>) -> Form
 where
     Entry<K>: Plain,
 {
     let entries = tables.entries();
-    // As signed numbers and as unsigned ones: dates before 1970 lie close to those after.
     let signed = entries.iter().fold((i64::MAX, i64::MIN), |(least, most), entry| {
-        let key = wide(entry.key) as i64;
+        let key = { entry.key }.wide() as i64;
         (least.min(key), most.max(key))
     });
     let span = (signed.1 as u64).wrapping_sub(signed.0 as u64);
@@ -113,7 +123,7 @@ where
         let (first, length) = if entries.is_empty() { (0, 0) } else { (signed.0 as u64, (span >> 6) as usize + 1) };
         let mut words = vec![0; length];
         for entry in entries {
-            let bit = wide(entry.key).wrapping_sub(first);
+            let bit = { entry.key }.wide().wrapping_sub(first);
             words[(bit >> 6) as usize] |= 1 << (bit & 63);
         }
         return Form::Range { first, words };

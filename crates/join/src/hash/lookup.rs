@@ -10,6 +10,7 @@ use std::ops::Range;
 use arrow::buffer::NullBuffer;
 
 use super::{
+    dense::Dense,
     memory::Plain,
     table::{Entry, LONG_BUCKET, Table},
 };
@@ -125,6 +126,37 @@ impl Lookup {
         is_full
     }
 
+    /// As [`run`](Self::run), in a table where each row has at most one partner.
+    pub(super) fn run_dense<K: Key>(&mut self, table: &Dense, keys: &[K], nulls: Option<&NullBuffer>) -> bool {
+        let room = (self.build.len() - self.len) as u32;
+        let now = self.rows.start..self.rows.end.min(self.rows.start.saturating_add(room));
+        self.rows.start = now.end;
+        self.compared += u64::from(now.end - now.start);
+        let (before, mut len) = (self.len, self.len);
+        for (row, &key) in now.clone().zip(&keys[now.start as usize..now.end as usize]) {
+            let after = table.row_after(key);
+            // Written in any case, kept if there is one: no branch to mispredict.
+            (self.build[len], self.probe[len]) = (after.wrapping_sub(1), row);
+            len += usize::from(after > 0);
+        }
+        self.len = len;
+        self.drop_nulls(before, nulls);
+        !self.rows.is_empty()
+    }
+
+    /// Drops the pairs from this one on whose row of the probe side has a null key: what stands in
+    /// the place of a null key is a number, too.
+    fn drop_nulls(&mut self, first: usize, nulls: Option<&NullBuffer>) {
+        let Some(nulls) = nulls else { return };
+        let mut kept = first;
+        for pair in first..self.len {
+            let probe = self.probe[pair];
+            (self.build[kept], self.probe[kept]) = (self.build[pair], probe);
+            kept += usize::from(nulls.is_valid(probe as usize));
+        }
+        self.len = kept;
+    }
+
     fn find<K: Key>(&mut self, of: &Rows<'_, K>) -> bool
     where
         Entry<K>: Plain,
@@ -181,16 +213,7 @@ impl Lookup {
             self.probe[self.len] = first + row;
             self.len += usize::from({ entry.key } == block[row as usize]);
         }
-        // What stands in the place of a null key is a number, too.
-        if let Some(nulls) = of.nulls {
-            let mut kept = before;
-            for pair in before..self.len {
-                let probe = self.probe[pair];
-                (self.build[kept], self.probe[kept]) = (self.build[pair], probe);
-                kept += usize::from(nulls.is_valid(probe as usize));
-            }
-            self.len = kept;
-        }
+        self.drop_nulls(before, of.nulls);
     }
 
     /// Adds pairs of the row with many partners, and returns whether they all had room.

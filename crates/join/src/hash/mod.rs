@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! build side  -> clustered rows, a table for each partition              [`BuildSide`]
+//!             or rows in their order, and one place for each number
 //! probe side  -> clustered rows, cut into [`Fragment`]s of some partitions each   -> bytes -> other hosts
 //! fragment    -> morsels -> pairs of row numbers                         [`BuildSide::probe`]
 //! batch       -> pairs of row numbers, in the order of its rows           [`Finder`]
@@ -13,6 +14,7 @@
 
 mod build;
 mod cluster;
+mod dense;
 mod fragment;
 mod key_set;
 mod lookup;

@@ -5,6 +5,7 @@ use arrow::{array::RecordBatch, buffer::NullBuffer};
 
 use super::{
     build::{BuildSide, KeyTables},
+    dense::Dense,
     fragment::{Fragment, Morsel},
     lookup::{Lookup, Rows},
     memory::Plain,
@@ -71,6 +72,8 @@ impl BuildSide {
             (KeyTables::Wide(tables), KeyValues::Wide(keys)) => {
                 self.probe_keys(tables, &keys, &sides, fragment, morsel, sink)
             }
+            (KeyTables::Dense(table), KeyValues::Narrow(keys)) => probe_dense(table, &keys, fragment, morsel, sink),
+            (KeyTables::Dense(table), KeyValues::Wide(keys)) => probe_dense(table, &keys, fragment, morsel, sink),
             _ => Err(OTHER_WIDTH),
         }
     }
@@ -133,6 +136,31 @@ struct Compared<'a> {
     nulls: Option<&'a NullBuffer>,
     /// The rows of the build side that need no second match.
     marked: Option<&'a Matched>,
+}
+
+/// Finds the pairs of a morsel's rows in a table of dense keys.
+fn probe_dense<K: Key>(
+    table: &Dense,
+    keys: &[K],
+    fragment: &Fragment,
+    morsel: &Morsel,
+    sink: &mut impl PairSink,
+) -> Result<u64, JoinError> {
+    // The rows with null keys come last. They have no partner here.
+    let nulls = fragment.format().partitions().count().checked_sub(fragment.first);
+    let end = nulls.and_then(|group| fragment.starts.get(group)).copied().unwrap_or(u32::MAX);
+    let mut lookup = Lookup::new(MOST_PAIRS);
+    lookup.start(morsel.rows.start.min(end)..morsel.rows.end.min(end));
+    loop {
+        let is_full = lookup.run_dense(table, keys, None);
+        let (build, probe) = lookup.take();
+        if !build.is_empty() {
+            sink.pairs(build, probe)?;
+        }
+        if !is_full {
+            return Ok(lookup.compared());
+        }
+    }
 }
 
 /// Looks up all rows. Pairs that leave room for more stay in the look-up.
@@ -223,6 +251,8 @@ impl Finder {
                     self.lookup.run(&build.rows(tables, keys, &sides))
                 }
                 (KeyTables::Wide(tables), KeyValues::Wide(keys)) => self.lookup.run(&build.rows(tables, keys, &sides)),
+                (KeyTables::Dense(table), KeyValues::Narrow(keys)) => self.lookup.run_dense(table, keys, sides.nulls),
+                (KeyTables::Dense(table), KeyValues::Wide(keys)) => self.lookup.run_dense(table, keys, sides.nulls),
                 _ => return Err(OTHER_WIDTH),
             };
             if !self.lookup.is_empty() {

@@ -7,6 +7,10 @@ pub(crate) trait Key: ArrowNativeType + Ord + Eq + Send + Sync {
     /// Returns the hash, which is the same on every host. All bits of the key affect the upper bits
     /// of the hash, from which partitions and buckets are taken.
     fn hash(self) -> u64;
+
+    /// Returns the key as a number of 64 bits, of a signed type as the same number: so dates before
+    /// 1970 lie close to those after.
+    fn wide(self) -> u64;
 }
 
 impl Key for u32 {
@@ -14,12 +18,22 @@ impl Key for u32 {
     fn hash(self) -> u64 {
         mix(u64::from(self))
     }
+
+    #[inline(always)]
+    fn wide(self) -> u64 {
+        i64::from(self as i32) as u64
+    }
 }
 
 impl Key for u64 {
     #[inline(always)]
     fn hash(self) -> u64 {
         mix(self)
+    }
+
+    #[inline(always)]
+    fn wide(self) -> u64 {
+        self
     }
 }
 

@@ -159,6 +159,11 @@ impl Keys {
         !matches!(self.kind, Kind::Plain)
     }
 
+    /// Returns whether keys are equal if and only if their numbers are.
+    pub(crate) fn are_numbers(&self) -> bool {
+        matches!(self.kind, Kind::Plain | Kind::Converted)
+    }
+
     /// Returns whether all rows that are null in [`Keyed::nulls`] match each other.
     pub(crate) fn null_rows_match(&self) -> bool {
         self.nulls_equal && !matches!(self.kind, Kind::Bytes(_))

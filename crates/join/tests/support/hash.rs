@@ -30,6 +30,7 @@ pub struct Case {
     pub threads: usize,
     pub batch_rows: usize,
     pub max_bytes: usize,
+    pub dense: bool,
 }
 
 /// A sink that collects all pairs.
@@ -182,13 +183,18 @@ fn arb_rows(columns: usize, most: usize) -> impl Strategy<Value = Vec<Vec<Option
 
 pub fn arb_case() -> impl Strategy<Value = Case> {
     let shape = (vec(0..KINDS, 1..3), vec(0..KINDS, 0..3), vec(0..KINDS, 0..3));
-    let settings =
-        (any::<bool>(), prop_oneof![Just(1usize), 2..64usize, Just(5000)], 1..4usize, 1..200usize, 4096..16384usize);
+    let settings = (
+        any::<[bool; 2]>(),
+        prop_oneof![Just(1usize), 2..64usize, Just(5000)],
+        1..4usize,
+        1..200usize,
+        4096..16384usize,
+    );
     (shape, settings).prop_flat_map(|((keys, build, probe), settings)| {
         let build_kinds = [&build[..], &keys].concat();
         let probe_kinds = [&keys[..], &probe].concat();
         (arb_rows(build_kinds.len(), 80), arb_rows(probe_kinds.len(), 80)).prop_map(move |(build_rows, probe_rows)| {
-            let (nulls_equal, partitions, threads, batch_rows, max_bytes) = settings;
+            let ([nulls_equal, dense], partitions, threads, batch_rows, max_bytes) = settings;
             Case {
                 build: side(&build_kinds, &build_rows),
                 probe: side(&probe_kinds, &probe_rows),
@@ -199,6 +205,7 @@ pub fn arb_case() -> impl Strategy<Value = Case> {
                 threads,
                 batch_rows,
                 max_bytes,
+                dense,
             }
         })
     })

@@ -88,7 +88,7 @@ impl Setup {
         let before = reservation.size();
         reservation.try_grow(before).map_err(no_memory)?;
         let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
-        let config = HashConfig::new(partitions).with_threads(threads);
+        let config = HashConfig::new(partitions).with_threads(threads).with_dense(true);
         let side = BuildSide::prepare(layout.keys(BUILD)?, batches, &config).map_err(from_join)?;
         reservation.try_resize(side.memory_bytes()).map_err(no_memory)?;
         if let Some(publisher) = publisher {

@@ -1,0 +1,157 @@
+//! A table for keys that lie close together and differ: the row of each number between the least
+//! key and the greatest. The build side's rows stay in their order, no hash is computed, and a
+//! look-up reads one place.
+
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+};
+
+use arrow::{
+    array::{Array, ArrayRef},
+    compute::concat,
+};
+
+use super::memory::Zeroed;
+use crate::{
+    error::JoinError,
+    key::{Key, KeyValues, Keyed, Keys},
+    parallel,
+};
+
+/// The most places for each row, of 4 bytes each. Entries and buckets of a hash table take 12 to 20
+/// bytes.
+const MOST_PLACES: u64 = 8;
+/// A table of this many places is worth it for any number of rows.
+const FEW_PLACES: u64 = 1 << 12;
+/// The number of rows that a thread places at a time.
+const CHUNK: usize = 1 << 14;
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Dense {
+    /// The least key.
+    first: u64,
+    /// The row of each key plus one, or zero if no row has it.
+    places: Zeroed<u32>,
+}
+
+impl Dense {
+    /// Builds the table for the rows of these pieces, one after the other. O(rows). Returns `None`
+    /// if a key is null or there twice, the keys do not lie close together, or they are compared by
+    /// more than their numbers.
+    pub(super) fn build(keys: &Keys, pieces: &[Keyed], threads: usize) -> Result<Option<Self>, JoinError> {
+        let rows: usize = pieces.iter().map(Keyed::rows).sum();
+        if !keys.are_numbers() || pieces.iter().any(|piece| piece.nulls.is_some()) || rows >= u32::MAX as usize {
+            return Ok(None);
+        }
+        let chunks = chunks(pieces);
+        let Some((first, places)) = bounds(&chunks, rows as u64, threads) else { return Ok(None) };
+        let mut table = Self { first, places: Zeroed::new(places)? };
+        let shared = shared(table.places.as_mut_slice());
+        let is_twice = AtomicBool::new(false);
+        // Which of a key's rows stays is left to chance, so another one does not find itself.
+        let finds_all = |chunk: &Chunk<'_>| {
+            let mut missing = 0;
+            chunk.for_each(|row, key| {
+                missing |= shared[key.wrapping_sub(first) as usize].load(Relaxed) ^ (row + 1);
+            });
+            missing == 0
+        };
+        let place = |chunk: &Chunk<'_>| {
+            if is_twice.load(Relaxed) {
+                return;
+            }
+            chunk.for_each(|row, key| shared[key.wrapping_sub(first) as usize].store(row + 1, Relaxed));
+            if !finds_all(chunk) {
+                is_twice.store(true, Relaxed);
+            }
+        };
+        parallel::map(threads, chunks.iter().collect(), place);
+        // A row of another chunk may have taken the place since.
+        let is_unique = !is_twice.load(Relaxed)
+            && parallel::map(threads, chunks.iter().collect(), finds_all).into_iter().all(|found| found);
+        Ok(is_unique.then_some(table))
+    }
+
+    /// Returns the row of a key plus one, or zero if there is none.
+    #[inline(always)]
+    pub(super) fn row_after(&self, key: impl Key) -> u32 {
+        self.places.as_slice().get(key.wide().wrapping_sub(self.first) as usize).copied().unwrap_or(0)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(self.places.as_slice())
+    }
+
+    /// Returns the least key, and whether a row has it and each of the following ones.
+    pub(super) fn members(&self) -> (u64, impl ExactSizeIterator<Item = bool>) {
+        (self.first, self.places.as_slice().iter().map(|&row| row > 0))
+    }
+}
+
+/// Returns all columns of the pieces' rows, one piece after the other.
+pub(super) fn columns(keys: &Keys, pieces: &[Keyed], threads: usize) -> Result<Vec<ArrayRef>, JoinError> {
+    let column = |index: usize| -> Result<ArrayRef, JoinError> {
+        let parts: Vec<&dyn Array> = pieces.iter().map(|piece| piece.columns[index].as_ref()).collect();
+        Ok(concat(&parts)?)
+    };
+    let all = parallel::map(threads, (0..keys.full().fields().len()).collect(), column);
+    all.into_iter().collect()
+}
+
+/// Some rows of a piece.
+struct Chunk<'a> {
+    keys: &'a KeyValues,
+    /// Their indices in the piece.
+    rows: Range<usize>,
+    /// The number of the first one in the build side.
+    first_row: u32,
+}
+
+impl Chunk<'_> {
+    #[inline(always)]
+    fn for_each(&self, mut each: impl FnMut(u32, u64)) {
+        match self.keys {
+            KeyValues::Narrow(keys) => {
+                (self.first_row..).zip(&keys[self.rows.clone()]).for_each(|(row, &key)| each(row, key.wide()));
+            }
+            KeyValues::Wide(keys) => {
+                (self.first_row..).zip(&keys[self.rows.clone()]).for_each(|(row, &key)| each(row, key.wide()));
+            }
+        }
+    }
+}
+
+fn chunks(pieces: &[Keyed]) -> Vec<Chunk<'_>> {
+    let (mut chunks, mut first_row) = (Vec::new(), 0);
+    for piece in pieces {
+        for start in (0..piece.rows()).step_by(CHUNK) {
+            let rows = start..piece.rows().min(start + CHUNK);
+            let next = first_row + rows.len() as u32;
+            chunks.push(Chunk { keys: &piece.values, rows, first_row });
+            first_row = next;
+        }
+    }
+    chunks
+}
+
+/// Returns the least key, and the number of places up to the greatest one, if they are few.
+fn bounds(chunks: &[Chunk<'_>], rows: u64, threads: usize) -> Option<(u64, usize)> {
+    let of_chunk = |chunk: &Chunk<'_>| {
+        let (mut least, mut most) = (i64::MAX, i64::MIN);
+        chunk.for_each(|_, key| (least, most) = (least.min(key as i64), most.max(key as i64)));
+        (least, most)
+    };
+    let all = parallel::map(threads, chunks.iter().collect(), of_chunk);
+    let (least, most) = all.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    let span = (most as u64).wrapping_sub(least as u64);
+    let is_dense = span < FEW_PLACES.max(rows.saturating_mul(MOST_PLACES));
+    is_dense.then(|| (least as u64, span as usize + 1))
+}
+
+/// Returns places that several threads may write.
+fn shared(places: &mut [u32]) -> &[AtomicU32] {
+    // SAFETY: the layout is the same, and the reference is exclusive for as long as the result lives.
+    unsafe { &*(std::ptr::from_mut(places) as *const [AtomicU32]) }
+}
