@@ -12,7 +12,7 @@ use arrow::{
     compute::concat,
 };
 
-use super::memory::Zeroed;
+use super::memory::Block;
 use crate::{
     error::JoinError,
     key::{Key, KeyValues, Keyed, Keys},
@@ -33,7 +33,7 @@ pub(super) struct Dense {
     /// The least key.
     first: u64,
     /// The row of each key plus one, or zero if no row has it.
-    places: Zeroed<u32>,
+    places: Block<u32>,
 }
 
 impl Dense {
@@ -47,7 +47,10 @@ impl Dense {
         }
         let chunks = chunks(pieces);
         let Some((first, places)) = bounds(&chunks, rows as u64, threads) else { return Ok(None) };
-        let mut table = Self { first, places: Zeroed::new(places)? };
+        let mut table = Self { first, places: Block::new(places)? };
+        if !table.places.is_zero() {
+            parallel::map(threads, table.places.as_mut_slice().chunks_mut(CHUNK).collect(), |places| places.fill(0));
+        }
         let shared = shared(table.places.as_mut_slice());
         let is_twice = AtomicBool::new(false);
         // Which of a key's rows stays is left to chance, so another one does not find itself.

@@ -1,6 +1,13 @@
-//! Zeroed memory for columns and tables, on huge pages if it is large.
+//! Memory for columns and tables. If it is large it is on huge pages, and used again: most of the
+//! time of a page's first use goes to its clearing.
 
-use std::{io, marker::PhantomData, ptr::NonNull, slice, sync::Arc};
+use std::{
+    io,
+    marker::PhantomData,
+    ptr::NonNull,
+    slice,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use arrow::buffer::Buffer;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -11,6 +18,11 @@ use crate::error::JoinError;
 const HUGE_BYTES: usize = 2 << 20;
 /// The alignment of the memory.
 const LINE: usize = 64;
+/// The most bytes that are kept for later.
+const MOST_KEPT: usize = 128 << 20;
+
+/// Mappings that wait to be used again, the oldest one first.
+static KEPT: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
 
 /// Types for which any bytes are a valid value.
 ///
@@ -25,9 +37,9 @@ unsafe impl Plain for u32 {}
 // SAFETY: as above.
 unsafe impl Plain for u64 {}
 
-/// `len` zeroes of type `T`, aligned to a cache line.
+/// `len` values of type `T`, aligned to a cache line. They are zeroes, or what was there before.
 #[derive(Debug)]
-pub(super) struct Zeroed<T> {
+pub(super) struct Block<T> {
     start: NonNull<T>,
     len: usize,
     memory: Memory,
@@ -37,7 +49,7 @@ pub(super) struct Zeroed<T> {
 #[derive(Debug)]
 enum Memory {
     Heap { _lines: Vec<Line> },
-    Mapped { _mapping: Mapping },
+    Mapped { mapping: Option<Mapping> },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +57,11 @@ enum Memory {
 struct Line([u8; LINE]);
 
 // SAFETY: it owns its memory, to which references are given under the usual rules.
-unsafe impl<T: Plain> Send for Zeroed<T> {}
+unsafe impl<T: Plain> Send for Block<T> {}
 // SAFETY: as above.
-unsafe impl<T: Plain> Sync for Zeroed<T> {}
+unsafe impl<T: Plain> Sync for Block<T> {}
 
-impl<T: Plain> Zeroed<T> {
+impl<T: Plain> Block<T> {
     /// # Errors
     /// If the system refuses the address space.
     pub(super) fn new(len: usize) -> Result<Self, JoinError> {
@@ -63,9 +75,17 @@ impl<T: Plain> Zeroed<T> {
             let start = NonNull::new(lines.as_mut_ptr().cast()).ok_or(io::ErrorKind::OutOfMemory)?;
             return Ok(Self { start, len, memory: Memory::Heap { _lines: lines }, of: PhantomData });
         }
-        let mapping = Mapping::new(bytes)?;
+        let mapping = Mapping::again(bytes).map_or_else(|| Mapping::new(bytes), Ok)?;
         let start = mapping.first.cast();
-        Ok(Self { start, len, memory: Memory::Mapped { _mapping: mapping }, of: PhantomData })
+        Ok(Self { start, len, memory: Memory::Mapped { mapping: Some(mapping) }, of: PhantomData })
+    }
+
+    /// Returns whether the memory is known to be zero.
+    pub(super) fn is_zero(&self) -> bool {
+        match &self.memory {
+            Memory::Heap { .. } => true,
+            Memory::Mapped { mapping } => mapping.as_ref().is_some_and(|mapping| !mapping.was_used),
+        }
     }
 
     pub(super) fn as_slice(&self) -> &[T] {
@@ -93,6 +113,17 @@ struct Mapping {
     address: NonNull<u8>,
     bytes: usize,
     first: NonNull<u8>,
+    was_used: bool,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Self::Mapped { mapping } = self
+            && let Some(mapping) = mapping.take()
+        {
+            mapping.keep();
+        }
+    }
 }
 
 // SAFETY: a mapping only owns; who may access it is its owner's affair.
@@ -113,7 +144,36 @@ impl Mapping {
         // SAFETY: the advice is about this mapping alone, and changes no contents. Without huge pages it
         // has no effect.
         let _ = unsafe { madvise(first.as_ptr().cast(), used, Advice::LinuxHugepage) };
-        Ok(Self { address, bytes, first })
+        Ok(Self { address, bytes, first, was_used: false })
+    }
+
+    /// Returns a kept mapping of at least as many bytes, if there is one that is not much larger.
+    fn again(bytes: usize) -> Option<Self> {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |mapping: &Self| (bytes..=2 * bytes).contains(&(mapping.bytes - HUGE_BYTES));
+        let fitting = kept.iter().enumerate().filter(|(_, mapping)| fits(mapping));
+        let (place, _) = fitting.min_by_key(|(_, mapping)| mapping.bytes)?;
+        Some(kept.remove(place))
+    }
+
+    /// Keeps the mapping for later. Older ones make room for it.
+    fn keep(mut self) {
+        if self.bytes > MOST_KEPT {
+            return;
+        }
+        self.was_used = true;
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = self.bytes + kept.iter().map(|mapping| mapping.bytes).sum::<usize>();
+        let mut oldest = Vec::new();
+        while sum > MOST_KEPT {
+            let mapping = kept.remove(0);
+            sum -= mapping.bytes;
+            oldest.push(mapping);
+        }
+        kept.push(self);
+        // The system takes them back while others may go on.
+        drop(kept);
+        drop(oldest);
     }
 }
 
@@ -121,5 +181,31 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is this one's, and no address outlives it.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_again() {
+        // A size that no other test has.
+        let mut block = Block::<u32>::new(25 << 20).unwrap();
+        assert!(block.is_zero());
+        block.as_mut_slice().fill(7);
+        drop(block);
+        let again = Block::<u64>::new(12 << 20).unwrap();
+        assert!(!again.is_zero());
+        assert_eq!(again.as_slice()[..2], [7 << 32 | 7; 2]);
+        assert!(Block::<u64>::new(12 << 20).unwrap().is_zero(), "it is in use");
+        assert!(Block::<u8>::new(100).unwrap().is_zero());
+        drop(again);
+
+        let blocks: Vec<_> = (0..40).map(|_| Block::<u8>::new(5 << 20).unwrap()).collect();
+        drop(blocks);
+        drop(Block::<u8>::new(MOST_KEPT + 1).unwrap());
+        let kept = KEPT.lock().unwrap();
+        assert!(kept.iter().map(|mapping| mapping.bytes).sum::<usize>() <= MOST_KEPT);
     }
 }

@@ -6,7 +6,7 @@
 use std::{mem::take, ops::Range};
 
 use super::{
-    memory::{Plain, Zeroed},
+    memory::{Block, Plain},
     radix::{PARTITION_BYTES, Radix},
 };
 use crate::{error::JoinError, key::Key, parallel};
@@ -35,9 +35,9 @@ unsafe impl Plain for Entry<u64> {}
 #[derive(Debug)]
 pub(super) struct Tables<K: Copy> {
     /// The entries; those of a partition are at the indices of its rows.
-    entries: Zeroed<Entry<K>>,
+    entries: Block<Entry<K>>,
     /// The starts of the buckets' entries, and the end of the last.
-    directory: Zeroed<u32>,
+    directory: Block<u32>,
     /// From a hash to its bucket: the bits of the partition, then those of the bucket in it.
     radix: Radix,
     /// The bits of the bucket in its partition.
@@ -70,7 +70,7 @@ where
     pub(super) fn new(keys: &[K], starts: &[u32], bits: u32, threads: usize) -> Result<Self, JoinError> {
         let bucket_bits = bucket_bits(keys.len().div_ceil(1 << bits));
         let radix = Radix::new(0, bits + bucket_bits);
-        let (mut entries, mut directory) = (Zeroed::new(keys.len())?, Zeroed::new(radix.count() + 1)?);
+        let (mut entries, mut directory) = (Block::new(keys.len())?, Block::new(radix.count() + 1)?);
         let mut free_entries = entries.as_mut_slice();
         let directories = directory.as_mut_slice().chunks_mut(1 << bucket_bits);
         let mut tasks = Vec::with_capacity(starts.len());
@@ -161,9 +161,9 @@ fn bucket_bits(rows: usize) -> u32 {
 /// Fills a table with a counting sort by bucket. The directory first counts, then points after the
 /// buckets, and at last to their starts.
 fn fill<K: Key>(keys: &[K], first_row: u32, radix: Radix, entries: &mut [Entry<K>], directory: &mut [u32]) {
-    // The memory is zero already: this brings it into the cache.
+    directory.fill(0);
+    // All are written below: this brings them into the cache.
     if size_of_val(entries) <= PARTITION_BYTES {
-        directory.fill(0);
         entries.fill(Entry { key: K::default(), row: 0 });
     }
     for key in keys {

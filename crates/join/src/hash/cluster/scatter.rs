@@ -9,7 +9,7 @@ use arrow::buffer::Buffer;
 use super::input::{Span, Values};
 use crate::{
     error::JoinError,
-    hash::{memory::Zeroed, radix::Radix},
+    hash::{memory::Block, radix::Radix},
 };
 
 /// The bytes of a cache line.
@@ -24,7 +24,7 @@ const PAST_CACHE_BYTES: usize = 4 << 20;
 /// A column to which several threads write disjoint rows.
 #[derive(Debug)]
 pub(super) struct Target {
-    memory: Zeroed<u8>,
+    memory: Block<u8>,
     start: *mut u8,
     bytes: usize,
     width: usize,
@@ -37,7 +37,7 @@ unsafe impl Sync for Target {}
 
 impl Target {
     pub(super) fn new(rows: usize, width: usize) -> Result<Self, JoinError> {
-        let mut memory = Zeroed::new(rows * width)?;
+        let mut memory = Block::new(rows * width)?;
         let (start, bytes) = (memory.as_mut_slice().as_mut_ptr(), rows * width);
         Ok(Self { memory, start, bytes, width })
     }
