@@ -108,6 +108,21 @@ async fn many_partitions_on_either_side_and_a_second_execution() {
     }
 }
 
+/// The build side of the lower join is read though that of the upper one never ends.
+#[tokio::test]
+async fn build_sides_of_a_chain_are_read_at_once() {
+    let (first, first_alive) = scripted(vec![vec![Step::Hang]]);
+    let (second, second_alive) = rows(2, 3, 10);
+    let lower = shared((second, equal_keys(5)), JoinType::LeftSemi);
+    let upper = shared((first, lower), JoinType::Inner);
+    let stream = upper.execute(0, context(unlimited(), 10)).unwrap();
+    assert_eq!(Arc::strong_count(&second_alive), 5);
+    eventually("the lower build side is read", || Arc::strong_count(&second_alive) == 3).await;
+    assert_eq!(Arc::strong_count(&first_alive), 3);
+    drop((stream, upper));
+    eventually("the upper build side is dropped", || Arc::strong_count(&first_alive) == 1).await;
+}
+
 #[tokio::test]
 async fn partitions_can_be_drained_one_after_the_other() {
     let context = context(unlimited(), 16);

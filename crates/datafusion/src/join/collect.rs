@@ -23,12 +23,6 @@ pub(super) async fn collect(
     // Each task has a reservation of its own, so that tasks do not wait for each other.
     let read = |stream| SpawnedTask::spawn(read(stream, reservation.new_empty()));
     let tasks: Vec<_> = streams.into_iter().map(read).collect();
-    let ended = |task: SpawnedTask<_>| async {
-        task.await.map_err(|error| match error.try_into_panic() {
-            Ok(payload) => from_panic(&*payload),
-            Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),
-        })?
-    };
     let parts = future::try_join_all(tasks.into_iter().map(ended)).await?;
     let mut all = Vec::new();
     for (batches, own) in parts {
@@ -36,6 +30,14 @@ pub(super) async fn collect(
         all.extend(batches);
     }
     Ok(all)
+}
+
+/// Returns what a task returns, or its panic as an error.
+pub(super) async fn ended<T>(task: SpawnedTask<Result<T>>) -> Result<T> {
+    task.await.map_err(|error| match error.try_into_panic() {
+        Ok(payload) => from_panic(&*payload),
+        Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),
+    })?
 }
 
 /// Reads one stream. Batches may share memory, which is reserved once.

@@ -12,6 +12,7 @@ use std::{
 
 use annulus_join::{BuildSide, HashConfig, Output, Partitions, SideRows};
 use datafusion::{
+    common::runtime::SpawnedTask,
     error::{DataFusionError, Result},
     execution::{SendableRecordBatchStream, memory_pool::MemoryReservation},
 };
@@ -27,7 +28,7 @@ use super::{
 use crate::{
     error::from_join,
     join::{
-        collect::{collect, no_memory},
+        collect::{collect, ended, no_memory},
         key_filter::Publisher,
     },
 };
@@ -70,10 +71,12 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Returns the build side in the making. It starts when it is first polled.
-    pub(super) fn start(self) -> Building {
-        let build = async { self.build().await.map(Arc::new).map_err(Arc::new) };
-        build.boxed().shared()
+    /// Returns the build side in the making. It starts now, in a task, or when it is first polled.
+    /// Dropping it ends the task.
+    pub(super) fn start(self, now: bool) -> Building {
+        let build = self.build();
+        let build = if now { ended(SpawnedTask::spawn(build)).left_future() } else { build.right_future() };
+        build.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared()
     }
 
     async fn build(self) -> Result<Built> {

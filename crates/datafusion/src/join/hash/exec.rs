@@ -21,6 +21,7 @@ use datafusion::{
     },
 };
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
 use super::{
     build::{self, Building},
@@ -28,7 +29,7 @@ use super::{
     metrics::{BuildMetrics, ProbeMetrics},
     stream,
 };
-use crate::join::key_filter::Publisher;
+use crate::join::key_filter::{Publisher, has_filters_from_above};
 
 /// A hash join with one table, which all partitions of the build side fill and all those of the
 /// probe side read. So neither side is repartitioned, and the output has the probe side's
@@ -130,8 +131,15 @@ impl SharedHashJoinExec {
             publisher: Publisher::new(&self.stock)?,
             metrics: BuildMetrics::new(&self.metrics),
         };
-        Ok(Execution { layout, build: setup.start(), taken: vec![false; probing] })
+        Ok(Execution { layout, build: setup.start(starts_now(left)?), taken: vec![false; probing] })
     }
+}
+
+/// Returns whether a build side is read as soon as the plan is executed. Then those of a chain of
+/// joins are read at once, and a thread that has read its part of one goes on with another. Not if a
+/// scan of it waits for the keys of a join above, and not outside a runtime, where a task cannot run.
+fn starts_now(build: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    Ok(Handle::try_current().is_ok() && !has_filters_from_above(build)?)
 }
 
 impl fmt::Debug for SharedHashJoinExec {

@@ -1,6 +1,6 @@
 //! Publishes a join's dynamic filter when its build side is ready.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use annulus_join::{BuildSide, Keys};
 use arrow::{
@@ -114,4 +114,22 @@ fn uses(plan: &Arc<dyn ExecutionPlan>, filter: &Arc<dyn PhysicalExpr>) -> Result
         })
     })?;
     Ok(found)
+}
+
+/// Returns whether a scan of the plan uses a dynamic filter that a node outside the plan makes.
+///
+/// # Errors
+/// If a node cannot list its expressions.
+pub(in crate::join) fn has_filters_from_above(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let (mut used, mut made) = (HashSet::new(), HashSet::new());
+    plan.apply(|node| {
+        made.extend(node.dynamic_expressions_produced().iter().filter_map(|filter| filter.expression_id()));
+        node.apply_expressions(&mut |root| {
+            root.apply(|expr| {
+                used.extend(expr.is::<DynamicFilterPhysicalExpr>().then(|| expr.expression_id()).flatten());
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(!used.is_subset(&made))
 }
