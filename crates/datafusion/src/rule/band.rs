@@ -57,7 +57,8 @@ impl BandJoin {
 impl PhysicalOptimizerRule for BandJoin {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
-        if options.joins == Joins::Never {
+        let joins = super::joins(config, &self.defaults);
+        if joins == Joins::Never {
             return Ok(plan);
         }
         let replaced = plan.transform_up(|node| {
@@ -67,7 +68,7 @@ impl PhysicalOptimizerRule for BandJoin {
             let Ok(stock) = (Arc::clone(&node) as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>() else {
                 return Ok(Transformed::no(node));
             };
-            let Some(why) = why(&stock, options.joins) else { return Ok(Transformed::no(node)) };
+            let Some(why) = why(&stock, joins) else { return Ok(Transformed::no(node)) };
             Ok(match BandJoinExec::replace(stock, &why, options.explain_as_stock)? {
                 Some(ours) => Transformed::yes(ours),
                 None => Transformed::no(node),

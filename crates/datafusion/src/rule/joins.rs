@@ -52,8 +52,8 @@ impl SharedJoins {
 
 impl PhysicalOptimizerRule for SharedJoins {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
-        if options.joins == Joins::Never {
+        let joins = super::joins(config, &self.defaults);
+        if joins == Joins::Never {
             return Ok(plan);
         }
         let replace = |node: Arc<dyn ExecutionPlan>| {
@@ -61,7 +61,7 @@ impl PhysicalOptimizerRule for SharedJoins {
             if SharedHashJoinExec::obstacle(stock).is_some() || joins_partitions(&node)? {
                 return Ok(Transformed::no(node));
             }
-            let ours: Arc<dyn ExecutionPlan> = Arc::new(SharedHashJoinExec::try_new(stock, options.joins.to_string())?);
+            let ours: Arc<dyn ExecutionPlan> = Arc::new(SharedHashJoinExec::try_new(stock, joins.to_string())?);
             Ok(Transformed::yes(ours))
         };
         Ok(plan.transform_up(replace)?.data)

@@ -46,7 +46,7 @@ impl KeyFilters {
 
 impl PhysicalOptimizerRule for KeyFilters {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let never = config.extensions.get::<AnnulusConfig>().is_some_and(|options| options.joins == Joins::Never);
+        let never = super::joins(config, &AnnulusConfig::default()) == Joins::Never;
         if never || !plan.exists(|node| Ok(node.is::<SharedHashJoinExec>()))? {
             return Ok(plan);
         }
@@ -86,8 +86,8 @@ fn remove(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(idle)?.data)
 }
 
-/// Returns whether `plan` is a scan, with nothing above it but what filters, computes or spreads its
-/// rows.
+/// Returns whether `plan` is a scan, with nothing above it but what filters, computes or spreads
+/// its rows.
 fn is_scan(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let spreads = |node: &RepartitionExec| matches!(node.partitioning(), Partitioning::RoundRobinBatch(_));
     let is_above = plan.is::<FilterExec>()

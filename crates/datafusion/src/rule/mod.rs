@@ -12,7 +12,9 @@ mod unused;
 
 use std::sync::Arc;
 
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::{config::ConfigOptions, physical_optimizer::PhysicalOptimizerRule};
+
+use crate::config::{AnnulusConfig, Joins};
 
 pub use band::BandJoin;
 pub use joins::SharedJoins;
@@ -21,6 +23,23 @@ pub(crate) use partitioned::PartitionedTables;
 pub use repartition::RingRepartition;
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
+
+/// The prefix of the options of `datafusion-distributed`. It sends plans to other processes, which
+/// know DataFusion's operators only.
+const DISTRIBUTED: &str = "distributed";
+
+/// Returns which joins a session has on Annulus. Without `annulus.*` options, `defaults` count.
+fn joins(config: &ConfigOptions, defaults: &AnnulusConfig) -> Joins {
+    if is_distributed(config) {
+        return Joins::Never;
+    }
+    config.extensions.get::<AnnulusConfig>().unwrap_or(defaults).joins
+}
+
+/// Returns whether the plans of a session are sent to other processes.
+fn is_distributed(config: &ConfigOptions) -> bool {
+    config.extensions.iter().any(|(prefix, _)| prefix == DISTRIBUTED)
+}
 
 /// Inserts `rule` before the one that is named `before`, or at the end. A list that already has the
 /// rule stays unchanged.
