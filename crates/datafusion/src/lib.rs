@@ -7,6 +7,7 @@ mod choice;
 pub mod config;
 mod error;
 mod exec;
+mod executions;
 mod grouping;
 mod join;
 mod metrics;

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use datafusion::{
     common::{Statistics, internal_err, tree_node::TreeNodeRecursion},
+    config::ConfigOptions,
     error::Result,
     execution::TaskContext,
     physical_expr::PhysicalExpr,
@@ -17,7 +18,7 @@ use datafusion::{
 };
 use futures::{TryStreamExt, stream};
 
-use crate::session::with_options;
+use crate::{executions::Executions, session::with_options};
 
 /// Runs the partitions of its input a few at a time, and returns their rows in fewer partitions.
 ///
@@ -40,6 +41,8 @@ pub struct InTurnExec {
     turns: Vec<Arc<[usize]>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    /// The contexts of the input.
+    contexts: Executions<Arc<TaskContext>>,
 }
 
 impl InTurnExec {
@@ -60,7 +63,8 @@ impl InTurnExec {
         let properties =
             PlanProperties::new(equivalences, partitioning, input.pipeline_behavior(), input.boundedness())
                 .with_scheduling_type(input.properties().scheduling_type);
-        Self { input, turns, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+        let (properties, metrics) = (Arc::new(properties), ExecutionPlanMetricsSet::new());
+        Self { input, turns, properties, metrics, contexts: Executions::default() }
     }
 }
 
@@ -136,7 +140,11 @@ impl ExecutionPlan for InTurnExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let context = with_options(&context, |options| options.optimizer.enable_join_dynamic_filter_pushdown = false);
+        let change = |options: &mut ConfigOptions| options.optimizer.enable_join_dynamic_filter_pushdown = false;
+        // One for all partitions: operators below know an execution by its context.
+        let outer = context;
+        let context =
+            self.contexts.share((partition, self.turns.len()), &outer, || Ok(with_options(&outer, change)))?;
         let Some(turns) = self.turns.get(partition).cloned() else {
             return internal_err!("partition {partition} of {} does not exist", self.turns.len());
         };

@@ -6,7 +6,7 @@ mod plan;
 use std::{any::Any, fmt, num::NonZero, sync::Arc};
 
 use datafusion::{
-    common::{internal_datafusion_err, internal_err},
+    common::internal_datafusion_err,
     error::Result,
     execution::{TaskContext, memory_pool::MemoryConsumer},
     physical_plan::{
@@ -16,35 +16,27 @@ use datafusion::{
         projection::ProjectionExec,
     },
 };
-use parking_lot::Mutex;
 
 use super::{
     build::{BuildFuture, BuildInput, CONSUMER},
     condition::Condition,
     plan::BandPlan,
 };
-use crate::join::hash::BuildMetrics;
+use crate::{executions::Executions, join::hash::BuildMetrics};
 
 /// A join on a band or an inequality, by sorting.
 ///
 /// It contains the stock operator that it replaced, over the same children, which answers every
 /// question of the optimizer. Unlike the stock operator it reads all partitions of the left side.
-/// So the stock operator inside must not be executed.
+/// So the stock operator inside must not be executed. A plan can be executed several times, and
+/// several times at once with contexts of their own.
 pub struct BandJoinExec {
     stock: Arc<NestedLoopJoinExec>,
     plan: Arc<BandPlan>,
     why: Arc<str>,
     explain_as_stock: bool,
     metrics: ExecutionPlanMetricsSet,
-    /// The current execution, until all of its partitions have been executed.
-    execution: Mutex<Option<Execution>>,
-}
-
-/// The state that the partitions of one execution share.
-struct Execution {
-    build: BuildFuture,
-    /// The partitions that have not been executed yet.
-    waiting: Vec<bool>,
+    executions: Executions<BuildFuture>,
 }
 
 impl BandJoinExec {
@@ -78,9 +70,9 @@ impl BandJoinExec {
         if stock.properties().boundedness.is_unbounded() {
             return Ok(None);
         }
-        let (metrics, execution) = (ExecutionPlanMetricsSet::new(), Mutex::default());
+        let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
         let plan = BandPlan::of(stock)?.map(Arc::new);
-        Ok(plan.map(|plan| Self { stock: Arc::clone(stock), plan, why, explain_as_stock, metrics, execution }))
+        Ok(plan.map(|plan| Self { stock: Arc::clone(stock), plan, why, explain_as_stock, metrics, executions }))
     }
 
     /// Returns the stock operator over the same children.
@@ -126,25 +118,10 @@ impl BandJoinExec {
         ours.ok_or_else(|| internal_datafusion_err!("a band join cannot have these children"))
     }
 
-    /// Returns the build side for an output partition, which counts as executed from now on. If it
-    /// was executed before, this is a new execution.
+    /// Returns the build side for an output partition.
     fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<BuildFuture> {
-        let mut execution = self.execution.lock();
-        if execution.as_ref().is_none_or(|execution| !execution.waiting[partition]) {
-            let probes = self.properties().partitioning.partition_count();
-            let build = self.start(context, probes)?;
-            *execution = Some(Execution { build, waiting: vec![true; probes] });
-        }
-        let Some(Execution { build, waiting }) = &mut *execution else {
-            return internal_err!("a band join without an execution");
-        };
-        waiting[partition] = false;
-        let (build, all) = (build.clone(), !waiting.contains(&true));
-        if all {
-            // From now on the streams alone keep the rows.
-            *execution = None;
-        }
-        Ok(build)
+        let probes = self.properties().partitioning.partition_count();
+        self.executions.share((partition, probes), context, || self.start(context, probes))
     }
 
     fn start(&self, context: &Arc<TaskContext>, probes: usize) -> Result<BuildFuture> {

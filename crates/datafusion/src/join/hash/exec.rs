@@ -20,7 +20,6 @@ use datafusion::{
         stream::RecordBatchStreamAdapter,
     },
 };
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::{
@@ -29,7 +28,10 @@ use super::{
     metrics::{BuildMetrics, ProbeMetrics},
     stream,
 };
-use crate::join::key_filter::{Publisher, has_filters_from_above};
+use crate::{
+    executions::Executions,
+    join::key_filter::{Publisher, has_filters_from_above},
+};
 
 /// A hash join with one table, which all partitions of the build side fill and all those of the
 /// probe side read. So neither side is repartitioned, and the output has the probe side's
@@ -37,20 +39,14 @@ use crate::join::key_filter::{Publisher, has_filters_from_above};
 ///
 /// It contains the stock operator that it replaces, in its mode `CollectLeft` and over the same
 /// children. The stock operator answers the optimizer's questions. Only the partitions that the
-/// build side may have, and execution, are this one's own.
+/// build side may have, and execution, are this one's own. A plan can be executed several times, and
+/// several times at once with contexts of their own.
 pub struct SharedHashJoinExec {
     stock: Arc<HashJoinExec>,
     why: Arc<str>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    execution: Mutex<Option<Execution>>,
-}
-
-/// An execution of which not all partitions have been asked for.
-struct Execution {
-    layout: Arc<Layout>,
-    build: Building,
-    taken: Vec<bool>,
+    executions: Executions<(Arc<Layout>, Building)>,
 }
 
 impl SharedHashJoinExec {
@@ -92,7 +88,7 @@ impl SharedHashJoinExec {
             equal.clear_orderings();
             Arc::make_mut(&mut properties).set_eq_properties(equal);
         }
-        Self { stock, why, properties, metrics: ExecutionPlanMetricsSet::new(), execution: Mutex::default() }
+        Self { stock, why, properties, metrics: ExecutionPlanMetricsSet::new(), executions: Executions::default() }
     }
 
     /// Returns the stock operator over the same children.
@@ -116,7 +112,7 @@ impl SharedHashJoinExec {
     }
 
     /// Starts an execution.
-    fn start(&self, context: &Arc<TaskContext>) -> Result<Execution> {
+    fn start(&self, context: &Arc<TaskContext>) -> Result<(Arc<Layout>, Building)> {
         let layout = Arc::new(Layout::new(&self.stock)?);
         let left = self.stock.left();
         let partitions = 0..left.output_partitioning().partition_count();
@@ -131,7 +127,7 @@ impl SharedHashJoinExec {
             publisher: Publisher::new(&self.stock)?,
             metrics: BuildMetrics::new(&self.metrics),
         };
-        Ok(Execution { layout, build: setup.start(starts_now(left)?), taken: vec![false; probing] })
+        Ok((layout, setup.start(starts_now(left)?)))
     }
 }
 
@@ -206,19 +202,8 @@ impl ExecutionPlan for SharedHashJoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (layout, build) = {
-            let mut execution = self.execution.lock();
-            let mut current = match execution.take() {
-                // A partition that is asked for again belongs to a new execution.
-                Some(current) if !current.taken[partition] => current,
-                _ => self.start(&context)?,
-            };
-            current.taken[partition] = true;
-            let shared = (Arc::clone(&current.layout), current.build.clone());
-            // From the last partition on, the table belongs to the streams alone.
-            *execution = Some(current).filter(|current| current.taken.contains(&false));
-            shared
-        };
+        let partitions = self.properties.partitioning.partition_count();
+        let (layout, build) = self.executions.share((partition, partitions), &context, || self.start(&context))?;
         let batch_rows = context.session_config().batch_size();
         let setup = stream::Setup {
             output: Arc::new(layout.output(batch_rows)?),
