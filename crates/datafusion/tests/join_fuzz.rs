@@ -191,7 +191,8 @@ async fn compare(seed: u64, keys: &'static [usize], sizes: [usize; 2], partition
         let mut expected = run(reference, &context(Arc::clone(&runtime), 8192)).await.unwrap().concat();
         let context = context(Arc::clone(&runtime), length);
         let mut found = within("a join", run(Arc::clone(&ours), &context)).await.unwrap().concat();
-        (expected.sort_unstable(), found.sort_unstable());
+        expected.sort_unstable();
+        found.sort_unstable();
         assert_eq!(found, expected, "seed {seed}, {kind}, batches of {length}, {keys:?} {:?}", case.comparisons);
         limited(&mut random, &ours, &context, &expected).await;
         compared += 1;

@@ -54,7 +54,7 @@ async fn session(pool: Arc<dyn MemoryPool>, partitions: usize, disk: DiskManager
     let builder = SessionStateBuilder::new_with_default_features().with_config(config).with_runtime_env(runtime);
     let session = SessionContext::new_with_state(builder.with_annulus().build());
     let table = format!(
-        "CREATE TABLE t AS SELECT value AS v, value * 31 % 1009 AS k, 'a text of row ' || value || repeat('.', 40) AS s \
+        "CREATE TABLE t AS SELECT value AS v, value * 31 % 1009 AS k, 'text of row ' || value || repeat('.', 40) AS s \
          FROM range({ROWS})"
     );
     for statement in [&table, "SET annulus.joins = 'always'"] {
