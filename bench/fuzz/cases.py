@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow
 
 from grammar import Grammar
-from tables import schema, table
+from tables import LARGE, SMALL, SPARSE, schema, table
 
 # The most combinations of rows that a query without sparse keys may have.
 MOST_PAIRS = 20_000
@@ -39,12 +39,12 @@ class Case:
         return dataclasses.replace(self, **changes)
 
 
-def session(random, memory):
+def session(random, memory, size):
     settings = {
         "annulus.joins": random.choices(("always", "auto"), (5, 2))[0],
         "annulus.strategy": random.choice(("auto", "auto", "ring", "channel", "stock")),
         "datafusion.execution.target_partitions": random.choice((1, 2, 3, 4, 8, 8, 16) if random.random() < 0.9 else (64,)),
-        "datafusion.execution.batch_size": random.choice((1, 2, 3, 7, 16, 100, 1000, 8192, 8192)),
+        "datafusion.execution.batch_size": random.choice((1, 2, 3, 7, 16, 100, 1000, 8192, 8192) if size != LARGE else (100, 8192)),
         "datafusion.optimizer.repartition_file_min_size": 0,
         "datafusion.execution.time_zone": "UTC",
     }
@@ -69,17 +69,18 @@ def session(random, memory):
 def group(seed, number, memory):
     """The cases that share the tables of a number. The same arguments give the same cases."""
     random = randoms.Random(f"{seed}/{number}")
-    sparse = random.random() < 0.15
-    common, joins = schema(random, sparse), random.choices((0, 1, 2, 3, 4), (20, 50, 18, 8, 4))[0]
+    size = random.choices((SMALL, SPARSE, LARGE), (84, 13, 3))[0]
+    common, joins = schema(random, size), random.choices((0, 1, 2, 3, 4), (20, 50, 18, 8, 4))[0]
     relations = max(2, joins + 1)
     most = int(MOST_PAIRS ** (1 / relations))
     tables = {}
     for place in range(random.randint(1, 3)):
-        rows = random.choice((200, 400, 800)) if sparse else random.choice((0, 1, most // 10, most // 2, most, most))
+        sizes = {SMALL: (0, 1, most // 10, most // 2, most, most), SPARSE: (200, 400, 800), LARGE: (4000, 12_000)}
+        rows = random.choice(sizes[size])
         tables[f"t{place}"] = table(random, common, rows)
     grammar = Grammar(random, common, len(tables))
     for query in range(QUERIES_OF_TABLES):
-        yield Case(f"{number}.{query}", tables, grammar.query(min(joins, 1 if sparse else 4)), session(random, memory))
+        yield Case(f"{number}.{query}", tables, grammar.query(joins if size == SMALL else min(joins, 1)), session(random, memory, size))
 
 
 def literal(value, kind):

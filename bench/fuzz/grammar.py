@@ -3,7 +3,7 @@
 import dataclasses
 from dataclasses import dataclass, field
 
-from tables import COLUMNS
+from tables import COLUMNS, LARGE
 
 COMPARISONS = ("<", "<=", ">", ">=")
 KEYS = ("k0", "k1")
@@ -165,7 +165,10 @@ class Grammar:
     def conditions(self, a, b):
         """The conditions that join `a` to `b`."""
         shape, made = self.random.random(), []
-        if shape < 0.65:
+        if self.schema.size == LARGE:
+            made.append(f"{a}.k0 = {b}.k0")
+            made += self.band(a, b) if self.chance(0.2) else []
+        elif shape < 0.65:
             made.append(self.equal(a, b))
             made += [self.equal(a, b)] if self.chance(0.25) else []
             made += self.band(a, b) if self.chance(0.2) else []
@@ -211,7 +214,7 @@ class Grammar:
         aliases, made = ["a"], []
         source = self.relation("a")
         for alias in "bcde"[:joins]:
-            rare = "CROSS" if self.chance(0.3) else "INNER"
+            rare = "CROSS" if self.chance(0.3) and self.schema.size != LARGE else "INNER"
             kind = random.choice(("INNER", "INNER", "LEFT", "LEFT", "RIGHT", "FULL", "FULL", rare))
             made.append(Join(kind, self.relation(alias), self.conditions(random.choice(aliases), alias)))
             aliases.append(alias)

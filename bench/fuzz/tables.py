@@ -131,27 +131,36 @@ class Table:
         return Table(rows, None if self.batches is None else [[rows.num_rows]], self.row_group)
 
 
+# How many rows tables have. Those of large tables are joined by `k0` alone, of which there are few duplicates.
+SMALL, SPARSE, LARGE = "small", "sparse", "large"
+SHAPES = ("uniform", "uniform", "zipf", "hot", "one", "distinct")
+EVEN = ("uniform", "distinct")
+WIDE = tuple(family for family in FAMILIES if family.name in ("integer", "decimal", "text", "date", "instant"))
+
+
 @dataclass
 class Schema:
     """What the tables of a case have in common."""
 
+    size: str
     families: dict = field(default_factory=dict)
     ranges: dict = field(default_factory=dict)
 
 
-def schema(random, sparse):
-    """Families and ranges of the numbers for all tables of a case. `sparse` keys have few duplicates."""
-    made = Schema()
+def schema(random, size):
+    """Families and ranges of the numbers for all tables of a case. Sparse and large tables have keys with few duplicates."""
+    made = Schema(size)
     for name in ("k0", "k1", "x"):
-        family = random.choice(BANDS if name == "x" else FAMILIES)
-        least = 2000 if sparse and name != "k1" else random.choice((2, 8, 40, 400))
-        made.families[name], made.ranges[name] = family, min(family.most, least)
+        choices = BANDS if name == "x" else WIDE if size == LARGE and name == "k0" else FAMILIES
+        family = random.choice(choices)
+        least = {SMALL: 0, SPARSE: 2000, LARGE: 10_000}[size] if name != "k1" else 0
+        made.families[name], made.ranges[name] = family, min(family.most, least or random.choice((2, 8, 40, 400)))
     return made
 
 
-def numbers(random, count, most):
+def numbers(random, count, most, shapes=SHAPES):
     """Numbers below `most`: of any distribution, some with one hot key."""
-    shape = random.choice(("uniform", "uniform", "zipf", "hot", "one", "distinct"))
+    shape = random.choice(shapes)
     if shape == "one":
         return [random.randrange(most)] * count
     if shape == "distinct":
@@ -179,7 +188,8 @@ def table(random, schema, count):
     """A table of `count` rows."""
     made = {"id": pyarrow.array(random.sample(range(count), count), pyarrow.int64())}
     for name in ("k0", "k1"):
-        made[name] = column(random, schema.families[name], numbers(random, count, schema.ranges[name]))
+        shapes = EVEN if schema.size == LARGE and name == "k0" else SHAPES
+        made[name] = column(random, schema.families[name], numbers(random, count, schema.ranges[name], shapes))
     first = numbers(random, count, schema.ranges["x"])
     width = random.choice((1, 3, 20))
     made["x"] = column(random, schema.families["x"], first)
