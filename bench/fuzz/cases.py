@@ -40,11 +40,12 @@ class Case:
 
 
 def session(random, memory, size):
+    lengths = (100, 8192) if size == LARGE else (1, 2, 3, 7, 16, 100, 1000, 8192, 8192)
     settings = {
         "annulus.joins": random.choices(("always", "auto"), (5, 2))[0],
         "annulus.strategy": random.choice(("auto", "auto", "ring", "channel", "stock")),
         "datafusion.execution.target_partitions": random.choice((1, 2, 3, 4, 8, 8, 16) if random.random() < 0.9 else (64,)),
-        "datafusion.execution.batch_size": random.choice((1, 2, 3, 7, 16, 100, 1000, 8192, 8192) if size != LARGE else (100, 8192)),
+        "datafusion.execution.batch_size": random.choice(lengths),
         "datafusion.optimizer.repartition_file_min_size": 0,
         "datafusion.execution.time_zone": "UTC",
     }
@@ -78,9 +79,10 @@ def group(seed, number, memory):
         sizes = {SMALL: (0, 1, most // 10, most // 2, most, most), SPARSE: (200, 400, 800), LARGE: (4000, 12_000)}
         rows = random.choice(sizes[size])
         tables[f"t{place}"] = table(random, common, rows)
-    grammar = Grammar(random, common, len(tables))
-    for query in range(QUERIES_OF_TABLES):
-        yield Case(f"{number}.{query}", tables, grammar.query(joins if size == SMALL else min(joins, 1)), session(random, memory, size))
+    grammar, joins = Grammar(random, common, len(tables)), joins if size == SMALL else min(joins, 1)
+    for place in range(QUERIES_OF_TABLES):
+        query = grammar.query(joins)
+        yield Case(f"{number}.{place}", tables, query, session(random, memory, size))
 
 
 def literal(value, kind):
