@@ -151,7 +151,7 @@ struct Work {
 
 impl Work {
     /// Drops all columns, and returns which rows have a match.
-    fn into_matched(self) -> Option<Matched> {
+    fn into_matched(self) -> Option<Arc<Matched>> {
         self.rows.into_matched()
     }
 }

@@ -13,7 +13,10 @@ use common::{Step, batch, context, eventually, poll_once, rows, run, schema, scr
 use datafusion::{
     common::{JoinSide, JoinType, NullEquality},
     error::DataFusionError,
-    execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+    execution::{
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+    },
     logical_expr::Operator,
     physical_expr::{
         PhysicalExpr, PhysicalSortExpr,
@@ -228,10 +231,12 @@ async fn a_partition_executed_after_another_was_dropped_has_all_its_rows() {
 }
 
 #[tokio::test]
-async fn rows_that_do_not_fit_into_the_pool() {
+async fn rows_that_do_not_fit_into_the_pool_are_an_error_without_a_disk() {
     // Too small for the rows, and for the rows and their table.
     for bytes in [100_000, 400_000] {
-        let runtime = limited(bytes);
+        let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).with_disk_manager_builder(disk);
+        let runtime = runtime.build_arc().unwrap();
         let context = context(Arc::clone(&runtime), 1000);
         let ours = shared((rows(2, 10, 1000).0, rows(2, 1, 100).0), JoinType::Inner);
         let error = within("the refusal", run(ours, &context)).await.unwrap_err();

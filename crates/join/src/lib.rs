@@ -21,7 +21,7 @@ pub use annulus_sync::{CancelToken, Cancelled};
 pub use error::JoinError;
 pub use filter::{FilterColumn, PairFilter};
 pub use hash::{
-    BuildSide, Finder, Found, Fragment, FragmentFormat, HashConfig, KeySet, Morsel, Partitions, match_bits,
+    BuildSide, Divider, Finder, Found, Fragment, FragmentFormat, HashConfig, KeySet, Morsel, Partitions, match_bits,
     store_matched,
 };
 pub use key::Keys;

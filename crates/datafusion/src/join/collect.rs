@@ -10,9 +10,36 @@ use futures::{StreamExt, future};
 
 use crate::error::from_panic;
 
-/// Reads these streams at once, each in a task of its own, and reserves memory for the batches. The
-/// batches of a stream come one after the other, in the order of the streams. Dropping the future
-/// ends the tasks.
+/// Keeps the batches of one stream.
+pub(super) trait Keeper: Send + 'static {
+    /// Keeps a batch, which has rows.
+    ///
+    /// # Errors
+    /// Any error ends the reading of all streams.
+    fn keep(&mut self, batch: RecordBatch) -> Result<()>;
+}
+
+/// Reads these streams at once, each in a task of its own, and returns their keepers. Dropping the
+/// future ends the tasks.
+///
+/// # Errors
+/// The first error or panic of a stream or a keeper.
+pub(super) async fn read_all<K: Keeper>(streams: Vec<(SendableRecordBatchStream, K)>) -> Result<Vec<K>> {
+    let tasks: Vec<_> = streams.into_iter().map(|(stream, keeper)| SpawnedTask::spawn(read(stream, keeper))).collect();
+    future::try_join_all(tasks.into_iter().map(ended)).await
+}
+
+async fn read<K: Keeper>(mut stream: SendableRecordBatchStream, mut keeper: K) -> Result<K> {
+    while let Some(batch) = stream.next().await.transpose()? {
+        if batch.num_rows() > 0 {
+            keeper.keep(batch)?;
+        }
+    }
+    Ok(keeper)
+}
+
+/// Reads these streams at once, and reserves memory for the batches. The batches of a stream come
+/// one after the other, in the order of the streams. Dropping the future ends the tasks.
 ///
 /// # Errors
 /// The first error or panic of a stream, or [`DataFusionError::ResourcesExhausted`].
@@ -21,13 +48,16 @@ pub(super) async fn collect(
     reservation: &MemoryReservation,
 ) -> Result<Vec<RecordBatch>> {
     // Each task has a reservation of its own, so that tasks do not wait for each other.
-    let read = |stream| SpawnedTask::spawn(read(stream, reservation.new_empty()));
-    let tasks: Vec<_> = streams.into_iter().map(read).collect();
-    let parts = future::try_join_all(tasks.into_iter().map(ended)).await?;
+    let in_memory = || InMemory {
+        batches: Vec::new(),
+        memory: RecordBatchMemoryCounter::new(),
+        reservation: reservation.new_empty(),
+    };
+    let parts = read_all(streams.into_iter().map(|stream| (stream, in_memory())).collect()).await?;
     let mut all = Vec::new();
-    for (batches, own) in parts {
-        reservation.grow(own.free());
-        all.extend(batches);
+    for part in parts {
+        reservation.grow(part.reservation.free());
+        all.extend(part.batches);
     }
     Ok(all)
 }
@@ -40,19 +70,19 @@ pub(super) async fn ended<T>(task: SpawnedTask<Result<T>>) -> Result<T> {
     })?
 }
 
-/// Reads one stream. Batches may share memory, which is reserved once.
-async fn read(
-    mut stream: SendableRecordBatchStream,
+/// Batches in memory. They may share memory, which is reserved once.
+struct InMemory {
+    batches: Vec<RecordBatch>,
+    memory: RecordBatchMemoryCounter,
     reservation: MemoryReservation,
-) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
-    let (mut batches, mut memory) = (Vec::new(), RecordBatchMemoryCounter::new());
-    while let Some(batch) = stream.next().await.transpose()? {
-        if batch.num_rows() > 0 {
-            reservation.try_grow(memory.count_batch(&batch)).map_err(no_memory)?;
-            batches.push(batch);
-        }
+}
+
+impl Keeper for InMemory {
+    fn keep(&mut self, batch: RecordBatch) -> Result<()> {
+        self.reservation.try_grow(self.memory.count_batch(&batch)).map_err(no_memory)?;
+        self.batches.push(batch);
+        Ok(())
     }
-    Ok((batches, reservation))
 }
 
 /// Returns the error for a pool that has no room for the build side.

@@ -8,6 +8,7 @@
 //! probe side  -> clustered rows, cut into [`Fragment`]s of some partitions each   -> bytes -> other hosts
 //! fragment    -> morsels -> pairs of row numbers                         [`BuildSide::probe`]
 //! batch       -> pairs of row numbers, in the order of its rows           [`Finder`]
+//! either side -> parts, which are joined one by one, if not all fit in memory   [`Divider`]
 //! ```
 //! Fragments are cut from a side that was clustered as a whole. So each meets few tables, with many
 //! rows for each of them.
@@ -15,6 +16,7 @@
 mod build;
 mod cluster;
 mod dense;
+mod divide;
 mod fragment;
 mod key_set;
 mod lookup;
@@ -25,6 +27,7 @@ mod table;
 mod wire;
 
 pub use build::{BuildSide, HashConfig};
+pub use divide::Divider;
 pub use fragment::{Fragment, Morsel};
 pub use key_set::KeySet;
 pub use probe::{Finder, Found};

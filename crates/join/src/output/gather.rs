@@ -55,6 +55,6 @@ impl PairGather {
     }
 }
 
-pub(super) fn outside(error: RowsError) -> JoinError {
+pub(crate) fn outside(error: RowsError) -> JoinError {
     JoinError::Outside(Box::new(error))
 }

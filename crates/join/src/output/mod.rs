@@ -16,6 +16,7 @@ mod plan;
 mod side;
 mod writer;
 
+pub(crate) use gather::outside;
 pub use plan::{BATCH_ROWS, Output, OutputSpec};
 pub use side::SideRows;
 pub use writer::{PairWriter, Writer};

@@ -1,5 +1,7 @@
 //! The rows of one side of a join, and which of them have a match.
 
+use std::sync::Arc;
+
 use annulus_rows::gather::SourceBatch;
 use arrow::array::{BooleanArray, RecordBatch};
 
@@ -19,7 +21,7 @@ pub struct SideRows {
     /// The columns to output, and those that the filter reads.
     pub(super) shown: RecordBatch,
     pub(super) filtered: RecordBatch,
-    matched: Option<Matched>,
+    matched: Option<Arc<Matched>>,
 }
 
 impl SideRows {
@@ -31,18 +33,36 @@ impl SideRows {
             filter: columns.filter.source(batch)?,
             shown: columns.output.project(batch)?,
             filtered: columns.filter.project(batch)?,
-            matched: (alone != Alone::None).then(|| Matched::new(rows)),
+            matched: (alone != Alone::None).then(|| Arc::new(Matched::new(rows))),
         })
     }
 
     /// Returns which rows have a match, if the join type depends on it.
     pub fn matched(&self) -> Option<&Matched> {
-        self.matched.as_ref()
+        self.matched.as_deref()
     }
 
     /// Returns which rows have a match, if the join type depends on it, without the rows.
-    pub fn into_matched(self) -> Option<Matched> {
+    pub fn into_matched(self) -> Option<Arc<Matched>> {
         self.matched
+    }
+
+    /// Goes on with match bits that [`into_matched`](Self::into_matched) or
+    /// [`share_matched`](Self::share_matched) returned for the same rows.
+    ///
+    /// # Errors
+    /// [`JoinError::Fragment`] if `matched` has another length.
+    pub fn with_matched(self, matched: Arc<Matched>) -> Result<Self, JoinError> {
+        if matched.rows() != self.rows {
+            return Err(OTHER_ROWS);
+        }
+        Ok(Self { matched: self.matched.map(|_| matched), ..self })
+    }
+
+    /// Returns which rows have a match, if the join type depends on it, to be kept longer than the
+    /// rows.
+    pub fn share_matched(&self) -> Option<Arc<Matched>> {
+        self.matched.clone()
     }
 
     /// Notes the matches that another host found, one value per row. Does nothing if the join type
@@ -52,7 +72,7 @@ impl SideRows {
     /// [`JoinError::Fragment`] if `matched` has another length.
     pub fn mark(&self, matched: &BooleanArray) -> Result<(), JoinError> {
         if matched.len() != self.rows {
-            return Err(JoinError::Fragment { what: "the number of its match bits differs from that of its rows" });
+            return Err(OTHER_ROWS);
         }
         if let Some(own) = &self.matched {
             matched.values().set_indices().for_each(|row| own.set(row as u32));
@@ -60,3 +80,6 @@ impl SideRows {
         Ok(())
     }
 }
+
+const OTHER_ROWS: JoinError =
+    JoinError::Fragment { what: "the number of its match bits differs from that of its rows" };

@@ -1,5 +1,5 @@
 //! The build side: read by a task for each of its partitions, then clustered and put into one table
-//! by all threads.
+//! by all threads. Rows that do not fit in memory are on disk (`spill`).
 
 use std::{
     ops::Range,
@@ -7,14 +7,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread,
 };
 
-use annulus_join::{BuildSide, HashConfig, Output, Partitions, SideRows};
+use annulus_join::{BuildSide, SideRows};
 use datafusion::{
     common::runtime::SpawnedTask,
     error::{DataFusionError, Result},
-    execution::{SendableRecordBatchStream, memory_pool::MemoryReservation},
+    execution::SendableRecordBatchStream,
 };
 use futures::{
     FutureExt,
@@ -22,20 +21,17 @@ use futures::{
 };
 
 use super::{
-    layout::{BUILD, Layout},
+    layout::BUILD,
     metrics::BuildMetrics,
+    spill::{Gathered, Room, Spilled, Tools, gather},
 };
 use crate::{
     error::from_join,
     join::{
-        collect::{collect, ended, no_memory},
+        collect::{ended, no_memory},
         key_filter::Publisher,
     },
 };
-
-/// The most partitions that the build side is clustered into before its table is built. More take
-/// more than one pass.
-const MOST_PARTITIONS: usize = 1 << 9;
 
 /// The build side, ready to be probed, and what the probing streams share.
 #[derive(Debug)]
@@ -43,9 +39,11 @@ pub(super) struct Built {
     pub(super) side: BuildSide,
     pub(super) rows: SideRows,
     /// The probing streams that have not come to their end.
-    probing: AtomicUsize,
-    pub(super) seen: Seen,
-    _memory: MemoryReservation,
+    probing: Arc<AtomicUsize>,
+    pub(super) seen: Arc<Seen>,
+    /// The parts of the build side that are on disk, if this is the table of the others.
+    pub(super) spilled: Option<Spilled>,
+    _memory: Room,
 }
 
 /// What a null-aware anti join must know of the whole probe side.
@@ -60,12 +58,8 @@ pub(super) type Building = Shared<BoxFuture<'static, Result<Arc<Built>, Arc<Data
 
 /// What is needed to build.
 pub(super) struct Setup {
-    pub(super) layout: Arc<Layout>,
-    pub(super) output: Arc<Output>,
+    pub(super) tools: Arc<Tools>,
     pub(super) streams: Vec<SendableRecordBatchStream>,
-    pub(super) reservation: MemoryReservation,
-    /// The number of streams that will probe.
-    pub(super) probing: usize,
     pub(super) publisher: Option<Publisher>,
     pub(super) metrics: BuildMetrics,
 }
@@ -80,31 +74,42 @@ impl Setup {
     }
 
     async fn build(self) -> Result<Built> {
-        let Self { layout, output, streams, reservation, probing, publisher, metrics } = self;
-        let batches = collect(streams, &reservation).await?;
+        let Self { tools, streams, publisher, metrics } = self;
+        let keys = tools.layout.keys(BUILD)?;
+        let bounds = publisher.as_ref().map(|publisher| publisher.bounds(keys.types())).transpose()?;
+        let Gathered { batches, rows, spilled, bounds } = gather(streams, &tools, bounds).await?;
         let _timer = metrics.time.timer();
-        let side = &layout.sides[BUILD];
-        let batches = batches.iter().map(|batch| side.read(batch)).collect::<Result<Vec<_>>>()?;
-        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-        let partitions = Partitions::at_least(Partitions::for_rows(rows).count().min(MOST_PARTITIONS));
-        // While the rows are clustered they take their memory again.
-        let before = reservation.size();
-        reservation.try_grow(before).map_err(no_memory)?;
-        let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
-        let config = HashConfig::new(partitions).with_threads(threads).with_dense(true);
-        let side = BuildSide::prepare(layout.keys(BUILD)?, batches, &config).map_err(from_join)?;
-        reservation.try_resize(side.memory_bytes()).map_err(no_memory)?;
-        if let Some(publisher) = publisher {
-            publisher.publish(&side, &layout.sides[BUILD].key_columns(side.batch()))?;
+        let in_memory = batches.iter().map(|batch| batch.num_rows()).sum();
+        let side = BuildSide::prepare(keys, batches, &tools.hash_config(in_memory)).map_err(from_join)?;
+        tools.room.settle(side.memory_bytes()).map_err(no_memory)?;
+        match (publisher, bounds, &spilled) {
+            (Some(publisher), Some(bounds), Some(_)) => publisher.publish_bounds(bounds)?,
+            (Some(publisher), _, None) => {
+                publisher.publish(&side, &tools.layout.sides[BUILD].key_columns(side.batch()))?;
+            }
+            _ => {}
         }
         metrics.rows.add(rows);
         metrics.memory.set(side.memory_bytes());
-        let rows = output.build_rows(side.batch()).map_err(from_join)?;
-        Ok(Built { side, rows, probing: AtomicUsize::new(probing), seen: Seen::default(), _memory: reservation })
+        let rows = tools.output.build_rows(side.batch()).map_err(from_join)?;
+        let probing = Arc::new(AtomicUsize::new(tools.streams));
+        Ok(Built::new(side, rows, probing, &tools, tools.room.take(), spilled))
     }
 }
 
 impl Built {
+    /// Returns a table that `probing` streams have to finish. Its memory is in `memory`.
+    pub(super) fn new(
+        side: BuildSide,
+        rows: SideRows,
+        probing: Arc<AtomicUsize>,
+        tools: &Tools,
+        memory: Room,
+        spilled: Option<Spilled>,
+    ) -> Self {
+        Self { side, rows, probing, seen: Arc::clone(&tools.seen), spilled, _memory: memory }
+    }
+
     /// Notes that a stream has probed all of its rows. Returns the rows of the build side that this
     /// stream must look through for those that are output alone: all for the last stream.
     pub(super) fn finish_probing(&self) -> Range<usize> {

@@ -7,7 +7,7 @@ use datafusion::{
     common::{JoinType, Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
     error::Result,
-    execution::{TaskContext, memory_pool::MemoryConsumer},
+    execution::TaskContext,
     physical_expr::PhysicalExpr,
     physical_plan::{
         ChildStats, ChildrenPropertiesMode, Distribution, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -26,6 +26,7 @@ use super::{
     build::{self, Building},
     layout::{Layout, PROBE},
     metrics::{BuildMetrics, ProbeMetrics},
+    spill::{Metrics, Tools},
     stream,
 };
 use crate::{
@@ -114,16 +115,15 @@ impl SharedHashJoinExec {
     /// Starts an execution.
     fn start(&self, context: &Arc<TaskContext>) -> Result<(Arc<Layout>, Building)> {
         let layout = Arc::new(Layout::new(&self.stock)?);
+        let output = Arc::new(layout.output(context.session_config().batch_size())?);
         let left = self.stock.left();
         let partitions = 0..left.output_partitioning().partition_count();
         let streams = partitions.map(|partition| left.execute(partition, Arc::clone(context)));
         let probing = self.stock.right().output_partitioning().partition_count();
+        let tools = Tools::new(context, (Arc::clone(&layout), output), probing, Metrics::new(&self.metrics));
         let setup = build::Setup {
-            output: Arc::new(layout.output(context.session_config().batch_size())?),
-            layout: Arc::clone(&layout),
+            tools: Arc::new(tools),
             streams: streams.collect::<Result<_>>()?,
-            reservation: MemoryConsumer::new("SharedHashJoinExec").register(context.memory_pool()),
-            probing,
             publisher: Publisher::new(&self.stock)?,
             metrics: BuildMetrics::new(&self.metrics),
         };
@@ -207,7 +207,8 @@ impl ExecutionPlan for SharedHashJoinExec {
         let batch_rows = context.session_config().batch_size();
         let setup = stream::Setup {
             output: Arc::new(layout.output(batch_rows)?),
-            build,
+            build: Some(build),
+            is_ordered: self.properties.output_ordering().is_some(),
             finder: Finder::new(layout.keys(PROBE)?),
             layout,
             probe: self.stock.right().execute(partition, context)?,

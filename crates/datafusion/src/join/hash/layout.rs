@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use annulus_join::{JoinType, Keys, Output, OutputSpec, Side, Sides};
 use arrow::{
     array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions},
-    datatypes::{Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{
     common::NullEquality,
@@ -28,7 +28,7 @@ pub(super) const BUILD: Side = Side::Left;
 pub(super) const PROBE: Side = Side::Right;
 
 /// The columns of a join.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) sides: Sides<SideLayout>,
     pub(super) join: JoinType,
@@ -42,14 +42,14 @@ pub(super) struct Layout {
 }
 
 /// The columns that are read of one side.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SideLayout {
     /// The columns of the input that are kept, in ascending order.
     columns: Vec<usize>,
     /// The keys that are not columns.
     computed: Vec<Arc<dyn PhysicalExpr>>,
     /// The kept columns, then the computed keys.
-    schema: SchemaRef,
+    pub(super) schema: SchemaRef,
     /// The keys, by their number in this schema.
     keys: Vec<usize>,
     /// The columns that are output, by their number in this schema.
@@ -97,6 +97,22 @@ impl Layout {
     pub(super) fn keys(&self, side: Side) -> Result<Keys> {
         let SideLayout { schema, keys, .. } = &self.sides[side];
         Keys::new(schema, keys, self.nulls_equal).map_err(from_join)
+    }
+
+    /// Returns the same join with a number of each row of the probe side: the last column of that
+    /// side, and of the output.
+    pub(super) fn numbered(&self) -> Self {
+        let with_number = |schema: &SchemaRef| {
+            let number = Arc::new(Field::new("number", DataType::UInt64, false));
+            Arc::new(Schema::new(schema.fields().iter().cloned().chain([number]).collect::<Vec<_>>()))
+        };
+        let mut numbered = Self { schema: with_number(&self.schema), ..self.clone() };
+        let place = self.sides.left.output.len() + self.sides.right.output.len();
+        numbered.arrange.push(Some(place));
+        let probe = &mut numbered.sides[PROBE];
+        probe.output.push(probe.schema.fields().len());
+        probe.schema = with_number(&probe.schema);
+        numbered
     }
 
     /// Returns the columns of the operator's output.

@@ -5,6 +5,7 @@ mod display;
 mod exec;
 mod layout;
 mod metrics;
+mod spill;
 mod stream;
 
 pub use exec::SharedHashJoinExec;

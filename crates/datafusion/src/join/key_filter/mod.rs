@@ -14,4 +14,4 @@ mod expr;
 mod publish;
 
 pub use exec::KeyFilterExec;
-pub(super) use publish::{Publisher, has_filters_from_above};
+pub(super) use publish::{Bounds, Publisher, has_filters_from_above};

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use annulus_join::{BuildSide, Keys};
 use arrow::{
     array::{Array, ArrayRef},
-    datatypes::{Field, Schema},
+    datatypes::{DataType, Field, Schema},
 };
 use datafusion::{
     common::{
@@ -60,38 +60,94 @@ impl Publisher {
     /// If a kernel fails.
     pub(in crate::join) fn publish(&self, side: &BuildSide, keys: &[ArrayRef]) -> Result<()> {
         let rows = keys.first().map_or(0, |keys| keys.len());
-        let mut all = Vec::new();
         if rows == 0 {
-            all.push(lit(false));
+            return self.complete(vec![lit(false)]);
         }
-        for (column, key) in keys.iter().zip(&self.keys).filter(|_| rows > 0) {
-            all.extend(bounds(column, key)?);
-        }
-        if (1..=MOST_ROWS).contains(&rows) {
+        let mut bounds = self.bounds(keys.iter().map(|key| key.data_type()))?;
+        bounds.update(keys)?;
+        let mut all = bounds.conditions(&self.keys)?;
+        if rows <= MOST_ROWS {
             let filter = Filter { set: side.key_set(), keys: key_columns(keys)? };
             all.push(Arc::new(MayMatch::new(self.keys.clone(), Arc::new(filter))));
         }
+        self.complete(all)
+    }
+
+    /// Returns the bounds of no rows, for keys of these types.
+    ///
+    /// # Errors
+    /// If a type has no order, though it should.
+    pub(in crate::join) fn bounds<'a>(&self, types: impl Iterator<Item = &'a DataType>) -> Result<Bounds> {
+        types.map(Bound::new).collect::<Result<_>>().map(Bounds)
+    }
+
+    /// Publishes the bounds of a build side that has rows, of which not all are in memory.
+    ///
+    /// # Errors
+    /// If a kernel fails.
+    pub(in crate::join) fn publish_bounds(&self, mut bounds: Bounds) -> Result<()> {
+        let conditions = bounds.conditions(&self.keys)?;
+        self.complete(conditions)
+    }
+
+    fn complete(&self, conditions: Vec<Arc<dyn PhysicalExpr>>) -> Result<()> {
         if let Some(filter) = self.filter.downcast_ref::<DynamicFilterPhysicalExpr>() {
-            filter.update(conjunction(all))?;
+            filter.update(conjunction(conditions))?;
             filter.mark_complete();
         }
         Ok(())
     }
 }
 
-/// Returns the conditions that a key lies within the bounds of a column, if its type has an order
-/// that scans can use.
-fn bounds(column: &ArrayRef, key: &Arc<dyn PhysicalExpr>) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
-    let data_type = column.data_type();
-    if !(data_type.is_integer() || data_type.is_temporal() || data_type.is_decimal() || data_type.is_string()) {
-        return Ok(Vec::new());
+/// The least and the greatest key of each key column.
+#[derive(Debug)]
+pub(in crate::join) struct Bounds(Vec<Option<Bound>>);
+
+#[derive(Debug)]
+struct Bound {
+    least: MinAccumulator,
+    greatest: MaxAccumulator,
+}
+
+impl Bound {
+    /// Returns nothing if the type has no order that scans can use.
+    fn new(data_type: &DataType) -> Result<Option<Self>> {
+        if !(data_type.is_integer() || data_type.is_temporal() || data_type.is_decimal() || data_type.is_string()) {
+            return Ok(None);
+        }
+        let (least, greatest) = (MinAccumulator::try_new(data_type)?, MaxAccumulator::try_new(data_type)?);
+        Ok(Some(Self { least, greatest }))
     }
-    let (mut least, mut greatest) = (MinAccumulator::try_new(data_type)?, MaxAccumulator::try_new(data_type)?);
-    least.update_batch(&[Arc::clone(column)])?;
-    greatest.update_batch(&[Arc::clone(column)])?;
-    let bound =
-        |operator, bound| -> Arc<dyn PhysicalExpr> { Arc::new(BinaryExpr::new(Arc::clone(key), operator, lit(bound))) };
-    Ok(vec![bound(Operator::GtEq, least.evaluate()?), bound(Operator::LtEq, greatest.evaluate()?)])
+}
+
+impl Bounds {
+    /// Adds rows with these keys.
+    ///
+    /// # Errors
+    /// If a kernel fails.
+    pub(in crate::join) fn update(&mut self, keys: &[ArrayRef]) -> Result<()> {
+        for (bound, key) in self.0.iter_mut().zip(keys) {
+            if let Some(Bound { least, greatest }) = bound {
+                least.update_batch(std::slice::from_ref(key))?;
+                greatest.update_batch(std::slice::from_ref(key))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the conditions that keys lie within the bounds.
+    fn conditions(&mut self, keys: &[Arc<dyn PhysicalExpr>]) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+        let mut all = Vec::new();
+        for (bound, key) in self.0.iter_mut().zip(keys) {
+            let Some(Bound { least, greatest }) = bound else { continue };
+            let bound = |operator, bound| -> Arc<dyn PhysicalExpr> {
+                Arc::new(BinaryExpr::new(Arc::clone(key), operator, lit(bound)))
+            };
+            all.push(bound(Operator::GtEq, least.evaluate()?));
+            all.push(bound(Operator::LtEq, greatest.evaluate()?));
+        }
+        Ok(all)
+    }
 }
 
 /// Returns the keys of a table with these columns alone.

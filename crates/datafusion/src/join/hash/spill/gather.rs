@@ -1,0 +1,206 @@
+//! Reads the build side: into memory while the pool grants it, then into parts of which some are
+//! files.
+
+use std::sync::Arc;
+
+use annulus_join::Divider;
+use arrow::array::RecordBatch;
+use datafusion::{
+    common::utils::memory::RecordBatchMemoryCounter,
+    error::{DataFusionError, Result},
+    execution::SendableRecordBatchStream,
+};
+use parking_lot::Mutex;
+
+use super::{
+    node::{Node, Spilled},
+    residents::{Kept, Residents},
+    tools::Tools,
+};
+use crate::join::{
+    collect::{Keeper, no_memory, read_all},
+    hash::layout::BUILD,
+    key_filter::Bounds,
+};
+
+/// The rows of a build side.
+#[derive(Debug)]
+pub(in crate::join::hash) struct Gathered {
+    /// The batches in memory. Their memory is reserved, and that of the table to be made of them.
+    pub(in crate::join::hash) batches: Vec<RecordBatch>,
+    /// The number of all rows, those on disk included.
+    pub(in crate::join::hash) rows: usize,
+    /// The rows on disk, if any.
+    pub(in crate::join::hash) spilled: Option<Spilled>,
+    /// The bounds of the keys, if they were asked for and rows were spilled.
+    pub(in crate::join::hash) bounds: Option<Bounds>,
+}
+
+/// Reads the build side, with a task for each of its streams.
+///
+/// # Errors
+/// The first error or panic of a stream; that of a disk which is full; and
+/// [`DataFusionError::ResourcesExhausted`] if rows do not fit in memory and there is no disk.
+pub(in crate::join::hash) async fn gather(
+    streams: Vec<SendableRecordBatchStream>,
+    tools: &Arc<Tools>,
+    bounds: Option<Bounds>,
+) -> Result<Gathered> {
+    let shared = Arc::new(Shared {
+        tools: Arc::clone(tools),
+        state: Mutex::new(State::InMemory(streams.iter().map(|_| Collected::default()).collect())),
+        bounds: Mutex::new(bounds),
+    });
+    let task = |(stream, at)| (stream, Task { shared: Arc::clone(&shared), stream: at, divider: None, rows: 0 });
+    let tasks = read_all(streams.into_iter().zip(0..).map(task).collect()).await?;
+    let rows = tasks.iter().map(|task| task.rows).sum();
+    drop(tasks);
+    shared.end(rows)
+}
+
+/// What the tasks share.
+struct Shared {
+    tools: Arc<Tools>,
+    state: Mutex<State>,
+    bounds: Mutex<Option<Bounds>>,
+}
+
+enum State {
+    /// The batches of each stream.
+    InMemory(Vec<Collected>),
+    Divided(Arc<Residents>),
+}
+
+/// The batches of a stream. They may share memory, which is reserved once.
+#[derive(Default)]
+struct Collected {
+    /// Each with the bytes that were reserved for it.
+    batches: Vec<(RecordBatch, usize)>,
+    memory: RecordBatchMemoryCounter,
+}
+
+/// Keeps the batches of one stream.
+struct Task {
+    shared: Arc<Shared>,
+    stream: usize,
+    divider: Option<Divider>,
+    rows: usize,
+}
+
+impl Keeper for Task {
+    fn keep(&mut self, batch: RecordBatch) -> Result<()> {
+        let batch = self.shared.tools.layout.sides[BUILD].read(&batch)?;
+        self.rows += batch.num_rows();
+        let (residents, before) = match self.shared.collect(self.stream, &batch)? {
+            Next::InMemory => return Ok(()),
+            Next::Divide(residents, before) => (residents, before),
+        };
+        let divider = match &mut self.divider {
+            Some(divider) => divider,
+            none => none.insert(self.shared.divider()?),
+        };
+        self.shared.divide(&residents, divider, before)?;
+        self.shared.add(&residents, divider, &batch)
+    }
+}
+
+/// What becomes of a batch.
+enum Next {
+    /// It is in memory.
+    InMemory,
+    /// It is to be divided, after these, which were in memory before.
+    Divide(Arc<Residents>, Vec<(RecordBatch, usize)>),
+}
+
+impl Shared {
+    fn divider(&self) -> Result<Divider> {
+        self.tools.divider(BUILD, 0, self.tools.parts)
+    }
+
+    /// Keeps a batch in memory, or says how it is to be divided.
+    fn collect(&self, stream: usize, batch: &RecordBatch) -> Result<Next> {
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::InMemory(all) => {
+                let Collected { batches, memory } = &mut all[stream];
+                let bytes = memory.count_batch(batch);
+                match self.tools.room.try_collect(bytes) {
+                    Ok(()) => {
+                        batches.push((batch.clone(), bytes));
+                        Ok(Next::InMemory)
+                    }
+                    Err(error) => self.begin_dividing(&mut state, batch, error),
+                }
+            }
+            State::Divided(residents) => Ok(Next::Divide(Arc::clone(residents), Vec::new())),
+        }
+    }
+
+    /// Returns the batches that are to be divided, as the pool has refused more.
+    fn begin_dividing(&self, state: &mut State, like: &RecordBatch, error: DataFusionError) -> Result<Next> {
+        let State::InMemory(all) = state else { return Err(error) };
+        if !self.tools.room.can_spill() {
+            return Err(no_memory(error));
+        }
+        let before = std::mem::take(all).into_iter().flat_map(|collected| collected.batches).collect();
+        let residents = Arc::new(Residents::new(&self.tools, like));
+        *state = State::Divided(Arc::clone(&residents));
+        Ok(Next::Divide(residents, before))
+    }
+
+    /// Divides batches for which memory is reserved.
+    fn divide(&self, residents: &Residents, divider: &mut Divider, batches: Vec<(RecordBatch, usize)>) -> Result<()> {
+        for (batch, bytes) in batches {
+            // Their rows take it again.
+            self.tools.room.shrink(bytes);
+            self.add(residents, divider, &batch)?;
+        }
+        Ok(())
+    }
+
+    fn add(&self, residents: &Residents, divider: &mut Divider, batch: &RecordBatch) -> Result<()> {
+        if let Some(bounds) = &mut *self.bounds.lock() {
+            bounds.update(&self.tools.layout.sides[BUILD].key_columns(batch))?;
+        }
+        residents.add(divider, batch)
+    }
+
+    /// Makes room for the table, and returns all rows.
+    fn end(&self, rows: usize) -> Result<Gathered> {
+        let bytes = self.tools.room.size();
+        let mut state = self.state.lock();
+        if let State::InMemory(all) = &mut *state {
+            let like = all.iter().flat_map(|collected| &collected.batches).next().map(|(batch, _)| batch.clone());
+            let (like, refused) = match (like, self.tools.try_build(bytes, rows)) {
+                (Some(like), Err(refused)) => (like, refused),
+                _ => {
+                    let batches = std::mem::take(all).into_iter().flat_map(|collected| collected.batches);
+                    let batches = batches.map(|(batch, _)| batch).collect();
+                    return Ok(Gathered { batches, rows, spilled: None, bounds: None });
+                }
+            };
+            if let Next::Divide(residents, before) = self.begin_dividing(&mut state, &like, refused)? {
+                self.divide(&residents, &mut self.divider()?, before)?;
+            }
+        }
+        let State::Divided(residents) = &*state else {
+            return datafusion::common::internal_err!("a build side that was divided is in memory");
+        };
+        residents.settle()?;
+        let (mut batches, mut nodes) = (Vec::new(), Vec::new());
+        for (part, kept) in residents.take()?.into_iter().enumerate() {
+            // Rows that have no partner cannot be divided by their keys.
+            let is_whole = part == self.tools.parts;
+
+            nodes.push(match kept {
+                Kept::InMemory(pieces) => {
+                    batches.extend(pieces);
+                    None
+                }
+                Kept::OnDisk(file) => Some(Arc::new(Node::new(&self.tools, file, 1, is_whole))),
+            });
+        }
+        let spilled = Spilled::new(&self.tools, nodes);
+        Ok(Gathered { batches, rows, spilled, bounds: self.bounds.lock().take() })
+    }
+}

@@ -1,0 +1,169 @@
+//! Random tables, and sessions with little memory.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use annulus_datafusion::{SessionStateBuilderExt, SharedHashJoinExec};
+use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray};
+use datafusion::{
+    common::tree_node::{TreeNode, TreeNodeRecursion},
+    datasource::MemTable,
+    error::Result,
+    execution::{
+        SessionStateBuilder,
+        memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation},
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+    },
+    physical_plan::ExecutionPlan,
+    prelude::{SessionConfig, SessionContext},
+};
+use rand::{Rng, rngs::StdRng};
+
+/// A pool that records the most bytes that were reserved.
+#[derive(Debug)]
+pub struct PeakPool {
+    inner: GreedyMemoryPool,
+    pub peak: AtomicUsize,
+}
+
+impl PeakPool {
+    pub fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { inner: GreedyMemoryPool::new(bytes), peak: AtomicUsize::new(0) })
+    }
+
+    fn note(&self) {
+        self.peak.fetch_max(self.inner.reserved(), Relaxed);
+    }
+}
+
+impl MemoryPool for PeakPool {
+    fn name(&self) -> &str {
+        "peak"
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.inner.grow(reservation, additional);
+        self.note();
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.inner.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        self.inner.try_grow(reservation, additional)?;
+        self.note();
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.inner.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.inner.memory_limit()
+    }
+}
+
+impl fmt::Display for PeakPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.inner, f)
+    }
+}
+
+/// Returns a runtime on this pool, with a disk.
+pub fn runtime(pool: Arc<dyn MemoryPool>) -> Arc<RuntimeEnv> {
+    RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap()
+}
+
+/// The keys of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    pub rows: usize,
+    /// The number of different keys.
+    pub most: i64,
+    /// The share of rows that have key 0.
+    pub hot: f64,
+    /// The share of null keys.
+    pub null: f64,
+}
+
+/// Returns a table with keys of several types, and a number that is different in each row.
+pub fn table(random: &mut StdRng, keys: Keys) -> RecordBatch {
+    let key = |random: &mut StdRng| {
+        if random.random_bool(keys.null) {
+            return None;
+        }
+        Some(if random.random_bool(keys.hot) { 0 } else { random.random_range(0..keys.most) })
+    };
+    let numbers: Vec<Option<i64>> = (0..keys.rows).map(|_| key(random)).collect();
+    let text = |n: &Option<i64>| n.map(|n| format!("a rather long text {n}"));
+    let columns: [(&str, ArrayRef); 6] = [
+        ("i", Arc::new(Int64Array::from(numbers.clone()))),
+        ("n", Arc::new((0..keys.rows).map(|_| Some(random.random_range(0..20))).collect::<Int64Array>())),
+        ("s", Arc::new(numbers.iter().map(text).collect::<StringViewArray>())),
+        ("t", Arc::new(numbers.iter().map(|n| n.map(|n| n.to_string())).collect::<StringArray>())),
+        ("f", Arc::new(numbers.iter().map(|n| n.map(|n| n as f64)).collect::<Float64Array>())),
+        ("r", Arc::new(Int64Array::from_iter_values(0..keys.rows as i64))),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+}
+
+/// Cuts a table into partitions of batches of random lengths.
+pub fn partitions(random: &mut StdRng, table: &RecordBatch, most_rows: usize) -> Vec<Vec<RecordBatch>> {
+    let mut parts = vec![Vec::new(); random.random_range(1..4)];
+    let mut at = 0;
+    while at < table.num_rows() {
+        let rows = random.random_range(1..=most_rows).min(table.num_rows() - at);
+        let part = random.random_range(0..parts.len());
+        parts[part].push(table.slice(at, rows));
+        at += rows;
+    }
+    parts
+}
+
+pub type Tables = Vec<(&'static str, Vec<Vec<RecordBatch>>)>;
+
+/// Returns a session with these tables: DataFusion's own, or on a runtime and with Annulus.
+pub async fn session(ours: Option<Arc<RuntimeEnv>>, batch_rows: usize, tables: &Tables) -> SessionContext {
+    let config = SessionConfig::new().with_target_partitions(3).with_batch_size(batch_rows);
+    let mut builder = SessionStateBuilder::new_with_default_features().with_config(config);
+    let is_ours = ours.is_some();
+    if let Some(runtime) = ours {
+        builder = builder.with_runtime_env(runtime).with_annulus();
+    }
+    let context = SessionContext::new_with_state(builder.build());
+    for (name, parts) in tables {
+        let schema = parts.iter().flatten().next().map(RecordBatch::schema).unwrap();
+        context.register_table(*name, Arc::new(MemTable::try_new(schema, parts.clone()).unwrap())).unwrap();
+    }
+    if is_ours {
+        context.sql("SET annulus.joins = 'always'").await.unwrap();
+    }
+    context
+}
+
+/// Returns the joins of Annulus in a plan.
+pub fn joins(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
+    let mut joins = Vec::new();
+    plan.apply(|node| {
+        if node.is::<SharedHashJoinExec>() {
+            joins.push(Arc::clone(node));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .unwrap();
+    joins
+}
+
+/// Returns the sum of a metric over these operators, 0 if none has it.
+pub fn metric(plans: &[Arc<dyn ExecutionPlan>], name: &str) -> usize {
+    let of =
+        |plan: &Arc<dyn ExecutionPlan>| Some(plan.metrics()?.sum(|metric| metric.value().name() == name)?.as_usize());
+    plans.iter().filter_map(of).sum()
+}
