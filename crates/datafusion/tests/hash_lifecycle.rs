@@ -9,9 +9,12 @@ use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch},
     datatypes::{DataType, Field, Schema},
 };
-use common::{Step, batch, context, eventually, poll_once, rows, run, schema, scripted, within};
+use common::{
+    JOINS, Plan, Step, batch, context, eventually, poll_once, rows, run, schema, scripted, shared_join, stock_join,
+    within,
+};
 use datafusion::{
-    common::{JoinSide, JoinType, NullEquality},
+    common::{JoinSide, JoinType},
     error::DataFusionError,
     execution::{
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
@@ -26,10 +29,7 @@ use datafusion::{
         ExecutionPlan,
         coalesce_partitions::CoalescePartitionsExec,
         common::collect,
-        joins::{
-            HashJoinExec, PartitionMode,
-            utils::{ColumnIndex, JoinFilter},
-        },
+        joins::utils::{ColumnIndex, JoinFilter},
         metrics::MetricValue,
         sorts::sort::SortExec,
         test::exec::{BlockingExec, PanicExec, assert_strong_count_converges_to_zero},
@@ -37,21 +37,7 @@ use datafusion::{
 };
 use futures::StreamExt;
 
-type Plan = Arc<dyn ExecutionPlan>;
 type Expr = Arc<dyn PhysicalExpr>;
-
-const KINDS: [JoinType; 10] = [
-    JoinType::Inner,
-    JoinType::Left,
-    JoinType::Right,
-    JoinType::Full,
-    JoinType::LeftSemi,
-    JoinType::RightSemi,
-    JoinType::LeftAnti,
-    JoinType::RightAnti,
-    JoinType::LeftMark,
-    JoinType::RightMark,
-];
 
 fn unlimited() -> Arc<RuntimeEnv> {
     Arc::new(RuntimeEnv::default())
@@ -59,17 +45,6 @@ fn unlimited() -> Arc<RuntimeEnv> {
 
 fn limited(bytes: usize) -> Arc<RuntimeEnv> {
     RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().unwrap()
-}
-
-/// Returns a join on the first columns with this filter.
-fn stock((left, right): (Plan, Plan), kind: JoinType, filter: Option<JoinFilter>) -> HashJoinExec {
-    let key = || Arc::new(Column::new("k", 0)) as Expr;
-    let (mode, nulls) = (PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
-    HashJoinExec::try_new(left, right, vec![(key(), key())], filter, &kind, None, mode, nulls, false).unwrap()
-}
-
-fn shared(sides: (Plan, Plan), kind: JoinType) -> Arc<SharedHashJoinExec> {
-    Arc::new(SharedHashJoinExec::try_new(&stock(sides, kind, None), "a test").unwrap())
 }
 
 /// Returns an input with one partition, of `count` rows with the same key.
@@ -97,12 +72,12 @@ fn overlapping() -> (Plan, Plan) {
 #[tokio::test]
 async fn many_partitions_on_either_side_and_a_second_execution() {
     let context = context(unlimited(), 100);
-    for kind in KINDS {
+    for kind in JOINS {
         let (left, right) = overlapping();
         let one = Arc::new(CoalescePartitionsExec::new(left));
-        let expected = run(Arc::new(stock((one, right), kind, None)), &context).await.unwrap();
+        let expected = run(Arc::new(stock_join((one, right), kind, None)), &context).await.unwrap();
         assert_eq!(expected.len(), 2);
-        let ours = shared(overlapping(), kind);
+        let ours = shared_join(overlapping(), kind);
         let found = run(Arc::clone(&ours) as _, &context).await.unwrap();
         assert_eq!(found.len(), 2);
         assert_eq!(sorted(found), sorted(expected.clone()), "{kind:?}");
@@ -129,10 +104,10 @@ async fn build_sides_of_a_chain_are_read_at_once() {
 #[tokio::test]
 async fn partitions_can_be_drained_one_after_the_other() {
     let context = context(unlimited(), 16);
-    for kind in KINDS {
-        let expected = sorted(run(shared(overlapping(), kind), &context).await.unwrap());
+    for kind in JOINS {
+        let expected = sorted(run(shared_join(overlapping(), kind), &context).await.unwrap());
         for order in [[0, 1], [1, 0]] {
-            let ours = shared(overlapping(), kind);
+            let ours = shared_join(overlapping(), kind);
             let mut found = Vec::new();
             for partition in order {
                 let stream = ours.execute(partition, Arc::clone(&context)).unwrap();
@@ -148,7 +123,7 @@ async fn an_error_of_the_build_side_reaches_every_output() {
     let failing = || scripted(vec![vec![Step::Batch(batch(0, 10)), Step::Yield, Step::Error], vec![Step::Hang]]).0;
     let runtime = limited(1 << 20);
     let context = context(Arc::clone(&runtime), 4);
-    let ours = shared((failing(), rows(3, 2, 10).0), JoinType::Inner);
+    let ours = shared_join((failing(), rows(3, 2, 10).0), JoinType::Inner);
     for partition in 0..3 {
         let mut stream = ours.execute(partition, Arc::clone(&context)).unwrap();
         let error = within("the error", stream.next()).await.unwrap().unwrap_err();
@@ -157,7 +132,7 @@ async fn an_error_of_the_build_side_reaches_every_output() {
     }
     eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
     // Each partition of the probe side is read by one output.
-    let ours = shared((rows(3, 2, 10).0, failing()), JoinType::Full);
+    let ours = shared_join((rows(3, 2, 10).0, failing()), JoinType::Full);
     let error = within("the error", collect(ours.execute(0, context).unwrap())).await.unwrap_err();
     assert!(error.to_string().contains("scripted error"), "{error}");
 }
@@ -165,7 +140,7 @@ async fn an_error_of_the_build_side_reaches_every_output() {
 #[tokio::test]
 async fn a_panic_of_the_build_side_reaches_every_output() {
     let left = Arc::new(PanicExec::new(schema(), 2).with_partition_panic(0, 3).with_partition_panic(1, 4));
-    let ours = shared((left, rows(3, 1, 10).0), JoinType::Inner);
+    let ours = shared_join((left, rows(3, 1, 10).0), JoinType::Inner);
     let context = context(unlimited(), 4);
     let streams: Vec<_> = (0..3).map(|partition| ours.execute(partition, Arc::clone(&context)).unwrap()).collect();
     for stream in streams {
@@ -178,7 +153,7 @@ async fn a_panic_of_the_build_side_reaches_every_output() {
 async fn dropping_the_streams_stops_the_inputs() {
     let (left, right) = (Arc::new(BlockingExec::new(schema(), 2)), Arc::new(BlockingExec::new(schema(), 2)));
     let refs = [left.refs(), right.refs()];
-    let ours = shared((left, right), JoinType::Inner);
+    let ours = shared_join((left, right), JoinType::Inner);
     let context = context(unlimited(), 4);
     let mut streams: Vec<_> = (0..2).map(|partition| ours.execute(partition, Arc::clone(&context)).unwrap()).collect();
     assert!(streams.iter_mut().all(|stream| poll_once(stream).is_pending()));
@@ -193,7 +168,7 @@ async fn dropping_the_last_stream_frees_all_though_the_plan_lives() {
     let (left, alive) = scripted(vec![vec![Step::Batch(batch(0, 10)), Step::Hang]; 3]);
     let runtime = limited(1 << 20);
     let context = context(Arc::clone(&runtime), 4);
-    let ours = shared((left, rows(2, 1, 10).0), JoinType::Left);
+    let ours = shared_join((left, rows(2, 1, 10).0), JoinType::Left);
     let mut streams: Vec<_> = (0..2).map(|partition| ours.execute(partition, Arc::clone(&context)).unwrap()).collect();
     assert!(streams.iter_mut().all(|stream| poll_once(stream).is_pending()));
     eventually("rows are accounted for", || runtime.memory_pool.reserved() > 0).await;
@@ -207,8 +182,8 @@ async fn dropping_the_last_stream_frees_all_though_the_plan_lives() {
 async fn a_partition_may_never_be_executed() {
     let runtime = limited(1 << 20);
     let context = context(Arc::clone(&runtime), 16);
-    let expected = run(shared(overlapping(), JoinType::Inner), &context).await.unwrap();
-    let ours = shared(overlapping(), JoinType::Inner);
+    let expected = run(shared_join(overlapping(), JoinType::Inner), &context).await.unwrap();
+    let ours = shared_join(overlapping(), JoinType::Inner);
     let first = within("the partition", collect(ours.execute(0, Arc::clone(&context)).unwrap())).await.unwrap();
     assert_eq!(common::lines(&first), expected[0]);
     // The other partition may still come.
@@ -220,8 +195,8 @@ async fn a_partition_may_never_be_executed() {
 #[tokio::test]
 async fn a_partition_executed_after_another_was_dropped_has_all_its_rows() {
     let context = context(unlimited(), 16);
-    let expected = run(shared(overlapping(), JoinType::Right), &context).await.unwrap();
-    let ours = shared(overlapping(), JoinType::Right);
+    let expected = run(shared_join(overlapping(), JoinType::Right), &context).await.unwrap();
+    let ours = shared_join(overlapping(), JoinType::Right);
     let mut first = ours.execute(0, Arc::clone(&context)).unwrap();
     within("a batch", first.next()).await.unwrap().unwrap();
     drop(first);
@@ -238,7 +213,7 @@ async fn rows_that_do_not_fit_into_the_pool_are_an_error_without_a_disk() {
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).with_disk_manager_builder(disk);
         let runtime = runtime.build_arc().unwrap();
         let context = context(Arc::clone(&runtime), 1000);
-        let ours = shared((rows(2, 10, 1000).0, rows(2, 1, 100).0), JoinType::Inner);
+        let ours = shared_join((rows(2, 10, 1000).0, rows(2, 1, 100).0), JoinType::Inner);
         let error = within("the refusal", run(ours, &context)).await.unwrap_err();
         assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
         let text = error.to_string();
@@ -253,7 +228,7 @@ async fn an_input_that_does_not_fit_into_the_pool_says_so() {
     let runtime = limited(100_000);
     let sort = PhysicalSortExpr::new_default(Arc::new(Column::new("v", 1))).desc();
     let sorted = Arc::new(SortExec::new([sort].into(), rows(1, 20, 1000).0));
-    let ours = shared((sorted, rows(2, 1, 100).0), JoinType::Inner);
+    let ours = shared_join((sorted, rows(2, 1, 100).0), JoinType::Inner);
     let error = within("the refusal", run(ours, &context(Arc::clone(&runtime), 1000))).await.unwrap_err();
     assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
     assert!(!error.to_string().contains("build side"), "{error}");
@@ -266,7 +241,7 @@ async fn batches_that_share_memory_are_accounted_for_once() {
     let (whole, runtime) = (batch(0, 20_000), limited(5_000_000));
     let slices = (0..1000).map(|at| Step::Batch(whole.slice(at * 20, 20)));
     let left = scripted(vec![slices.collect()]).0;
-    let ours = shared((left, rows(1, 1, 100).0), JoinType::RightSemi);
+    let ours = shared_join((left, rows(1, 1, 100).0), JoinType::RightSemi);
     let found = run(ours, &context(Arc::clone(&runtime), 1000)).await.unwrap();
     assert_eq!(found.concat().len(), 100);
     eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
@@ -275,7 +250,7 @@ async fn batches_that_share_memory_are_accounted_for_once() {
 #[tokio::test]
 async fn a_row_with_a_million_partners_makes_small_batches() {
     let (probe, alive) = scripted(vec![vec![Step::Batch(equal_rows(1)), Step::Hang]]);
-    let ours = shared((equal_keys(1_000_000), probe), JoinType::Inner);
+    let ours = shared_join((equal_keys(1_000_000), probe), JoinType::Inner);
     let mut stream = ours.execute(0, context(unlimited(), 1000)).unwrap();
     let mut found = 0;
     while found < 1_000_000 {
@@ -294,7 +269,7 @@ async fn a_limit_ends_a_join_within_the_partners_of_a_row() {
     // After its first row the probe side never goes on, so the join must not wait for it.
     for kind in [JoinType::Inner, JoinType::Left, JoinType::Right, JoinType::Full] {
         let probe = scripted(vec![vec![Step::Batch(equal_rows(1)), Step::Hang]]).0;
-        let ours = shared((equal_keys(1_000_000), probe), kind);
+        let ours = shared_join((equal_keys(1_000_000), probe), kind);
         let ours = (ours as Arc<dyn ExecutionPlan>).with_fetch(Some(1500)).unwrap();
         assert!((ours.as_ref() as &dyn std::any::Any).is::<SharedHashJoinExec>());
         let found = within("the limit", collect(ours.execute(0, context(unlimited(), 1000)).unwrap())).await.unwrap();
@@ -306,7 +281,7 @@ async fn a_limit_ends_a_join_within_the_partners_of_a_row() {
 async fn a_limit_ends_a_join_though_its_batch_is_not_full() {
     for kind in [JoinType::Inner, JoinType::Left, JoinType::RightSemi] {
         let probe = scripted(vec![vec![Step::Batch(equal_rows(2)), Step::Batch(equal_rows(3)), Step::Hang]]).0;
-        let ours = shared((equal_keys(1), probe), kind) as Plan;
+        let ours = shared_join((equal_keys(1), probe), kind) as Plan;
         let ours = ours.with_fetch(Some(4)).unwrap();
         let found = within("the limit", collect(ours.execute(0, context(unlimited(), 1000)).unwrap())).await.unwrap();
         assert_eq!(found.iter().map(|batch| batch.num_rows()).sum::<usize>(), 4, "{kind:?}");
@@ -315,7 +290,7 @@ async fn a_limit_ends_a_join_though_its_batch_is_not_full() {
 
 #[tokio::test]
 async fn the_metrics_of_a_join() {
-    let ours = shared(overlapping(), JoinType::RightSemi);
+    let ours = shared_join(overlapping(), JoinType::RightSemi);
     let found = run(Arc::clone(&ours) as _, &context(unlimited(), 100)).await.unwrap().concat();
     let metrics = ours.metrics().unwrap();
     let value = |name| metrics.sum_by_name(name).unwrap().as_usize();
@@ -336,7 +311,7 @@ async fn a_join_without_output_lets_other_tasks_run() {
     let sum = Arc::new(BinaryExpr::new(l, Operator::Plus, r));
     let never = Arc::new(BinaryExpr::new(sum, Operator::Lt, lit(0_i64)));
     let filter = JoinFilter::new(never, vec![side(JoinSide::Left), side(JoinSide::Right)], Arc::new(schema));
-    let stock = stock((equal_keys(3000), equal_keys(3000)), JoinType::Inner, Some(filter));
+    let stock = stock_join((equal_keys(3000), equal_keys(3000)), JoinType::Inner, Some(filter));
     let ours = SharedHashJoinExec::try_new(&stock, "a test").unwrap();
     let mut stream = ours.execute(0, context(unlimited(), 8192)).unwrap();
     let mut pending = 0;

@@ -109,8 +109,8 @@ fn found_in_order(case: &Case, build: &BuildSide) -> HashMap<(Row, Row), usize> 
     pairs
 }
 
-/// Partners that do not fit at once come with the next calls, those of null keys, too. Another
-/// batch may begin before all have come.
+/// Partners that do not fit at once come with the next calls, those of null keys, too. Another batch
+/// may begin before all have come.
 #[test]
 fn a_row_with_many_partners_takes_several_calls() {
     let column = |numbers: Vec<Option<i64>>| {

@@ -4,7 +4,7 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use annulus_datafusion::{
-    AnnulusConfig, DataPath, RingRepartitionExec,
+    AnnulusConfig, DataPath, RingRepartitionExec, SharedHashJoinExec,
     config::{ExchangeStrategy, Path, Strategy},
 };
 use arrow::{
@@ -13,12 +13,14 @@ use arrow::{
     util::display::{ArrayFormatter, FormatOptions},
 };
 use datafusion::{
+    common::{JoinType, NullEquality},
     error::{DataFusionError, Result},
     execution::{TaskContext, runtime_env::RuntimeEnv},
     physical_expr::{PhysicalExpr, expressions::Column},
     physical_plan::{
         ExecutionPlan, Partitioning, SendableRecordBatchStream,
         common::collect,
+        joins::{HashJoinExec, PartitionMode, utils::JoinFilter},
         repartition::RepartitionExec,
         stream::RecordBatchStreamAdapter,
         streaming::{PartitionStream, StreamingTableExec},
@@ -45,6 +47,34 @@ pub fn stock(input: Arc<dyn ExecutionPlan>, outputs: usize) -> RepartitionExec {
     let key = Column::new(input.schema().field(0).name(), 0);
     let keys: Vec<Arc<dyn PhysicalExpr>> = vec![Arc::new(key)];
     RepartitionExec::try_new(input, Partitioning::Hash(keys, outputs)).expect("a repartition")
+}
+
+pub type Plan = Arc<dyn ExecutionPlan>;
+
+/// All join types.
+pub const JOINS: [JoinType; 10] = [
+    JoinType::Inner,
+    JoinType::Left,
+    JoinType::Right,
+    JoinType::Full,
+    JoinType::LeftSemi,
+    JoinType::RightSemi,
+    JoinType::LeftAnti,
+    JoinType::RightAnti,
+    JoinType::LeftMark,
+    JoinType::RightMark,
+];
+
+/// Returns the stock hash join on the columns `k`, the first ones, with this filter.
+pub fn stock_join((left, right): (Plan, Plan), kind: JoinType, filter: Option<JoinFilter>) -> HashJoinExec {
+    let key = || Arc::new(Column::new("k", 0)) as Arc<dyn PhysicalExpr>;
+    let (mode, nulls) = (PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
+    HashJoinExec::try_new(left, right, vec![(key(), key())], filter, &kind, None, mode, nulls, false).expect("a join")
+}
+
+/// Returns our hash join on the first columns.
+pub fn shared_join(sides: (Plan, Plan), kind: JoinType) -> Arc<SharedHashJoinExec> {
+    Arc::new(SharedHashJoinExec::try_new(&stock_join(sides, kind, None), "a test").expect("a join that it can run"))
 }
 
 /// A strategy of the exchange, and the side that copies the rows.

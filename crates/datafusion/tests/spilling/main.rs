@@ -3,5 +3,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod full_disk;
+mod lifecycle;
 mod model;
+mod order;
 mod support;

@@ -131,7 +131,9 @@ pub type Tables = Vec<(&'static str, Vec<Vec<RecordBatch>>)>;
 
 /// Returns a session with these tables: DataFusion's own, or on a runtime and with Annulus.
 pub async fn session(ours: Option<Arc<RuntimeEnv>>, batch_rows: usize, tables: &Tables) -> SessionContext {
-    let config = SessionConfig::new().with_target_partitions(3).with_batch_size(batch_rows);
+    let mut config = SessionConfig::new().with_target_partitions(3).with_batch_size(batch_rows);
+    // Sorts would not begin in a tiny pool.
+    config.options_mut().execution.sort_spill_reservation_bytes = 0;
     let mut builder = SessionStateBuilder::new_with_default_features().with_config(config);
     let is_ours = ours.is_some();
     if let Some(runtime) = ours {

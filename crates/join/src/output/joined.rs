@@ -17,10 +17,10 @@ type Pairs = (Vec<u32>, Vec<u32>);
 
 impl Output {
     /// Returns the output of pairs: row `build[i]` of the build side and row `probe[i]` of a batch
-    /// of the probe side satisfy the join's own part of the condition. Evaluates the filter and
-    /// sets match bits, as a [`PairWriter`](crate::PairWriter) does, but makes one batch of at
-    /// most as many rows as pairs, at once. Values of views, and all values of rows that follow
-    /// each other, stay where they are. Returns nothing if no pair is output.
+    /// of the probe side satisfy the join's own part of the condition. Evaluates the filter and sets
+    /// match bits, as a [`PairWriter`](crate::PairWriter) does, but makes one batch of at most as
+    /// many rows as pairs, at once. Values of views, and all values of rows that follow each other,
+    /// stay where they are. Returns nothing if no pair is output.
     ///
     /// # Errors
     /// If a row does not exist, a kernel or the filter fails, and [`JoinError::Cancelled`].
