@@ -164,12 +164,17 @@ impl PartitionStream for Script {
 /// Returns inputs that follow scripts. The second value counts their live streams, plus one for
 /// each partition of the plan.
 pub fn scripted(scripts: Vec<Vec<Step>>) -> (Arc<dyn ExecutionPlan>, Arc<()>) {
+    let (partitions, alive) = scripted_partitions(scripts);
+    let plan = StreamingTableExec::try_new(schema(), partitions, None, [], false, None).expect("one schema");
+    (Arc::new(plan), alive)
+}
+
+/// Returns the partitions of [`scripted`] inputs, and the count of their live streams.
+pub fn scripted_partitions(scripts: Vec<Vec<Step>>) -> (Vec<Arc<dyn PartitionStream>>, Arc<()>) {
     let alive = Arc::new(());
     let partition =
         |steps| -> Arc<dyn PartitionStream> { Arc::new(Script { schema: schema(), steps, alive: Arc::clone(&alive) }) };
-    let partitions = scripts.into_iter().map(partition).collect();
-    let plan = StreamingTableExec::try_new(schema(), partitions, None, [], false, None).expect("one schema");
-    (Arc::new(plan), alive)
+    (scripts.into_iter().map(partition).collect(), alive)
 }
 
 /// Returns inputs of whole batches: `inputs` partitions of `batches` batches of `rows` rows. All

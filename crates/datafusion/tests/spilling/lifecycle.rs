@@ -67,7 +67,8 @@ fn files(folder: &Path) -> usize {
 
 /// Two tables of 6000 rows each, of which 4000 have partners, in two and three partitions.
 fn sides() -> (Plan, Plan) {
-    let shifted = (0..3).map(|input| (0..10).map(|at| Step::Batch(batch(2000 + (input * 10 + at) * 200, 200))).collect());
+    let shifted =
+        (0..3).map(|input| (0..10).map(|at| Step::Batch(batch(2000 + (input * 10 + at) * 200, 200))).collect());
     (rows(2, 15, 200).0, scripted(shifted.collect()).0)
 }
 
@@ -281,7 +282,8 @@ async fn the_metrics_are_shown() {
     let ours: Plan = shared_join(sides(), JoinType::Inner);
     run(Arc::clone(&ours), &watched.context()).await.unwrap();
     let text = DisplayableExecutionPlan::with_metrics(ours.as_ref()).indent(false).to_string();
-    let names = ["spill_count", "spilled_bytes", "spilled_rows", "spilled_parts", "spill_depth", "spill_blocks", "skewed"];
+    let names =
+        ["spill_count", "spilled_bytes", "spilled_rows", "spilled_parts", "spill_depth", "spill_blocks", "skewed"];
     for name in names {
         assert!(text.contains(name), "{name} in {text}");
     }
