@@ -156,9 +156,15 @@ impl fmt::Debug for Spooled {
 
 /// Returns the error for a disk that does not take the rows.
 fn no_disk(error: DataFusionError) -> DataFusionError {
+    let root = error.find_root().to_string();
+    // The number is that of Linux and macOS; the library for temporary files hides the kind.
+    let remedy = if root.contains("(os error 24)") {
+        "allow more open files (ulimit -n)"
+    } else {
+        "free disk space, set datafusion.runtime.temp_directory to a folder on another disk"
+    };
     DataFusionError::ResourcesExhausted(format!(
-        "a hash join has more rows than fit in memory, and cannot write them to disk; free disk space, set \
-         datafusion.runtime.temp_directory to a folder on another disk, or allow more memory: {}",
-        error.find_root()
+        "a hash join has more rows than fit in memory, and cannot write them to disk; {remedy}, or allow more \
+         memory: {root}"
     ))
 }

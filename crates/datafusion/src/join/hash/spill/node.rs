@@ -17,7 +17,7 @@ use super::{
     plan::{blocks, division, is_skewed},
     tools::Tools,
 };
-use crate::join::hash::layout::BUILD;
+use crate::join::hash::layout::{BUILD, PROBE};
 
 /// The parts of a build side that are on disk.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ async fn cut(tools: Arc<Tools>, file: Spooled, (level, is_whole, left): (u32, bo
         lanes.divide(&mut divider, &batch)?;
     }
     let node = |file: Spooled| {
-        let is_needed = !file.is_empty() || tools.keeps_unmatched_probe();
+        let is_needed = !file.is_empty() || tools.keeps_unmatched(PROBE);
         let is_skewed = is_skewed(file.rows(), rows);
         tools.metrics.parts().skewed.add(usize::from(is_skewed));
         is_needed.then(|| Arc::new(Node::with_left(&tools, file, (level + 1, is_skewed), left)))

@@ -159,3 +159,65 @@ impl Room {
 fn greedy(bytes: usize) -> DataFusionError {
     DataFusionError::ResourcesExhausted(format!("{bytes} bytes are more than other operators can spare"))
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::{
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
+        runtime_env::RuntimeEnvBuilder,
+    };
+
+    use super::*;
+
+    const LIMIT: usize = 64 << 20;
+
+    fn room(disk: DiskManagerMode) -> (Room, MemoryReservation) {
+        let disk = DiskManagerBuilder::default().with_mode(disk);
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(LIMIT, 1.0).with_disk_manager_builder(disk);
+        let context = TaskContext::default().with_runtime(runtime.build_arc().unwrap());
+        let other = MemoryConsumer::new("another operator").register(context.memory_pool());
+        (Room::new(&context), other)
+    }
+
+    #[test]
+    fn a_join_that_can_spill_leaves_a_quarter_of_the_pool_to_others() {
+        let (room, other) = room(DiskManagerMode::OsTmpDirectory);
+        other.grow(LIMIT / 4);
+        assert!(room.try_collect(LIMIT / 2).is_ok() && room.try_collect(1).is_err());
+        // A table may take half of what others have left.
+        assert!(room.try_build(LIMIT / 4 + 1, 1).is_err() && room.try_build(LIMIT / 4, 1).is_ok());
+        assert!(room.try_build(1, LIMIT / 4).is_err());
+        assert_eq!(room.for_block(), LIMIT / SMALL);
+        room.settle(0).unwrap();
+        assert_eq!(room.for_block(), LIMIT / 4);
+    }
+
+    #[test]
+    fn a_small_build_side_never_spills() {
+        let (room, other) = room(DiskManagerMode::OsTmpDirectory);
+        other.grow(LIMIT);
+        assert!(room.try_collect(LIMIT / SMALL / 2).is_ok() && room.try_build(1, LIMIT / SMALL / 2).is_ok());
+        assert!(room.try_collect(1).is_err() && room.try_build(1, 1).is_err());
+    }
+
+    #[test]
+    fn a_join_that_cannot_spill_takes_what_there_is() {
+        let (room, other) = room(DiskManagerMode::Disabled);
+        other.grow(LIMIT / 4);
+        assert!(room.try_collect(LIMIT / 2).is_ok() && room.try_build(LIMIT, LIMIT / 4).is_ok());
+        assert!(room.try_collect(1).is_err() && room.settle(LIMIT).is_err() && room.settle(1).is_ok());
+    }
+
+    #[test]
+    fn what_a_room_has_goes_back_with_it() {
+        let (room, _other) = room(DiskManagerMode::OsTmpDirectory);
+        room.grow(100);
+        let taken = room.take();
+        assert_eq!((room.size(), taken.size(), room.pool.reserved()), (0, 100, 100));
+        taken.another().grow(50);
+        assert_eq!(room.pool.reserved(), 100);
+        drop(taken);
+        assert_eq!(room.pool.reserved(), 0);
+        assert!(room.piece_bytes(1) > room.piece_bytes(100) && room.piece_bytes(usize::MAX) > 0);
+    }
+}

@@ -8,7 +8,7 @@ use datafusion::{error::Result, execution::TaskContext};
 use super::{files::Files, metrics::Metrics, plan::build_bytes, room::Room};
 use crate::join::hash::{
     build::Seen,
-    layout::{BUILD, Layout, PROBE},
+    layout::{BUILD, Layout},
 };
 
 /// The most parts into which rows are divided at once.
@@ -16,7 +16,7 @@ const MOST_PARTS: usize = 16;
 /// The fewest parts into which rows are divided at once.
 const LEAST_PARTS: usize = 4;
 /// The most files that all streams of a join write at once, if that leaves enough parts.
-const MOST_FILES: usize = 256;
+const MOST_FILES: usize = 128;
 /// The most partitions of one table. More take more than one pass.
 const MOST_PARTITIONS: usize = 1 << 9;
 
@@ -88,24 +88,20 @@ impl Tools {
         self.room.piece_bytes(self.parts * writers)
     }
 
-    /// Returns whether rows of a side are output without a partner, or with a mark. Those of the
-    /// build side come when all streams have probed.
+    /// Returns whether rows of a side are output when all of the other side have been seen: without a
+    /// partner, once though they have several, or with a mark.
     pub(super) fn outputs_alone(&self, side: Side) -> bool {
-        let emits = self.output.emits();
-        let alone = if side == BUILD { emits.build } else { emits.probe };
-        alone != Alone::None
+        self.alone(side) != Alone::None
     }
 
     /// Returns whether rows of a side without a partner are output.
     pub(super) fn keeps_unmatched(&self, side: Side) -> bool {
-        let emits = self.output.emits();
-        let alone = if side == BUILD { emits.build } else { emits.probe };
-        alone == Alone::Unmatched || self.layout.mark == Some(side)
+        self.alone(side) == Alone::Unmatched || self.layout.mark == Some(side)
     }
 
-    /// Returns whether rows of the probe side without a partner are output.
-    pub(super) fn keeps_unmatched_probe(&self) -> bool {
-        self.keeps_unmatched(PROBE)
+    fn alone(&self, side: Side) -> Alone {
+        let emits = self.output.emits();
+        if side == BUILD { emits.build } else { emits.probe }
     }
 }
 
