@@ -91,8 +91,8 @@ async fn many_partitions_on_either_side_and_a_second_execution() {
 async fn build_sides_of_a_chain_are_read_at_once() {
     let (first, first_alive) = scripted(vec![vec![Step::Hang]]);
     let (second, second_alive) = rows(2, 3, 10);
-    let lower = shared((second, equal_keys(5)), JoinType::LeftSemi);
-    let upper = shared((first, lower), JoinType::Inner);
+    let lower = shared_join((second, equal_keys(5)), JoinType::LeftSemi);
+    let upper = shared_join((first, lower), JoinType::Inner);
     let stream = upper.execute(0, context(unlimited(), 10)).unwrap();
     assert_eq!(Arc::strong_count(&second_alive), 5);
     eventually("the lower build side is read", || Arc::strong_count(&second_alive) == 3).await;

@@ -297,7 +297,7 @@ fn dense_keys_need_little_memory() {
         ((build.memory_bytes() - 800_000) / 1000, is_in_order)
     };
     assert_eq!(prepared(1, 99_999), (400, true));
-    assert_eq!(prepared(7, 700_000), (2_800, true));
+    assert_eq!(prepared(4, 400_000), (1_600, true));
     assert!(!prepared(1, 7).1);
     assert!(!prepared(20, 2_000_000).1);
 }

@@ -78,7 +78,7 @@ pub(super) enum KeyTables {
 impl BuildSide {
     /// Clusters the rows of `batches`, which are then dropped, and builds the tables. O(rows).
     /// While it runs it takes the memory of the rows a second time, and a third time from 4096
-    /// partitions on or for columns without a fixed width. The tables take 12 to 32 bytes per row.
+    /// partitions on or for columns without a fixed width. The tables take 12 to 20 bytes per row.
     /// Up to 128 MiB of what they took stays with the process for later ones.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use crate::{
 
 /// The most places for each row, of 4 bytes each. Entries and buckets of a hash table take 12 to 20
 /// bytes.
-const MOST_PLACES: u64 = 8;
+const MOST_PLACES: u64 = 5;
 /// A table of this many places is worth it for any number of rows.
 const FEW_PLACES: u64 = 1 << 12;
 /// The number of rows that a thread places at a time.
