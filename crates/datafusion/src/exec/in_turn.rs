@@ -143,7 +143,7 @@ impl ExecutionPlan for InTurnExec {
         let change = |options: &mut ConfigOptions| options.optimizer.enable_join_dynamic_filter_pushdown = false;
         // One for all partitions: operators below know an execution by its context.
         let outer = context;
-        let context =
+        let (context, ticket) =
             self.contexts.share((partition, self.turns.len()), &outer, || Ok(with_options(&outer, change)))?;
         let Some(turns) = self.turns.get(partition).cloned() else {
             return internal_err!("partition {partition} of {} does not exist", self.turns.len());
@@ -152,7 +152,7 @@ impl ExecutionPlan for InTurnExec {
         let started = (0..turns.len()).map(move |turn| input.execute(turns[turn], Arc::clone(&context)));
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let rows = stream::iter(started).try_flatten().map_ok(move |batch| batch.record_output(&metrics));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+        Ok(ticket.stream(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

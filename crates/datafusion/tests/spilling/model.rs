@@ -116,5 +116,5 @@ fn the_answers_are_those_of_the_stock_operator_without_a_limit() {
     result.unwrap_or_else(|error| panic!("{error}"));
     let [rows, depth, blocks, skewed] = sums.into_inner();
     println!("rows {rows}, depth {depth}, blocks {blocks}, skewed {skewed}");
-    assert!(rows > 100_000 && depth > 80 && blocks > 1000 && skewed > 5, "{rows} {depth} {blocks} {skewed}");
+    assert!(rows > 50_000 && depth > 40 && blocks > 300 && skewed > 0, "{rows} {depth} {blocks} {skewed}");
 }

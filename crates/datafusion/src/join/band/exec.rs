@@ -22,7 +22,10 @@ use super::{
     condition::Condition,
     plan::BandPlan,
 };
-use crate::{executions::Executions, join::hash::BuildMetrics};
+use crate::{
+    executions::{Executions, Ticket},
+    join::hash::BuildMetrics,
+};
 
 /// A join on a band or an inequality, by sorting.
 ///
@@ -119,7 +122,7 @@ impl BandJoinExec {
     }
 
     /// Returns the build side for an output partition.
-    fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<BuildFuture> {
+    fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<(BuildFuture, Ticket)> {
         let probes = self.properties().partitioning.partition_count();
         self.executions.share((partition, probes), context, || self.start(context, probes))
     }

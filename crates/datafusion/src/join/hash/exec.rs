@@ -203,7 +203,8 @@ impl ExecutionPlan for SharedHashJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.properties.partitioning.partition_count();
-        let (layout, build) = self.executions.share((partition, partitions), &context, || self.start(&context))?;
+        let ((layout, build), ticket) =
+            self.executions.share((partition, partitions), &context, || self.start(&context))?;
         let batch_rows = context.session_config().batch_size();
         let setup = stream::Setup {
             output: Arc::new(layout.output(batch_rows)?),
@@ -217,7 +218,7 @@ impl ExecutionPlan for SharedHashJoinExec {
             null_aware: self.stock.null_aware,
             metrics: ProbeMetrics::new(&self.metrics, partition),
         };
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::join(setup))))
+        Ok(ticket.stream(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::join(setup)))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -69,15 +69,16 @@ impl ExecutionPlan for BandJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.stock.right().execute(partition, Arc::clone(&context))?;
+        let (build, ticket) = self.build(partition, &context)?;
         let input = ProbeInput {
             plan: Arc::clone(&self.plan),
-            build: self.build(partition, &context)?,
+            build,
             input,
             memory: MemoryConsumer::new(format!("{CONSUMER}[{partition}]")).register(context.memory_pool()),
             batch_rows: context.session_config().batch_size(),
             metrics: ProbeMetrics::new(&self.metrics, partition),
         };
-        Ok(input.stream())
+        Ok(ticket.stream(input.stream()))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
