@@ -276,6 +276,21 @@ async fn memory_stays_within_the_pool() {
     }
 }
 
+/// The parts of one division are joined before the next part is divided.
+#[tokio::test]
+async fn few_files_are_there_at_once() {
+    let watched = Watched::new(20_000);
+    let ours: Plan = shared_join((rows(2, 50, 400).0, rows(1, 100, 200).0), JoinType::Inner);
+    let mut stream = ours.execute(0, watched.context()).unwrap();
+    let mut most = 0;
+    while let Some(batch) = within("a batch", stream.next()).await {
+        batch.unwrap();
+        most = most.max(watched.runtime.disk_manager.spilling_progress().active_files_count);
+    }
+    let files = metric(&[ours], "spill_count");
+    assert!(files > 400 && most < 150, "{most} files at once, {files} in all");
+}
+
 #[tokio::test]
 async fn the_metrics_are_shown() {
     let watched = Watched::new(LITTLE);

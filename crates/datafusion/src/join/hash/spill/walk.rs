@@ -134,12 +134,11 @@ impl Walk {
                 self.room.shrink(self.room.size());
                 self.visit = None;
             }
-            // A part whose table is there for another stream costs least.
-            let next = self.ahead.iter().position(|(node, _)| node.is_loaded()).unwrap_or(0);
-            if self.ahead.is_empty() {
-                return Ok(None);
-            }
-            let (node, probe) = self.ahead.swap_remove(next);
+            let Some(last) = self.ahead.len().checked_sub(1) else { return Ok(None) };
+            // A part whose table is there for another stream costs least. Otherwise the parts of a
+            // division come before those above it, so that few files are there at once.
+            let next = self.ahead.iter().position(|(node, _)| node.is_loaded()).unwrap_or(last);
+            let (node, probe) = self.ahead.remove(next);
             if probe.is_empty() && (!self.tools.outputs_alone(BUILD) || node.skip()) {
                 continue;
             }
