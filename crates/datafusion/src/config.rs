@@ -54,6 +54,10 @@ config_namespace! {
         /// Which joins run on the operators of Annulus: 'never' is none, 'always' is all that they can
         /// run, 'auto' is those of enough rows
         pub joins: Joins, default = Joins::Auto
+        /// Which joins on equal keys run by sorting if their filter has a band: 'never' is none,
+        /// 'always' is all, 'auto' is those whose statistics show that keys have many pairs; needs a
+        /// value other than 'never' for joins
+        pub keyed_bands: Joins, default = Joins::Auto
         /// Whether tables that are partitioned by a key declare it, so that joins and groupings on the key
         /// need no exchange, and run partition by partition
         pub partitioned_tables: bool, default = true
@@ -194,7 +198,7 @@ impl FromStr for Joins {
             Some(joins) => Ok(joins),
             None => {
                 let words = Self::ALL.map(Self::word).join(", ");
-                config_err!("annulus: invalid value '{word}' for joins: expected one of {words}")
+                config_err!("annulus: invalid value '{word}': expected one of {words}")
             }
         }
     }

@@ -76,6 +76,10 @@ fn conditions(kind: Kind) -> Vec<String> {
         "a.k > b.k AND (a.v + b.v) % 3 = 1",
         "a.k >= b.k AND a.v > 2 AND b.s IS NOT NULL",
         "a.k < b.k AND a.k < b.l AND a.l >= b.k - $c",
+        "a.k BETWEEN b.k - $c AND b.k + $d AND a.l BETWEEN b.l - $d AND b.l + $c",
+        "a.v = b.v AND a.k BETWEEN b.k - $c AND b.k + $d",
+        "a.s = b.s AND a.k <= b.l AND b.k <= a.l",
+        "a.v = b.v AND (a.s IS NOT DISTINCT FROM b.s) AND a.k < b.k AND a.l <> b.l",
     ]
     .map(of)
     .into()
@@ -161,7 +165,7 @@ fn table(batch: &RecordBatch, partitions: usize, batches: usize) -> MemTable {
 }
 
 fn session(joins: Joins, config: SessionConfig) -> SessionContext {
-    let annulus = AnnulusConfig { joins, ..Default::default() };
+    let annulus = AnnulusConfig { joins, keyed_bands: joins, ..Default::default() };
     let builder = SessionStateBuilder::new_with_default_features().with_config(config.with_option_extension(annulus));
     SessionContext::new_with_state(builder.with_annulus().build())
 }
@@ -257,8 +261,8 @@ async fn explain_names_the_parts_of_the_condition() {
     let context = with_tables(Joins::Always, KINDS[0], 10);
     let query = "SELECT b.s, a.v FROM a LEFT JOIN b ON a.k BETWEEN b.k - 2 AND b.k + 3 AND a.v <> b.v AND a.k < b.l";
     let text = explained(&context, query).await;
-    let expected = "BandJoinExec: join_type=Left, band=k@1 >= k@3 - 2 AND k@1 <= k@3 + 3, filter=v@0 != v@2 AND k@1 < \
-                    l@4, projection=[s, v], algorithm=sort-merge, why=annulus.joins";
+    let expected = "BandJoinExec: join_type=Left, band=k@1 >= k@3 - 2 AND k@1 <= k@3 + 3, second_band=k@1 < l@4, \
+                    filter=v@0 != v@2, projection=[s, v], algorithm=sort-merge, why=annulus.joins";
     assert_eq!(text, expected);
     // A point within an interval, whichever side has it.
     for condition in ["a.k >= b.k AND a.v <> b.v AND a.k < b.l", "b.k < a.l AND a.k <= b.k AND a.v <> b.v"] {
@@ -269,7 +273,7 @@ async fn explain_names_the_parts_of_the_condition() {
     // Two inequalities that bound one key are a band, though other ones come first.
     let query = "SELECT a.v FROM a, b WHERE a.l < b.l AND b.k <= a.k AND a.v > b.v AND a.k <= b.k + 9";
     let text = explained(&context, query).await;
-    assert!(text.contains("band=k@4 <= k@1 AND k@1 <= k@4 + 9"), "{text}");
+    assert!(text.contains("band=k@4 <= k@1 AND k@1 <= k@4 + 9, second_band=l@5 > l@2, filter=v@3 < v@0"), "{text}");
 }
 
 #[tokio::test]

@@ -64,6 +64,18 @@ fn sums_that_are_not_numbers_are_the_same_everywhere() {
     }
 }
 
+fn intervals() -> impl Strategy<Value = Vec<(i64, i64)>> {
+    prop::collection::vec((-20_i64..20, -3_i64..15).prop_map(|(low, length)| (low, low + length)), 0..80)
+}
+
+fn with_intervals(intervals: &[(i64, i64)]) -> RecordBatch {
+    let column = |value: fn(&(i64, i64)) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(intervals.iter().map(value)))
+    };
+    RecordBatch::try_from_iter([("low", column(|interval| interval.0)), ("high", column(|interval| interval.1))])
+        .unwrap()
+}
+
 #[derive(Default)]
 struct Pairs {
     pairs: Vec<(u32, u32)>,
@@ -115,6 +127,45 @@ proptest! {
         prop_assert_eq!(probe(&join, &sorted_build, &probed, Wanted::All).pairs.len(), expected);
         let pairs = sorted.iter().map(|part| probe(&join, &sorted_build, part, Wanted::All).pairs.len());
         prop_assert_eq!(pairs.sum::<usize>(), expected);
+    }
+
+    /// Intervals that overlap, also such that end before they begin, in steps.
+    #[test]
+    fn intervals_that_overlap(
+        (left, right) in (intervals(), intervals()),
+        (most, open) in (1_u64..50, any::<bool>()),
+    ) {
+        let (build, probed) = (with_intervals(&left), with_intervals(&right));
+        let keys = |build, probe| KeyPair { build, probe };
+        let bound = if open { Bound::Excluded(Offset::Int(0)) } else { Bound::Included(Offset::Int(0)) };
+        // `left.low <= right.high AND left.high >= right.low`
+        let condition = MergeCondition {
+            band: Some(Band { keys: keys(0, 1), low: Bound::Unbounded, high: bound }),
+            second: Some(Band { keys: keys(1, 0), low: bound, high: Bound::Unbounded }),
+            ..MergeCondition::default()
+        };
+        let join = MergeJoin::try_new(&condition, &build.schema(), &probed.schema()).unwrap();
+        let sorted = join.prepare_build(vec![build], 1).unwrap();
+        let column = |column| sorted.batch().column(column).as_primitive::<Int64Type>();
+        let overlaps = |row: usize, &(low, high): &(i64, i64)| {
+            let (starts, ends) = (column(0).value(row), column(1).value(row));
+            if open { starts < high && ends > low } else { starts <= high && ends >= low }
+        };
+        let expected: Vec<(u32, u32)> = (0..right.len())
+            .flat_map(|probe| (0..left.len()).map(move |build| (build, probe)))
+            .filter(|&(build, probe)| overlaps(build, &right[probe]))
+            .map(|(build, probe)| (build as u32, probe as u32))
+            .collect();
+        let fragment = join.fragment(&probed).unwrap();
+        let (mut steps, mut place) = (Pairs::default(), MergePlace::default());
+        while place.row() < right.len() as u32 {
+            let step = ((&mut place, u32::MAX), (Wanted::All, most));
+            prop_assert!(join.probe_some(&sorted, &fragment, step.0, step.1, &mut steps).unwrap() <= most);
+        }
+        prop_assert_eq!(&steps.pairs, &expected);
+        let mut first = expected;
+        first.dedup_by_key(|pair| pair.1);
+        prop_assert_eq!(probe(&join, &sorted, &probed, Wanted::OneOfEachProbeRow).pairs, first);
     }
 
     /// A probe that stops after some pairs, and goes on later, finds the same pairs.

@@ -41,23 +41,26 @@ fn bound(kind: Kind) -> impl Strategy<Value = Bound<Offset>> {
     prop_oneof![Just(Bound::Unbounded), offset(kind).prop_map(Bound::Included), offset(kind).prop_map(Bound::Excluded)]
 }
 
-/// Generates some equal keys, and perhaps one within a band, in another order on the other side.
+/// Returns perhaps a band of a key of this kind, at this place.
+fn band_at(index: usize, kind: Option<Kind>) -> BoxedStrategy<Option<Band>> {
+    let keys = KeyPair { build: index, probe: index };
+    match kind {
+        None => Just(None).boxed(),
+        Some(kind) => (bound(kind), bound(kind)).prop_map(move |(low, high)| Some(Band { keys, low, high })).boxed(),
+    }
+}
+
+/// Generates some equal keys, and perhaps one or two within bands.
 fn condition() -> impl Strategy<Value = (Vec<Kind>, MergeCondition)> {
     let equal = prop::collection::vec(prop::sample::select(Kind::ALL.to_vec()), 0..3);
-    let band = prop::option::of(prop::sample::select(Kind::NUMBERS.to_vec()));
-    (equal, band, any::<bool>()).prop_flat_map(|(kinds, band, nulls_equal)| {
+    let band = || prop::option::of(prop::sample::select(Kind::NUMBERS.to_vec()));
+    (equal, band(), band(), any::<bool>()).prop_flat_map(|(kinds, band, second, nulls_equal)| {
         let keys = |index: usize| KeyPair { build: index, probe: index };
         let equal: Vec<KeyPair> = (0..kinds.len()).map(keys).collect();
-        let at = keys(kinds.len());
-        let all: Vec<Kind> = kinds.into_iter().chain(band).collect();
-        let band = match band {
-            None => Just(None).boxed(),
-            Some(kind) => {
-                (bound(kind), bound(kind)).prop_map(move |(low, high)| Some(Band { keys: at, low, high })).boxed()
-            }
-        };
-        band.prop_map(move |band| {
-            (all.clone(), MergeCondition { equal: equal.clone(), nulls_equal, band, high_key: None })
+        let places = (kinds.len(), kinds.len() + usize::from(band.is_some()));
+        let all: Vec<Kind> = kinds.into_iter().chain(band).chain(second).collect();
+        (band_at(places.0, band), band_at(places.1, second)).prop_map(move |(band, second)| {
+            (all.clone(), MergeCondition { equal: equal.clone(), nulls_equal, band, high_key: None, second })
         })
     })
 }

@@ -211,7 +211,7 @@ impl<'a> Binder<'a> {
             select: None,
             read: Sides { left: read(Side::Left, &left), right: read(Side::Right, &right) },
         };
-        let merge = MergeCondition { equal, nulls_equal: self.nulls_equal, band, high_key: None };
+        let merge = MergeCondition { equal, nulls_equal: self.nulls_equal, band, high_key: None, second: None };
         let keys = KeyPlaces { algorithm: self.algorithm, merge };
         Ok(Bound { scans: Sides { left, right }, output, projection: None, keys, shown })
     }

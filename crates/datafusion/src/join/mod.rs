@@ -15,5 +15,6 @@ mod hash;
 mod key_filter;
 
 pub use band::BandJoinExec;
+pub(crate) use band::as_nested_loops;
 pub use hash::SharedHashJoinExec;
 pub use key_filter::KeyFilterExec;

@@ -4,29 +4,41 @@ use std::{any::Any, sync::Arc};
 
 use datafusion::{
     common::{
+        ScalarValue, Statistics,
         stats::Precision,
         tree_node::{Transformed, TreeNode},
     },
     config::ConfigOptions,
     error::Result,
+    physical_expr::{PhysicalExpr, expressions::Column},
     physical_optimizer::PhysicalOptimizerRule,
-    physical_plan::{ExecutionPlan, StatisticsArgs, joins::NestedLoopJoinExec, statistics::StatisticsContext},
+    physical_plan::{
+        ExecutionPlan, StatisticsArgs,
+        joins::{HashJoinExec, NestedLoopJoinExec},
+        statistics::StatisticsContext,
+    },
 };
 
 use crate::{
     config::{AnnulusConfig, Joins},
-    join::BandJoinExec,
+    join::{BandJoinExec, as_nested_loops},
 };
 
 /// The pairs of rows up to which DataFusion's operator compares all of them in less time than it
 /// takes to start tasks and to sort.
 const FEW_PAIRS: usize = 1 << 14;
 
+/// The pairs for each row from which on it pays to sort both sides of a join on equal keys. A
+/// filter on a pair takes about a tenth of the time in which a row is read, sorted and merged.
+const PAIRS_OF_A_ROW: f64 = 16.0;
+
 /// Replaces `NestedLoopJoinExec` by [`BandJoinExec`] where its condition has a band or an
-/// inequality.
+/// inequality, and `HashJoinExec` where its filter has one and its equal keys are few.
 ///
-/// All other nested-loops joins stay DataFusion's own: those of unbounded inputs, mark joins, and
-/// with `annulus.joins = auto` those of few rows.
+/// All other nested-loops joins stay DataFusion's own: those of unbounded inputs, and with
+/// `annulus.joins = auto` those of few rows. A hash join is replaced with `annulus.keyed_bands =
+/// auto` if statistics show that most of its work is the filter: they must bound the number of
+/// different keys, by a count or by the least and the greatest one.
 /// [`SessionStateBuilderExt`](crate::SessionStateBuilderExt) installs the rule in a session.
 #[derive(Debug, Default)]
 pub struct BandJoin {
@@ -62,13 +74,7 @@ impl PhysicalOptimizerRule for BandJoin {
             return Ok(plan);
         }
         let replaced = plan.transform_up(|node| {
-            if !node.is::<NestedLoopJoinExec>() {
-                return Ok(Transformed::no(node));
-            }
-            let Ok(stock) = (Arc::clone(&node) as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>() else {
-                return Ok(Transformed::no(node));
-            };
-            let Some(why) = why(&stock, joins) else { return Ok(Transformed::no(node)) };
+            let Some((stock, why)) = candidate(&node, options, joins)? else { return Ok(Transformed::no(node)) };
             Ok(match BandJoinExec::replace(stock, &why, options.explain_as_stock)? {
                 Some(ours) => Transformed::yes(ours),
                 None => Transformed::no(node),
@@ -86,21 +92,88 @@ impl PhysicalOptimizerRule for BandJoin {
     }
 }
 
-/// Returns why a join is worth sorting, or `None` if it is not.
-fn why(stock: &NestedLoopJoinExec, joins: Joins) -> Option<String> {
+/// Returns a join that is worth sorting, if it has a band, and why.
+fn candidate(
+    node: &Arc<dyn ExecutionPlan>,
+    options: &AnnulusConfig,
+    joins: Joins,
+) -> Result<Option<(Arc<NestedLoopJoinExec>, String)>> {
+    if let Some(stock) = node.downcast_ref::<HashJoinExec>() {
+        let Some(why) = why_not_hashed(stock, options.keyed_bands) else { return Ok(None) };
+        return Ok(as_nested_loops(stock)?.map(|stock| (Arc::new(stock), why)));
+    }
+    if !node.is::<NestedLoopJoinExec>() {
+        return Ok(None);
+    }
+    let Ok(stock) = (Arc::clone(node) as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>() else {
+        return Ok(None);
+    };
+    let why = why_not_looped(&stock, joins);
+    Ok(why.map(|why| (stock, why)))
+}
+
+/// Returns what is known of an input. Statistics that cannot be computed are no reason to fail.
+fn statistics(input: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
+    let found = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new());
+    found.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&input.schema())))
+}
+
+/// Returns why a nested-loops join is worth sorting, or `None` if it is not.
+fn why_not_looped(stock: &NestedLoopJoinExec, joins: Joins) -> Option<String> {
     if joins == Joins::Always {
         return Some("annulus.joins".to_owned());
     }
-    // Statistics that cannot be computed are no reason to fail.
-    let rows = |side: &Arc<dyn ExecutionPlan>| {
-        let found = StatisticsContext::new().compute(side.as_ref(), &StatisticsArgs::new());
-        found.map(|found| found.num_rows).unwrap_or_default()
-    };
     // An estimate may be far too low.
-    match (rows(stock.left()), rows(stock.right())) {
+    match (statistics(stock.left()).num_rows, statistics(stock.right()).num_rows) {
         (Precision::Exact(left), Precision::Exact(right)) => {
             (left.saturating_mul(right) > FEW_PAIRS).then(|| format!("{left} rows by {right}"))
         }
         _ => Some("the exact number of rows is unknown".to_owned()),
     }
+}
+
+/// Returns why a hash join with a filter is worth sorting, or `None` if it is not.
+fn why_not_hashed(stock: &HashJoinExec, keyed_bands: Joins) -> Option<String> {
+    stock.filter()?;
+    match keyed_bands {
+        Joins::Never => return None,
+        Joins::Always => return Some("annulus.keyed_bands".to_owned()),
+        Joins::Auto => {}
+    }
+    let (left, right) = (statistics(stock.left()), statistics(stock.right()));
+    let (left_rows, right_rows) = (*left.num_rows.get_value()?, *right.num_rows.get_value()?);
+    let keys = stock.on().iter().map(|(of_left, of_right)| {
+        let most = [most_values(&left, of_left), most_values(&right, of_right)];
+        most.into_iter().flatten().reduce(f64::min)
+    });
+    let keys: f64 = keys.product::<Option<f64>>()?.min(left_rows.min(right_rows) as f64).max(1.0);
+    let (rows, pairs) = ((left_rows + right_rows) as f64, left_rows as f64 * right_rows as f64 / keys);
+    let many = pairs > PAIRS_OF_A_ROW * rows && pairs > FEW_PAIRS as f64;
+    many.then(|| format!("{left_rows} rows by {right_rows} have at most {keys} keys"))
+}
+
+/// Returns a bound of the number of different values of a key.
+fn most_values(input: &Statistics, key: &Arc<dyn PhysicalExpr>) -> Option<f64> {
+    let column = input.column_statistics.get(key.downcast_ref::<Column>()?.index())?;
+    if let Some(&distinct) = column.distinct_count.get_value() {
+        return Some(distinct as f64);
+    }
+    let number = |value: &Precision<ScalarValue>| value.get_value().and_then(whole_number);
+    Some((number(&column.max_value)? - number(&column.min_value)?).max(0) as f64 + 1.0)
+}
+
+/// Returns a value of a type of which each has a next one.
+fn whole_number(value: &ScalarValue) -> Option<i128> {
+    Some(match value {
+        ScalarValue::Boolean(Some(value)) => (*value).into(),
+        ScalarValue::Int8(Some(value)) => (*value).into(),
+        ScalarValue::Int16(Some(value)) => (*value).into(),
+        ScalarValue::Int32(Some(value)) | ScalarValue::Date32(Some(value)) => (*value).into(),
+        ScalarValue::Int64(Some(value)) => (*value).into(),
+        ScalarValue::UInt8(Some(value)) => (*value).into(),
+        ScalarValue::UInt16(Some(value)) => (*value).into(),
+        ScalarValue::UInt32(Some(value)) => (*value).into(),
+        ScalarValue::UInt64(Some(value)) => (*value).into(),
+        _ => return None,
+    })
 }

@@ -91,21 +91,31 @@ impl<K: PartialEq, P> BandParts<K, P> {
         Some(Self { keys, high_key: None, low, high, offset_side, predicates: vec![predicate] })
     }
 
+    /// Returns the band with the bounds of both, which one predicate sets. `None` if both bound the
+    /// same end, or not the same keys.
+    pub fn and(mut self, other: Self) -> Option<Self> {
+        let predicates = self.predicates.len();
+        let rest = self.merge(other);
+        self.predicates.truncate(predicates);
+        rest.is_none().then_some(self)
+    }
+
     /// Returns the band with the most bounds, and the predicates that are not part of it.
     pub fn best(found: impl IntoIterator<Item = Self>) -> (Option<Self>, Vec<P>) {
         Self::most_bounds(merged(found, Self::merge))
     }
 
     /// Returns the band with the most bounds, as [`best`](Self::best) does, whose bounds may refer
-    /// to two keys of the right side: `left` is a point, and `right` an interval. For joins with the
-    /// left side as the build side.
+    /// to two keys of the right side: `left` is a point, and `right` an interval. For joins with
+    /// the left side as the build side.
     pub fn best_in_interval(found: impl IntoIterator<Item = Self>) -> (Option<Self>, Vec<P>) {
         // A band of two keys has the bounds that no other one takes.
         Self::most_bounds(merged(merged(found, Self::merge), Self::merge_interval))
     }
 
     fn most_bounds(mut bands: Vec<Self>) -> (Option<Self>, Vec<P>) {
-        let bounds = |band: &Self| band.predicates.len();
+        let bounds =
+            |band: &Self| usize::from(band.low != Bound::Unbounded) + usize::from(band.high != Bound::Unbounded);
         let Some(best) = (0..bands.len()).rev().max_by_key(|&place| bounds(&bands[place])) else {
             return (None, Vec::new());
         };
@@ -124,8 +134,10 @@ impl<K: PartialEq, P> BandParts<K, P> {
             return Some(other);
         }
         match (self.low, self.high, other.low, other.high) {
-            (Bound::Unbounded, _, low @ (Bound::Included(_) | Bound::Excluded(_)), _) => self.low = low,
-            (_, Bound::Unbounded, _, high @ (Bound::Included(_) | Bound::Excluded(_))) => self.high = high,
+            (Bound::Unbounded, _, low @ (Bound::Included(_) | Bound::Excluded(_)), Bound::Unbounded) => self.low = low,
+            (_, Bound::Unbounded, Bound::Unbounded, high @ (Bound::Included(_) | Bound::Excluded(_))) => {
+                self.high = high;
+            }
             _ => return Some(other),
         }
         self.offset_side = side;

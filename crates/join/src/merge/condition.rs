@@ -11,7 +11,7 @@ pub struct KeyPair {
     pub probe: usize,
 }
 
-/// The condition of a merge join: equal keys, a band, or both.
+/// The condition of a merge join: equal keys, a band, or both, and perhaps a second band.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MergeCondition {
     /// The columns that are equal. -0.0 equals 0.0, and a NaN equals one with the same bits. Within
@@ -25,6 +25,9 @@ pub struct MergeCondition {
     /// low bound's: `probe + low <= build <= high_key + high`. So a build row may be a point, and a
     /// probe row an interval. It has the type of the band's keys.
     pub high_key: Option<usize>,
+    /// A band that two more columns are in, if any. An index finds its rows among those of the
+    /// first band ([`MergeBuild`](crate::MergeBuild)), or among all.
+    pub second: Option<Band>,
 }
 
 /// The limits of the difference of two columns (the band join of cyclo-join, section IV.C): `probe

@@ -61,6 +61,8 @@ pub(super) struct KeyColumns {
     pub(super) band: Option<usize>,
     /// The column of the band's high bound, if it is another one.
     pub(super) high: Option<usize>,
+    /// The column of the second band.
+    pub(super) second: Option<usize>,
 }
 
 /// The keys of all rows of a side.
@@ -70,6 +72,7 @@ pub(super) struct Keys {
     pub(super) band: Column,
     /// The key of the band's high bound, if it is another one.
     pub(super) high: Column,
+    pub(super) second: Column,
     /// The validity of the rows; a null row has no match.
     pub(super) nulls: Option<NullBuffer>,
 }
@@ -84,7 +87,7 @@ impl Keys {
             Column::Bytes(rows) => rows.get_buffer_memory_size(),
         };
         let nulls = self.nulls.as_ref().map_or(0, |nulls| nulls.buffer().len());
-        column(&self.equal) + column(&self.band) + column(&self.high) + nulls
+        column(&self.equal) + column(&self.band) + column(&self.high) + column(&self.second) + nulls
     }
 }
 
@@ -93,21 +96,28 @@ impl Keys {
 pub(super) struct Encoder {
     equal: Form,
     band: Form,
+    second: Form,
     nulls_equal: bool,
     /// The converter if `equal` is [`Form::Rows`].
     converter: Option<RowConverter>,
 }
 
 impl Encoder {
-    /// Returns the encoder for equal keys, and perhaps a key within a band, of these types.
+    /// Returns the encoder for equal keys, and perhaps a key within a band and one within a second
+    /// band, of these types.
     ///
     /// # Errors
     /// If Arrow's row format does not know a type.
-    pub(super) fn new(equal: Vec<DataType>, nulls_equal: bool, band: Option<DataType>) -> Result<Self, ArrowError> {
+    pub(super) fn new(
+        equal: Vec<DataType>,
+        nulls_equal: bool,
+        [band, second]: [Option<DataType>; 2],
+    ) -> Result<Self, ArrowError> {
         let form = Form::of(&equal, nulls_equal);
         let fields = equal.into_iter().map(SortField::new).collect();
         let converter = if form == Form::Rows { Some(RowConverter::new(fields)?) } else { None };
-        Ok(Self { equal: form, band: Form::of(band.as_slice(), false), nulls_equal, converter })
+        let [band, second] = [band, second].map(|data_type| Form::of(data_type.as_slice(), false));
+        Ok(Self { equal: form, band, second, nulls_equal, converter })
     }
 
     /// Returns the keys of all rows of some batches, computed on up to `threads` threads. Each part
@@ -121,7 +131,7 @@ impl Encoder {
         columns: &KeyColumns,
         threads: usize,
     ) -> Result<Keys, ArrowError> {
-        let KeyColumns { equal, band, high } = columns;
+        let KeyColumns { equal, band, high, second } = columns;
         let part = |form, columns: &[usize]| {
             Ok::<_, ArrowError>(match form {
                 Form::Nothing => Column::Nothing,
@@ -131,11 +141,12 @@ impl Encoder {
             })
         };
         let nullable = if self.nulls_equal { &[] } else { &equal[..] };
-        let nullable: Vec<usize> = nullable.iter().chain(band).chain(high).copied().collect();
+        let nullable: Vec<usize> = nullable.iter().chain(band).chain(high).chain(second).copied().collect();
         Ok(Keys {
             equal: part(self.equal, equal)?,
             band: part(self.band, band.as_slice())?,
             high: part(if high.is_some() { self.band } else { Form::Nothing }, high.as_slice())?,
+            second: part(self.second, second.as_slice())?,
             nulls: nulls(batches, &nullable),
         })
     }

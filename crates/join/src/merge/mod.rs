@@ -16,7 +16,9 @@ mod edge;
 mod gather;
 mod keys;
 mod probe;
+mod second;
 mod sort;
+mod spans;
 mod travel;
 mod words;
 
@@ -35,9 +37,10 @@ pub use probe::MergePlace;
 use crate::{error::JoinError, pairs::Wanted, sink::PairSink};
 use edge::Edges;
 use gather::{Source, with_schema};
-use keys::{Encoder, KeyColumns, Keys, num_rows};
+use keys::{Column, Encoder, KeyColumns, Keys, num_rows};
 use probe::Merge;
 use sort::sorted_rows;
+use spans::Spans;
 use words::{Kind, shape};
 
 /// A sort-merge join of two sides. Threads may share it.
@@ -79,6 +82,7 @@ pub struct MergeJoin {
     probe: SideColumns,
     encoder: Encoder,
     edges: Option<BandEdges>,
+    second: Option<BandEdges>,
 }
 
 #[derive(Debug)]
@@ -93,11 +97,20 @@ enum BandEdges {
     Wide(Edges<u128>),
 }
 
-/// The sorted build side of a merge join.
+/// The index of the build side's second key.
+#[derive(Debug)]
+enum SecondIndex {
+    Nothing,
+    Words(Spans<u64>),
+    Wide(Spans<u128>),
+}
+
+/// The sorted build side of a merge join, with an index of the key of the second band.
 #[derive(Debug)]
 pub struct MergeBuild {
     batch: RecordBatch,
     keys: Box<Keys>,
+    second: SecondIndex,
     /// The number of rows that may match, which come first.
     rows: usize,
 }
@@ -117,7 +130,12 @@ impl MergeBuild {
 
     /// Returns the memory of rows and keys in bytes. O(columns).
     pub fn memory_bytes(&self) -> usize {
-        self.batch.get_array_memory_size() + self.keys.memory_bytes()
+        let index = match &self.second {
+            SecondIndex::Nothing => 0,
+            SecondIndex::Words(spans) => spans.memory_bytes(),
+            SecondIndex::Wide(spans) => spans.memory_bytes(),
+        };
+        self.batch.get_array_memory_size() + self.keys.memory_bytes() + index
     }
 }
 
@@ -142,16 +160,19 @@ impl MergeJoin {
                 return Err(JoinError::KeyUnsupported { index, data_type: data_type.clone() });
             }
         }
-        let band = condition.band.map(|band| band_edges(types.len(), band, build, probe)).transpose()?;
-        let (equal, types) = (types.len(), types);
-        let encoder =
-            Encoder::new(types, condition.nulls_equal, band.as_ref().map(|(data_type, _)| data_type.clone()))?;
+        let equal = types.len();
+        let edges = |index, band: Option<Band>| band.map(|band| band_edges(index, band, build, probe)).transpose();
+        let band = edges(equal, condition.band)?;
+        let second = edges(equal + usize::from(band.is_some()), condition.second)?;
+        let data_type = |band: &Option<(DataType, BandEdges)>| band.as_ref().map(|(data_type, _)| data_type.clone());
+        let encoder = Encoder::new(types, condition.nulls_equal, [data_type(&band), data_type(&second)])?;
         let side = |schema: &SchemaRef, column: fn(&KeyPair) -> usize| SideColumns {
             schema: Arc::clone(schema),
             keys: KeyColumns {
                 equal: condition.equal.iter().map(column).collect(),
                 band: condition.band.map(|band| column(&band.keys)),
                 high: None,
+                second: condition.second.map(|band| column(&band.keys)),
             },
         };
         let (build, mut probe) = (side(build, |keys| keys.build), side(probe, |keys| keys.probe));
@@ -159,13 +180,14 @@ impl MergeJoin {
             key_type(equal, KeyPair { probe: high, ..band.keys }, &build.schema, &probe.schema)?;
             probe.keys.high = Some(high);
         }
-        Ok(Self { build, probe, encoder, edges: band.map(|(_, edges)| edges) })
+        let [edges, second] = [band, second].map(|band| band.map(|(_, edges)| edges));
+        Ok(Self { build, probe, encoder, edges, second })
     }
 
     /// Sorts the build side, on up to `threads` threads. O(rows), or O(rows * log rows) for keys
     /// without a fixed width. Takes the batches' memory once more. Equal keys and the band each
-    /// take another 8 or 16 bytes per row, or the bytes of Arrow's row format. Sorting itself takes
-    /// up to 36 bytes per row.
+    /// take another 8 or 16 bytes per row, or the bytes of Arrow's row format, and a second band up
+    /// to 21. Sorting itself takes up to 36 bytes per row.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`]. [`JoinError::Arrow`] if a batch has other columns, or the rows
@@ -176,7 +198,13 @@ impl MergeJoin {
         let batch = source.batch(order, threads)?;
         let keys = self.keys(&self.build, std::slice::from_ref(&batch), threads)?;
         let unmatched = keys.nulls.as_ref().map_or(0, |nulls| nulls.null_count());
-        Ok(MergeBuild { rows: batch.num_rows() - unmatched, batch, keys: Box::new(keys) })
+        let rows = batch.num_rows() - unmatched;
+        let second = match &keys.second {
+            Column::Words(words) => SecondIndex::Words(Spans::new(&words[..rows])),
+            Column::Wide(words) => SecondIndex::Wide(Spans::new(&words[..rows])),
+            _ => SecondIndex::Nothing,
+        };
+        Ok(MergeBuild { rows, batch, keys: Box::new(keys), second })
     }
 
     /// Sorts a part of the probe side, and cuts it into fragments that share no memory. Each has at
@@ -230,6 +258,10 @@ impl MergeJoin {
     /// # Errors
     /// [`JoinError::Fragment`] if build side or fragment were made for another join, or the first
     /// error of the sink.
+    ///
+    /// With a second band, each run of rows that match it takes O(log build rows) more. If the
+    /// second band has two bounds, or [`Wanted::OneOfEachBuildRow`] are wanted, it may take longer:
+    /// rows that only meet one bound are visited, or pairs of rows that have a pair already.
     pub fn probe(
         &self,
         build: &MergeBuild,
@@ -259,7 +291,7 @@ impl MergeJoin {
         sink: &mut impl PairSink,
     ) -> Result<u64, JoinError> {
         let end = end.min(fragment.batch.num_rows() as u32);
-        Merge { build, fragment, edges: self.edges, end, wanted, most, place }.run(sink)
+        Merge { build, fragment, edges: [self.edges, self.second], end, wanted, most, place }.run(sink)
     }
 
     fn sort(

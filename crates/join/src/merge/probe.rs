@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::{
-    BandEdges, MergeBuild, MergeFragment,
+    BandEdges, MergeBuild, MergeFragment, SecondIndex,
     cursor::{Banded, ByteKeys, Cursor, Equal, Everything, RowKeys, WordKeys},
     keys::{Column, Keys},
+    second::{All, Indexed, Runs},
 };
 use crate::{
     error::JoinError,
@@ -43,7 +44,8 @@ impl MergePlace {
 pub(super) struct Merge<'a> {
     pub(super) build: &'a MergeBuild,
     pub(super) fragment: &'a MergeFragment,
-    pub(super) edges: Option<BandEdges>,
+    /// The bounds of the first and the second band.
+    pub(super) edges: [Option<BandEdges>; 2],
     /// The row of the fragment at which the merge ends.
     pub(super) end: u32,
     pub(super) wanted: Wanted,
@@ -77,19 +79,33 @@ impl Merge<'_> {
         let at = 0..0;
         let Keys { band, high, .. } = &self.fragment.keys;
         let high = if matches!(high, Column::Nothing) { band } else { high };
-        match (&self.build.keys.band, (band, high), self.edges) {
-            (Column::Nothing, (Column::Nothing, _), None) => self.by_cursor(equal, sink),
+        match (&self.build.keys.band, (band, high), self.edges[0]) {
+            (Column::Nothing, (Column::Nothing, _), None) => self.by_second(equal, sink),
             (Column::Words(build), (Column::Words(probe), Column::Words(high)), Some(BandEdges::Words(edges))) => {
-                self.by_cursor(Banded { equal, build, probe, high, edges, at }, sink)
+                self.by_second(Banded { equal, build, probe, high, edges, at }, sink)
             }
             (Column::Wide(build), (Column::Wide(probe), Column::Wide(high)), Some(BandEdges::Wide(edges))) => {
-                self.by_cursor(Banded { equal, build, probe, high, edges, at }, sink)
+                self.by_second(Banded { equal, build, probe, high, edges, at }, sink)
             }
             _ => Err(ANOTHER_JOIN),
         }
     }
 
-    fn by_cursor(self, mut cursor: impl Cursor, sink: &mut impl PairSink) -> Result<u64, JoinError> {
+    fn by_second(self, cursor: impl Cursor, sink: &mut impl PairSink) -> Result<u64, JoinError> {
+        let (build, probe) = (&self.build.keys.second, &self.fragment.keys.second);
+        match (build, probe, &self.build.second, self.edges[1]) {
+            (Column::Nothing, Column::Nothing, SecondIndex::Nothing, None) => self.by_cursor(cursor, &All, sink),
+            (Column::Words(build), Column::Words(probe), SecondIndex::Words(spans), Some(BandEdges::Words(edges))) => {
+                self.by_cursor(cursor, &Indexed { build, probe, spans, edges }, sink)
+            }
+            (Column::Wide(build), Column::Wide(probe), SecondIndex::Wide(spans), Some(BandEdges::Wide(edges))) => {
+                self.by_cursor(cursor, &Indexed { build, probe, spans, edges }, sink)
+            }
+            _ => Err(ANOTHER_JOIN),
+        }
+    }
+
+    fn by_cursor<R: Runs>(self, mut cursor: impl Cursor, runs: &R, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let nulls = self.fragment.keys.nulls.as_ref();
         let mut pairs = PairBuffer::new(sink);
         let (place, mut room) = (self.place, self.most);
@@ -100,18 +116,31 @@ impl Merge<'_> {
                 continue;
             }
             let matches = cursor.matches(probe as usize);
-            let mut build = next.max(matches.start as u32)..matches.end as u32;
-            match self.wanted {
-                Wanted::All => {}
-                Wanted::OneOfEachProbeRow => build.end = build.end.min(build.start.saturating_add(1)),
-                Wanted::OneOfEachBuildRow => build = only_new(build, &mut place.done),
+            let mut rest = next.max(matches.start as u32)..matches.end as u32;
+            if self.wanted == Wanted::OneOfEachBuildRow && R::WHOLE {
+                rest = only_new(rest, &mut place.done);
             }
-            if build.len() as u64 > room {
-                build.end = build.start + room as u32;
-                *place = MergePlace { row: probe, next: build.end, done: place.done.start..build.end };
+            let Some(bounds) = runs.bounds(probe as usize) else { continue };
+            loop {
+                let mut run = runs.next(bounds, rest.clone());
+                if self.wanted == Wanted::OneOfEachProbeRow {
+                    run.end = run.end.min(run.start.saturating_add(1));
+                    rest.end = run.end;
+                }
+                if run.len() as u64 > room {
+                    run.end = run.start + room as u32;
+                }
+                room -= run.len() as u64;
+                rest.start = run.end;
+                pairs.push(run, probe)?;
+                if rest.is_empty() {
+                    break;
+                }
+                if room == 0 {
+                    *place = MergePlace { row: probe, next: rest.start, done: place.done.start..rest.start };
+                    break;
+                }
             }
-            room -= build.len() as u64;
-            pairs.push(build, probe)?;
         }
         pairs.finish()
     }

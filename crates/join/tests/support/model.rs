@@ -17,7 +17,7 @@ pub fn satisfies(condition: &MergeCondition, kinds: &[Kind], build: &[Value], pr
         (build, probe) => compare(kinds[keys.build], build, probe) == Some(Ordering::Equal),
     });
     equal
-        && condition.band.is_none_or(|band| {
+        && [condition.band, condition.second].into_iter().flatten().all(|band| {
             let (kind, build, probe) = (kinds[band.keys.build], &build[band.keys.build], &probe[band.keys.probe]);
             let at_least = |order| matches!(order, Some(Ordering::Greater | Ordering::Equal));
             let low = match band.low {

@@ -26,9 +26,9 @@ use crate::{
 /// The name under which the join's memory is reserved.
 pub(super) const CONSUMER: &str = "BandJoinExec";
 
-/// Memory that sorting takes for each row, beside the rows themselves: the key twice, and what the
-/// sort itself needs.
-pub(super) const SORT_BYTES: usize = 36 + 2 * size_of::<u128>();
+/// Memory that sorting takes for each row, beside the rows themselves: the keys, an index of the
+/// second one, and what the sort itself needs.
+pub(super) const SORT_BYTES: usize = 36 + 3 * size_of::<u128>();
 
 /// The sorted build side of one execution, which all output partitions share.
 pub(super) struct Build {

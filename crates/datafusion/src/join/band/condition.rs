@@ -1,8 +1,8 @@
 //! The condition of a join, split by what evaluates it.
 
-use std::sync::Arc;
+use std::{iter, mem, sync::Arc};
 
-use annulus_join::{Band, BandParts, Comparison, KeyPair, MergeCondition, MergeJoin, Offset, Side};
+use annulus_join::{Band, BandParts, Comparison, KeyPair, MergeCondition, MergeJoin, Offset, Side, Sides};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::{
@@ -11,45 +11,92 @@ use datafusion::{
     physical_plan::joins::utils::JoinFilter,
 };
 
-use super::term::{Columns, Key};
+use super::{
+    difference,
+    term::{Columns, Key},
+};
 
-/// The condition of a join: a band, and a filter on pairs.
+/// The condition of a join: equal keys, a band, a second band, and a filter on pairs.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
+    pub(super) equal: Vec<Equality>,
+    /// Whether null is equal to null in the equal keys.
+    pub(super) nulls_equal: bool,
     pub(super) band: BandParts<Key, Key>,
+    /// A band of two other keys.
+    pub(super) second: Option<BandParts<Key, Key>>,
     /// The other predicates, over the columns of the join's filter.
     pub(super) rest: Option<Arc<dyn PhysicalExpr>>,
 }
 
+/// A predicate that compares a key of each side for equality.
+#[derive(Clone, Debug)]
+pub(super) struct Equality {
+    pub(super) keys: Sides<Key>,
+    predicate: Key,
+    nulls_equal: bool,
+}
+
 impl Condition {
     /// Returns the parts of `filter`, with the left side as the build side. `None` if no predicate
-    /// compares a key of the left side to one of the right side, or a predicate is volatile.
+    /// bounds a key of the left side by one of the right side, or a predicate is volatile.
     pub(super) fn of(filter: &JoinFilter) -> Option<Self> {
         if is_volatile(filter.expression()) {
             return None;
         }
         let columns = Columns::new(filter);
-        let (mut bands, mut rest) = (Vec::new(), Vec::new());
+        let (mut bands, mut equal, mut rest) = (Vec::new(), Vec::<Equality>::new(), Vec::new());
         for predicate in split_conjunction(filter.expression()) {
-            match bounds(&columns, predicate) {
-                Some(found) => bands.push(found),
-                None => rest.push(Arc::clone(predicate)),
+            if let Some(found) = bounds(&columns, predicate) {
+                bands.push(found);
+            } else if let Some(found) = equality(&columns, predicate)
+                && equal.first().is_none_or(|first| first.nulls_equal == found.nulls_equal)
+            {
+                equal.push(found);
+            } else {
+                rest.push(Arc::clone(predicate));
             }
         }
         let (band, others) = BandParts::best_in_interval(bands);
+        // Each of them was a bound before.
+        let others = others.iter().filter_map(|predicate| bounds(&columns, predicate));
+        let (second, others) = BandParts::best(others);
         rest.extend(others);
-        Some(Self { band: band?, rest: (!rest.is_empty()).then(|| conjunction(rest)) })
+        let nulls_equal = equal.first().is_some_and(|first| first.nulls_equal);
+        Some(Self { equal, nulls_equal, band: band?, second, rest: (!rest.is_empty()).then(|| conjunction(rest)) })
     }
 
-    /// Returns the band over key columns at these places.
-    pub(super) fn band(&self, keys: KeyPair) -> Option<Band> {
-        self.band.band(Side::Left, keys)
+    /// Returns the keys of a side: the equal ones, then those of the band and of the second band.
+    /// The right side's may have another one for the band's high bound, which comes last.
+    pub(super) fn keys(&self, side: Side) -> impl Iterator<Item = &Key> + Clone {
+        let high = self.band.high_key.as_ref().filter(|_| side == Side::Right);
+        let bands = iter::once(&self.band).chain(&self.second).map(move |band| &band.keys[side]);
+        self.equal.iter().map(move |equal| &equal.keys[side]).chain(bands).chain(high)
     }
 
-    /// Returns the predicates of the band as text.
-    pub(super) fn text(&self) -> String {
-        let predicates: Vec<_> = self.band.predicates.iter().map(ToString::to_string).collect();
-        predicates.join(" AND ")
+    /// Returns the condition over key columns at these places, which are in the order of
+    /// [`keys`](Self::keys).
+    pub(super) fn merge(&self, places: Sides<&[usize]>) -> MergeCondition {
+        let pair = |key: usize| KeyPair { build: places.left[key], probe: places.right[key] };
+        let (band, second) = (self.equal.len(), self.equal.len() + 1);
+        let bands = 1 + usize::from(self.second.is_some());
+        MergeCondition {
+            equal: (0..self.equal.len()).map(pair).collect(),
+            nulls_equal: self.nulls_equal,
+            band: self.band.band(Side::Left, pair(band)),
+            high_key: places.right.get(self.equal.len() + bands).copied(),
+            second: self.second.as_ref().and_then(|parts| parts.band(Side::Left, pair(second))),
+        }
+    }
+
+    /// Returns the predicates that the merge evaluates as text, with the name of each part.
+    pub(super) fn parts(&self) -> Vec<(&'static str, String)> {
+        let text = |predicates: &[Key]| predicates.iter().map(ToString::to_string).collect::<Vec<_>>().join(" AND ");
+        let equal: Vec<Key> = self.equal.iter().map(|equal| Arc::clone(&equal.predicate)).collect();
+        let mut parts = vec![("equal", text(&equal)), ("band", text(&self.band.predicates))];
+        parts.extend(self.second.as_ref().map(|second| ("second_band", text(&second.predicates))));
+        parts.retain(|part| !part.1.is_empty());
+        parts
     }
 }
 
@@ -63,6 +110,9 @@ fn bounds(columns: &Columns<'_>, predicate: &Key) -> Option<BandParts<Key, Key>>
         Operator::GtEq => Comparison::GreaterOrEqual,
         _ => return None,
     };
+    if let Some(found) = difference::bounds(columns, (comparison.left(), op, comparison.right()), predicate) {
+        return Some(found);
+    }
     let data_type = columns.type_of(comparison.left())?;
     if columns.type_of(comparison.right())? != data_type || !can_be_banded(&data_type) {
         return None;
@@ -76,11 +126,43 @@ fn bounds(columns: &Columns<'_>, predicate: &Key) -> Option<BandParts<Key, Key>>
     usable.or_else(|| parts(columns.whole(a)?, columns.whole(b)?))
 }
 
+/// Returns the equality that a predicate states, if a merge join can evaluate it.
+fn equality(columns: &Columns<'_>, predicate: &Key) -> Option<Equality> {
+    let comparison: &BinaryExpr = predicate.downcast_ref()?;
+    let nulls_equal = match comparison.op() {
+        Operator::Eq => false,
+        Operator::IsNotDistinctFrom => true,
+        _ => return None,
+    };
+    let (a, b) = (comparison.left(), comparison.right());
+    let data_type = columns.type_of(a)?;
+    if columns.type_of(b)? != data_type || !can_be_equal(&data_type) {
+        return None;
+    }
+    let (mut left, mut right) = (columns.whole(a)?, columns.whole(b)?);
+    if left.side == Side::Right {
+        mem::swap(&mut left, &mut right);
+    }
+    let sides = (left.side, right.side) == (Side::Left, Side::Right);
+    let keys = Sides { left: left.key, right: right.key };
+    sides.then(|| Equality { keys, predicate: Arc::clone(predicate), nulls_equal })
+}
+
+const FIRST: KeyPair = KeyPair { build: 0, probe: 0 };
+
 /// Returns whether the merge join supports bands of keys of this type.
 fn can_be_banded(data_type: &DataType) -> bool {
-    let schema = Schema::new(vec![Field::new("", data_type.clone(), true)]).into();
-    let keys = KeyPair { build: 0, probe: 0 };
     let (low, high) = (std::ops::Bound::Included(Offset::Int(0)), std::ops::Bound::Unbounded);
-    let condition = MergeCondition { band: Some(Band { keys, low, high }), ..MergeCondition::default() };
-    MergeJoin::try_new(&condition, &schema, &schema).is_ok()
+    let band = Band { keys: FIRST, low, high };
+    can_be(data_type, &MergeCondition { band: Some(band), ..MergeCondition::default() })
+}
+
+/// Returns whether the merge join supports equal keys of this type.
+fn can_be_equal(data_type: &DataType) -> bool {
+    can_be(data_type, &MergeCondition { equal: vec![FIRST], ..MergeCondition::default() })
+}
+
+fn can_be(data_type: &DataType, condition: &MergeCondition) -> bool {
+    let schema = Schema::new(vec![Field::new("", data_type.clone(), true)]).into();
+    MergeJoin::try_new(condition, &schema, &schema).is_ok()
 }

@@ -6,14 +6,12 @@ mod plan;
 use std::{any::Any, fmt, num::NonZero, sync::Arc};
 
 use datafusion::{
-    common::internal_datafusion_err,
+    common::{JoinType, internal_datafusion_err, internal_err},
     error::Result,
     execution::{TaskContext, memory_pool::MemoryConsumer},
     physical_plan::{
         ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
-        joins::{NestedLoopJoinExec, utils::JoinFilter},
-        metrics::ExecutionPlanMetricsSet,
-        projection::ProjectionExec,
+        joins::NestedLoopJoinExec, metrics::ExecutionPlanMetricsSet, projection::ProjectionExec,
     },
 };
 
@@ -43,8 +41,9 @@ pub struct BandJoinExec {
 }
 
 impl BandJoinExec {
-    /// Returns a plan with the operator in the place of `stock`, with the sides swapped if the band
-    /// has more bounds then. Returns `None` if the operator cannot run the join.
+    /// Returns a plan with the operator in the place of `stock`. A join that looks for one partner
+    /// of each left row by two bands has its sides swapped: it can stop at the first partner of
+    /// a row of the right side. Returns `None` if the operator cannot run the join.
     ///
     /// # Errors
     /// If `stock` is invalid.
@@ -53,15 +52,15 @@ impl BandJoinExec {
         why: &str,
         explain_as_stock: bool,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let bounds = |filter: &JoinFilter| Condition::of(filter).map_or(0, |found| found.band.predicates.len());
-        let Some(filter) = stock.filter() else { return Ok(None) };
-        let swap = stock.join_type().supports_swap() && bounds(&filter.swap()) > bounds(filter);
+        let Some(condition) = stock.filter().and_then(Condition::of) else { return Ok(None) };
+        let one_partner = matches!(stock.join_type(), JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark);
+        let swap = one_partner && condition.second.is_some() && condition.rest.is_none();
         let plan = if swap { stock.swap_inputs()? } else { stock };
         Self::within(plan, &why.into(), explain_as_stock)
     }
 
     /// Creates the operator that replaces `stock`. Returns `None` if the condition has no band or
-    /// inequality that the merge join evaluates, an input is unbounded, or `stock` is a mark join.
+    /// inequality that the merge join evaluates, or an input is unbounded.
     ///
     /// # Errors
     /// If `stock` is invalid.
@@ -81,11 +80,6 @@ impl BandJoinExec {
     /// Returns the stock operator over the same children.
     pub fn stock(&self) -> &NestedLoopJoinExec {
         &self.stock
-    }
-
-    /// Returns the predicates by which the sides are sorted and merged.
-    pub fn band(&self) -> String {
-        self.plan.condition.text()
     }
 
     /// Returns the reason for the choice, as `EXPLAIN` prints it.

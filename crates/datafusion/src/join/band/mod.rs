@@ -10,8 +10,10 @@
 
 mod build;
 mod condition;
+mod difference;
 mod exec;
 mod filter;
+mod keyed;
 mod metrics;
 mod plan;
 mod probe;
@@ -19,3 +21,4 @@ mod side;
 mod term;
 
 pub use exec::BandJoinExec;
+pub(crate) use keyed::as_nested_loops;

@@ -1,12 +1,10 @@
 //! A join as `annulus-join` runs it.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
-use annulus_join::{
-    FilterColumn, JoinType, KeyPair, MergeCondition, MergeJoin, Output, OutputSpec, PairFilter, Side, Sides,
-};
+use annulus_join::{FilterColumn, JoinType, Matched, MergeJoin, Output, OutputSpec, PairFilter, Side, Sides};
 use arrow::{
-    array::{RecordBatch, RecordBatchOptions},
+    array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions},
     datatypes::SchemaRef,
 };
 use datafusion::{
@@ -29,63 +27,49 @@ pub(super) struct BandPlan {
     pub(super) join: MergeJoin,
     pub(super) sides: Sides<SideInput>,
     pub(super) condition: Condition,
+    /// The side that a mark join marks. It runs as a semi join that outputs all rows.
+    pub(super) mark: Option<Side>,
     kind: JoinType,
     columns: Sides<Vec<usize>>,
     filter: Option<Arc<ExprFilter>>,
-    /// For each column of the output, its place in the output of `annulus-join`.
+    /// For each column of the output, its place in the output of `annulus-join`. A mark is behind
+    /// all of these.
     order: Vec<usize>,
     schema: SchemaRef,
 }
 
 impl BandPlan {
-    /// Returns the plan of a stock join; `None` if `annulus-join` cannot evaluate its condition, or
-    /// does not have its type.
+    /// Returns the plan of a stock join; `None` if `annulus-join` cannot evaluate its condition.
     ///
     /// # Errors
     /// If the stock join is invalid.
     pub(super) fn of(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
-        let ((kind, None), Some(filter)) = (join_type(*stock.join_type()), stock.filter()) else { return Ok(None) };
+        let ((kind, mark), Some(filter)) = (join_type(*stock.join_type()), stock.filter()) else { return Ok(None) };
         let Some(condition) = Condition::of(filter) else { return Ok(None) };
         let schemas = Sides { left: stock.left().schema(), right: stock.right().schema() };
-        let output = output_columns(kind, schemas.as_ref().map(|schema| schema.fields().len()), stock.projection());
+        let fields = schemas.as_ref().map(|schema| schema.fields().len());
+        let output = output_columns((kind, mark), fields, stock.projection());
         let rest = condition.rest.as_ref().map(|rest| narrowed(filter, rest)).transpose()?;
 
         let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
         let sides = Sides::try_from_fn(|side| {
-            let output = output.iter().filter(|column| column.side == side);
+            let output = output.iter().flatten().filter(|column| column.side == side);
             let filtered = filtered.iter().filter(|column| self::side(column.side) == Some(side));
             let columns = output.map(|column| column.index).chain(filtered.map(|column| column.index)).collect();
-            let high = condition.band.high_key.as_ref().filter(|_| side == Side::Right);
-            SideInput::new(&schemas[side], columns, [&condition.band.keys[side]].into_iter().chain(high))
+            SideInput::new(&schemas[side], columns, condition.keys(side))
         })?;
-        let place = |column: FilterColumn| {
-            let place = sides[column.side].place(column.index);
-            place.ok_or_else(|| internal_datafusion_err!("column {} is not read", column.index))
-        };
-
-        let mut columns: Sides<Vec<usize>> = Sides::default();
-        for &column in &output {
-            columns[column.side].push(place(column)?);
-        }
-        for side in Side::BOTH {
-            columns[side].sort_unstable();
-            columns[side].dedup();
-        }
-        let order = output.iter().map(|&column| {
-            let place = columns[column.side].binary_search(&place(column)?).unwrap_or_default();
-            Ok(if column.side == Side::Left { place } else { columns.left.len() + place })
-        });
-        let order = order.collect::<Result<_>>()?;
+        let (columns, order) = arrangement(&output, &sides)?;
         let filter =
             rest.map(|rest| ExprFilter::new(&rest, |side, index| sides[side].place(index).unwrap_or_default()));
         let filter = filter.map(Arc::new);
 
-        let keys = KeyPair { build: sides.left.keys[0], probe: sides.right.keys[0] };
-        let high_key = sides.right.keys.get(1).copied();
-        let merge = MergeCondition { band: condition.band(keys), high_key, ..MergeCondition::default() };
+        let merge = condition.merge(sides.as_ref().map(|side| &side.keys[..]));
+        if merge.band.is_none() || merge.second.is_some() != condition.second.is_some() {
+            return Ok(None);
+        }
         let Ok(join) = MergeJoin::try_new(&merge, &sides.left.schema, &sides.right.schema) else { return Ok(None) };
         let schema = stock.schema();
-        Ok(merge.band.is_some().then_some(Self { join, sides, condition, kind, columns, filter, order, schema }))
+        Ok(Some(Self { join, sides, condition, mark, kind, columns, filter, order, schema }))
     }
 
     /// Returns the output for one execution.
@@ -100,13 +84,35 @@ impl BandPlan {
         Ok(Arc::new(Output::try_new(spec).map_err(from_join)?))
     }
 
+    /// Returns some rows of the marked side with their marks, in the order of
+    /// [`finish`](Self::finish).
+    ///
+    /// # Errors
+    /// If a column does not exist.
+    pub(super) fn marked(
+        &self,
+        (side, batch): (Side, &RecordBatch),
+        matched: Option<&Matched>,
+        rows: Range<usize>,
+    ) -> Result<RecordBatch> {
+        let mark = |row| matched.is_some_and(|matched| matched.get(row as u32));
+        let marks: BooleanArray = rows.clone().map(mark).collect::<Vec<_>>().into();
+        let shown = batch.slice(rows.start, rows.len()).project(&self.columns[side])?;
+        let columns = shown.columns().iter().cloned().chain([Arc::new(marks) as ArrayRef]);
+        self.arranged(columns.collect(), rows.len())
+    }
+
     /// Returns a batch of the output of `annulus-join` as the stock operator would return it.
     ///
     /// # Errors
     /// If a column has another type.
     pub(super) fn finish(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let columns = self.order.iter().map(|&column| Arc::clone(batch.column(column))).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        self.arranged(batch.columns().to_vec(), batch.num_rows())
+    }
+
+    fn arranged(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let columns = self.order.iter().map(|&column| Arc::clone(&columns[column])).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
@@ -116,15 +122,44 @@ impl BandPlan {
     }
 }
 
-/// Returns the columns of the output.
-fn output_columns(kind: JoinType, fields: Sides<usize>, projection: &Option<Arc<[usize]>>) -> Vec<FilterColumn> {
+/// Returns the columns of the output; none for a mark.
+fn output_columns(
+    (kind, mark): (JoinType, Option<Side>),
+    fields: Sides<usize>,
+    projection: &Option<Arc<[usize]>>,
+) -> Vec<Option<FilterColumn>> {
     let of_side = |side| {
         let columns = if kind.outputs(side) { 0..fields[side] } else { 0..0 };
-        columns.map(move |index| FilterColumn { side, index })
+        columns.map(move |index| Some(FilterColumn { side, index }))
     };
-    let all: Vec<FilterColumn> = of_side(Side::Left).chain(of_side(Side::Right)).collect();
+    let all = of_side(Side::Left).chain(of_side(Side::Right)).chain(mark.map(|_| None));
+    let all: Vec<Option<FilterColumn>> = all.collect();
     match projection {
         Some(projection) => projection.iter().map(|&column| all[column]).collect(),
         None => all,
     }
+}
+
+/// Returns the columns of each side that are output, by their places in what is read, and for each
+/// column of the output its place among these.
+fn arrangement(output: &[Option<FilterColumn>], sides: &Sides<SideInput>) -> Result<(Sides<Vec<usize>>, Vec<usize>)> {
+    let place = |column: FilterColumn| {
+        let place = sides[column.side].place(column.index);
+        place.ok_or_else(|| internal_datafusion_err!("column {} is not read", column.index))
+    };
+    let mut columns: Sides<Vec<usize>> = Sides::default();
+    for &column in output.iter().flatten() {
+        columns[column.side].push(place(column)?);
+    }
+    for side in Side::BOTH {
+        columns[side].sort_unstable();
+        columns[side].dedup();
+    }
+    let order = output.iter().map(|column| {
+        let Some(column) = *column else { return Ok(columns.left.len() + columns.right.len()) };
+        let place = columns[column.side].binary_search(&place(column)?).unwrap_or_default();
+        Ok(if column.side == Side::Left { place } else { columns.left.len() + place })
+    });
+    let order = order.collect::<Result<_>>()?;
+    Ok((columns, order))
 }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use annulus_join::{BATCH_ROWS, JoinError, MOST_PAIRS, MergeFragment, MergePlace, SideRows, Writer};
+use annulus_join::{BATCH_ROWS, JoinError, MOST_PAIRS, MergeFragment, MergePlace, Side, SideRows, Writer};
 use arrow::array::RecordBatch;
 use datafusion::{
     common::utils::memory::RecordBatchMemoryCounter,
@@ -24,7 +24,7 @@ use super::{
     metrics::ProbeMetrics,
     plan::BandPlan,
 };
-use crate::error::from_join;
+use crate::error::{from_join, into_join};
 
 /// Rows of the right side that are sorted and joined at a time. More rows are sorted for longer
 /// before the first is joined, and fewer rows visit more of the build side.
@@ -101,7 +101,6 @@ impl Probe {
         let mut steps = 0;
         loop {
             if let Some(batch) = self.take() {
-                let batch = self.plan.finish(&batch)?;
                 return Ok(Some(batch.record_output(&self.metrics.baseline)));
             }
             if matches!(self.state, State::Ended) {
@@ -134,7 +133,7 @@ impl Probe {
         match state {
             State::Waiting(build) => {
                 let build = build.clone().await.map_err(|error| DataFusionError::from(&error))?;
-                let writer = Writer::new(Arc::clone(&build.output), into(ready));
+                let writer = Writer::new(Arc::clone(&build.output), into(plan, ready));
                 *state = State::Probing(Box::new(Probing { build, writer, morsel: None }));
             }
             State::Probing(probing) if probing.morsel.is_some() => {
@@ -149,7 +148,14 @@ impl Probe {
             State::Alone(build, rows) => {
                 let _compute = metrics.baseline.elapsed_compute().timer();
                 let end = rows.end.min(rows.start + BATCH_ROWS);
-                build.output.build_alone(&build.rows, rows.start..end, into(ready)).map_err(from_join)?;
+                let (output, matched) = (&build.output, build.rows.matched());
+                match plan.mark {
+                    Some(side) => {
+                        let marked = plan.marked((side, build.sorted.batch()), matched, rows.start..end)?;
+                        ready.lock().push_back(marked);
+                    }
+                    None => output.build_alone(&build.rows, rows.start..end, into(plan, ready)).map_err(from_join)?,
+                }
                 rows.start = end;
                 if rows.start == rows.end {
                     *state = State::Ended;
@@ -178,10 +184,10 @@ impl Probe {
 }
 
 /// Returns what puts a batch among those that are complete.
-fn into(ready: &Ready) -> Emit {
-    let ready = Arc::clone(ready);
+fn into(plan: &Arc<BandPlan>, ready: &Ready) -> Emit {
+    let (plan, ready) = (Arc::clone(plan), Arc::clone(ready));
     Box::new(move |batch| {
-        ready.lock().push_back(batch);
+        ready.lock().push_back(plan.finish(&batch).map_err(into_join)?);
         Ok(())
     })
 }
@@ -196,7 +202,7 @@ impl Probing {
     }
 
     /// Joins a part of the morsel, and returns whether this was the last one.
-    fn join(&mut self, plan: &BandPlan, ready: &Ready, metrics: &ProbeMetrics) -> Result<bool> {
+    fn join(&mut self, plan: &Arc<BandPlan>, ready: &Ready, metrics: &ProbeMetrics) -> Result<bool> {
         let _compute = metrics.baseline.elapsed_compute().timer();
         let _timer = metrics.join_time.timer();
         let Self { build, writer, morsel } = self;
@@ -209,8 +215,13 @@ impl Probing {
         if morsel.as_ref().is_some_and(|morsel| morsel.place.row() < end) {
             return Ok(false);
         }
-        let rows = morsel.take().map(|morsel| morsel.rows);
-        rows.map_or(Ok(()), |rows| build.output.probe_alone(&rows, 0..usize::MAX, into(ready))).map_err(from_join)?;
+        let Some(Morsel { fragment, rows, .. }) = morsel.take() else { return Ok(true) };
+        if plan.mark == Some(Side::Right) {
+            let marked = plan.marked((Side::Right, fragment.batch()), rows.matched(), 0..end as usize)?;
+            ready.lock().push_back(marked);
+        } else {
+            build.output.probe_alone(&rows, 0..usize::MAX, into(plan, ready)).map_err(from_join)?;
+        }
         Ok(true)
     }
 }

@@ -118,7 +118,7 @@ impl<'a> Columns<'a> {
 
 /// Returns the digits after the point that the second of two decimals has beyond those of the
 /// first, if it can hold all values of the first.
-fn widened(from: &DataType, to: &DataType) -> Option<u32> {
+pub(super) fn widened(from: &DataType, to: &DataType) -> Option<u32> {
     let (DataType::Decimal128(digits, scale), DataType::Decimal128(to_digits, to_scale)) = (from, to) else {
         return None;
     };
@@ -131,7 +131,7 @@ fn power(digits: u32) -> Option<i128> {
 }
 
 /// Converts a constant that is added to a value of type `data_type` to the units of this type.
-fn offset(data_type: &DataType, constant: &ScalarValue) -> Option<Offset> {
+pub(super) fn offset(data_type: &DataType, constant: &ScalarValue) -> Option<Offset> {
     let int = |value: i128| Some(Offset::Int(value));
     match constant {
         ScalarValue::Int8(Some(value)) if data_type.is_integer() => int((*value).into()),

@@ -11,11 +11,12 @@ impl DisplayAs for BandJoinExec {
         if self.explain_as_stock {
             return self.stock.fmt_as(format, f);
         }
-        let (join_type, band) = (self.stock.join_type(), self.band());
+        let (join_type, parts) = (self.stock.join_type(), self.plan.condition.parts());
         let rest = self.plan.condition.rest.as_ref();
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "BandJoinExec: join_type={join_type:?}, band={band}")?;
+                write!(f, "BandJoinExec: join_type={join_type:?}")?;
+                parts.iter().try_for_each(|(name, text)| write!(f, ", {name}={text}"))?;
                 rest.map_or(Ok(()), |rest| write!(f, ", filter={rest}"))?;
                 if self.stock.contains_projection() {
                     let schema = self.plan.schema();
@@ -26,7 +27,7 @@ impl DisplayAs for BandJoinExec {
             }
             DisplayFormatType::TreeRender => {
                 self.stock.fmt_as(format, f)?;
-                writeln!(f, "band={band}")?;
+                parts.iter().try_for_each(|(name, text)| writeln!(f, "{name}={text}"))?;
                 rest.map_or(Ok(()), |rest| writeln!(f, "filter={rest}"))?;
                 writeln!(f, "algorithm=sort-merge")?;
                 writeln!(f, "why={}", self.why())
