@@ -67,9 +67,8 @@ async fn keys_are_sorted_where_statistics_show_that_they_are_few() {
 async fn the_option_decides_about_other_keys() {
     let folder = tempfile::tempdir().unwrap();
     let context = with_files(&folder, 2000).await;
-    let query = |key: &str| {
-        format!("SELECT count(*), sum(a.t), min(b.many) FROM a JOIN b ON a.{key} = b.{key} AND {BAND}")
-    };
+    let query =
+        |key: &str| format!("SELECT count(*), sum(a.t), min(b.many) FROM a JOIN b ON a.{key} = b.{key} AND {BAND}");
     for (value, key, expected) in [("always", "name", true), ("always", "many", true), ("never", "few", false)] {
         let query = query(key);
         context.sql("SET annulus.joins = 'never'").await.unwrap();

@@ -10,7 +10,10 @@ use common::{Step, batch, context, eventually, poll_once, rows, run, schema, scr
 use datafusion::{
     common::{JoinSide, JoinType, ScalarValue},
     error::DataFusionError,
-    execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+    execution::{
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+    },
     logical_expr::Operator,
     physical_expr::{
         PhysicalExpr,
@@ -196,13 +199,77 @@ async fn a_partition_executed_after_another_was_dropped_has_all_its_rows() {
 }
 
 #[tokio::test]
-async fn rows_that_do_not_fit_into_the_pool() {
-    let runtime = limited(100_000);
+async fn rows_that_do_not_fit_into_the_pool_and_may_not_be_written() {
+    let disabled = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+    let builder = RuntimeEnvBuilder::new().with_memory_limit(100_000, 1.0).with_disk_manager_builder(disabled);
+    let runtime = builder.build_arc().unwrap();
     let context = context(Arc::clone(&runtime), 1000);
     let ours = band((rows(2, 10, 1000).0, rows(2, 1, 100).0), JoinType::Inner);
     let error = within("the refusal", run(ours, &context)).await.unwrap_err();
     assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
-    assert!(error.to_string().contains("set annulus.joins to 'never'"), "{error}");
+    assert!(error.to_string().contains("enable the disk manager"), "{error}");
+    eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
+}
+
+/// The left side takes several times the memory that there is.
+#[tokio::test]
+async fn a_left_side_larger_than_memory_is_joined_from_disk() {
+    for kind in KINDS {
+        let sides = || (rows(3, 10, 1000).0, rows(2, 10, 2000).0);
+        let expected = run(band(sides(), kind), &context(unlimited(), 1000)).await.unwrap();
+        let runtime = limited(700_000);
+        let ours = band(sides(), kind);
+        let found =
+            within("the join", run(Arc::clone(&ours) as _, &context(Arc::clone(&runtime), 1000))).await.unwrap();
+        assert_eq!(sorted(found), sorted(expected), "{kind:?}");
+        let metrics = ours.metrics().unwrap();
+        assert!(metrics.spilled_bytes().unwrap() > 30_000 * 8, "{metrics:?}");
+        assert_eq!(metrics.sum_by_name("build_input_rows").unwrap().as_usize(), 30_000);
+        drop(ours);
+        eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
+        eventually("files are removed", || runtime.disk_manager.used_disk_space() == 0).await;
+    }
+}
+
+/// With a filter, all matches of a row may be in one part, and what the filter drops in another.
+#[tokio::test]
+async fn a_filter_on_pairs_with_parts_on_disk() {
+    for kind in KINDS {
+        let (l, r): (Expr, Expr) = (Arc::new(Column::new("l", 0)), Arc::new(Column::new("r", 1)));
+        let odd = binary(binary(l, Operator::Plus, r), Operator::Modulo, number(3));
+        let rest = || Some(binary(Arc::clone(&odd), Operator::Eq, number(1)));
+        let sides = || (rows(3, 10, 1000).0, rows(2, 10, 1000).0);
+        let ours =
+            |sides| BandJoinExec::try_new(&stock(sides, kind, (9, 9), rest()), "a test", false).unwrap().unwrap();
+        let expected = run(Arc::new(ours(sides())), &context(unlimited(), 1000)).await.unwrap();
+        let limited = Arc::new(ours(sides()));
+        let found = within("the join", run(Arc::clone(&limited) as _, &context(self::limited(700_000), 1000))).await;
+        assert_eq!(sorted(found.unwrap()), sorted(expected), "{kind:?}");
+        assert!(limited.metrics().unwrap().spilled_bytes().unwrap() > 0);
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_and_a_dropped_stream_leave_no_files() {
+    let disk = DiskManagerBuilder::default().with_max_temp_directory_size(50_000);
+    let builder = RuntimeEnvBuilder::new().with_memory_limit(700_000, 1.0).with_disk_manager_builder(disk);
+    let runtime = builder.build_arc().unwrap();
+    let ours = band((rows(3, 10, 1000).0, rows(2, 1, 100).0), JoinType::Inner);
+    let error = within("the error", run(ours, &context(Arc::clone(&runtime), 1000))).await.unwrap_err();
+    assert!(
+        error.to_string().contains("increasing the config: `datafusion.runtime.max_temp_directory_size`"),
+        "{error}"
+    );
+    eventually("files are removed", || runtime.disk_manager.used_disk_space() == 0).await;
+
+    let runtime = limited(700_000);
+    let ours = band((rows(3, 10, 1000).0, rows(2, 10, 2000).0), JoinType::Inner);
+    let context = context(Arc::clone(&runtime), 1000);
+    let mut streams: Vec<_> = (0..2).map(|partition| ours.execute(partition, Arc::clone(&context)).unwrap()).collect();
+    within("a batch", streams[0].next()).await.unwrap().unwrap();
+    assert!(runtime.disk_manager.used_disk_space() > 0);
+    drop(streams);
+    eventually("files are removed", || runtime.disk_manager.used_disk_space() == 0).await;
     eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
 }
 

@@ -5,23 +5,24 @@ use std::{
     sync::{Arc, atomic::AtomicUsize},
 };
 
-use annulus_join::{MergeBuild, Output, SideRows};
+use annulus_join::Output;
 use arrow::array::RecordBatch;
 use datafusion::{
     error::{DataFusionError, Result},
     execution::memory_pool::MemoryReservation,
-    physical_plan::SendableRecordBatchStream,
+    physical_plan::{SendableRecordBatchStream, SpillManager},
 };
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
 
-use super::plan::BandPlan;
-use crate::{
-    error::from_join,
-    join::{collect::collect, hash::BuildMetrics},
+use super::{
+    input::{self, Unread},
+    left::{Disk, Left, Part},
+    plan::BandPlan,
 };
+use crate::join::hash::BuildMetrics;
 
 /// The name under which the join's memory is reserved.
 pub(super) const CONSUMER: &str = "BandJoinExec";
@@ -30,14 +31,18 @@ pub(super) const CONSUMER: &str = "BandJoinExec";
 /// second one, and what the sort itself needs.
 pub(super) const SORT_BYTES: usize = 36 + 3 * size_of::<u128>();
 
+/// The most memory for a part that is read from disk. More saves little.
+const PART_BYTES: usize = 16 << 20;
+
 /// The sorted build side of one execution, which all output partitions share.
 pub(super) struct Build {
-    pub(super) sorted: MergeBuild,
-    pub(super) rows: SideRows,
+    pub(super) left: Left,
     pub(super) output: Arc<Output>,
+    /// The memory of a morsel from which on it is large enough, unless it has enough rows.
+    pub(super) morsel_bytes: usize,
     /// The number of output partitions that have not joined all of their rows.
     pub(super) probing: AtomicUsize,
-    /// Accounts for the memory of the rows.
+    /// Accounts for the memory of the rows, or for that of one part for each output partition.
     _memory: MemoryReservation,
 }
 
@@ -53,6 +58,8 @@ pub(super) struct BuildInput {
     pub(super) threads: usize,
     /// The number of output partitions.
     pub(super) probes: usize,
+    /// Writes rows that do not fit into memory, if files are allowed.
+    pub(super) spill: Option<SpillManager>,
     pub(super) metrics: BuildMetrics,
 }
 
@@ -63,32 +70,58 @@ impl BuildInput {
     }
 
     async fn build(self) -> Result<Build> {
-        let memory = self.memory;
-        let batches = collect(self.inputs, &memory).await.map_err(no_memory)?;
-        let _timer = self.metrics.time.timer();
-        let batches = batches.iter().map(|batch| self.plan.sides.left.read(batch)).collect::<Result<Vec<_>>>()?;
-        // The rows are gathered in their order, so for a while they are there twice.
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        memory.try_grow(memory.size() + rows * SORT_BYTES).map_err(no_memory)?;
-        let sorted = self.plan.join.prepare_build(batches, self.threads).map_err(from_join)?;
-        let output = self.plan.output()?;
-        let rows = output.build_rows(sorted.batch()).map_err(from_join)?;
-        let bytes = sorted.memory_bytes() + rows.matched().map_or(0, |matched| matched.rows().div_ceil(8));
-        memory.resize(bytes);
-        self.metrics.rows.add(sorted.batch().num_rows());
-        self.metrics.memory.set(bytes);
-        Ok(Build { sorted, rows, output, probing: AtomicUsize::new(self.probes), _memory: memory })
+        let Self { plan, inputs, memory, threads, probes, spill, metrics } = self;
+        let output = plan.output()?;
+        let mut unread = inputs.into_iter().map(|stream| Unread { held: None, stream }).collect();
+        let (mut disk, mut room, mut granted) = (None, 0, 0);
+        let left = loop {
+            let read = input::read(unread, &memory).await?;
+            let no_progress = read.batches.is_empty() && !read.unread.is_empty();
+            if let Some(refused) = read.refused.filter(|_| no_progress || spill.is_none()) {
+                return Err(no_memory(refused));
+            }
+            let _timer = metrics.time.timer();
+            let rows: usize = read.batches.iter().map(RecordBatch::num_rows).sum();
+            metrics.rows.add(rows);
+            let batches = read.batches.iter().map(|batch| plan.sides.left.read(batch)).collect::<Result<Vec<_>>>()?;
+            let run = Part::new(&plan, &output, batches, threads)?;
+            let is_all = disk.is_none() && read.unread.is_empty();
+            let Some(manager) = spill.as_ref().filter(|_| !is_all) else { break Left::Memory(Arc::new(run)) };
+            let disk = disk.get_or_insert_with(|| Disk::new(manager.clone()));
+            granted = memory.size().max(granted);
+            if rows > 0 {
+                room = room.max(disk.write(&run, PART_BYTES.min(share(granted, probes)))?);
+            }
+            drop((run, read.batches));
+            memory.free();
+            unread = read.unread;
+            if unread.is_empty() {
+                break Left::Disk(std::mem::replace(disk, Disk::new(manager.clone())));
+            }
+        };
+        match &left {
+            Left::Memory(part) => memory.resize(part.memory_bytes()),
+            Left::Disk(_) => memory.try_resize(probes * room).map_err(no_memory)?,
+        }
+        metrics.memory.set(memory.size());
+        let morsel_bytes = if let Left::Disk(_) = left { share(granted, probes) } else { usize::MAX };
+        Ok(Build { left, output, morsel_bytes, probing: AtomicUsize::new(probes), _memory: memory })
     }
+}
+
+/// Returns the share of the memory that each output partition may take for a part of the left side,
+/// and for a morsel. The last two quarters are for operators above and below.
+fn share(granted: usize, probes: usize) -> usize {
+    granted / (4 * probes.max(1))
 }
 
 /// Returns the error for a pool that has no room for a join.
 pub(super) fn no_memory(error: DataFusionError) -> DataFusionError {
-    // The place at which a join that spills would go on.
     match error.find_root() {
         DataFusionError::ResourcesExhausted(refused) if refused.contains(CONSUMER) => {
             DataFusionError::ResourcesExhausted(format!(
-                "a band join keeps its left side in memory, and sorts its right side in parts; allow more memory, or \
-                 set annulus.joins to 'never', so that DataFusion's operator spills: {refused}"
+                "a band join needs memory for a part of each side; allow more memory, or fewer target partitions, or \
+                 enable the disk manager, if it is disabled: {refused}"
             ))
         }
         // An input was refused memory, or failed.

@@ -10,8 +10,10 @@ use datafusion::{
     error::Result,
     execution::{TaskContext, memory_pool::MemoryConsumer},
     physical_plan::{
-        ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
-        joins::NestedLoopJoinExec, metrics::ExecutionPlanMetricsSet, projection::ProjectionExec,
+        ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions, SpillManager,
+        joins::NestedLoopJoinExec,
+        metrics::{ExecutionPlanMetricsSet, SpillMetrics},
+        projection::ProjectionExec,
     },
 };
 
@@ -125,12 +127,19 @@ impl BandJoinExec {
         let left = self.stock.left();
         let inputs =
             (0..left.output_partitioning().partition_count()).map(|part| left.execute(part, Arc::clone(context)));
+        let files = context.runtime_env().disk_manager.tmp_files_enabled();
+        let spill = files.then(|| {
+            let schema = Arc::clone(&self.plan.sides.left.schema);
+            SpillManager::new(context.runtime_env(), SpillMetrics::new(&self.metrics, 0), schema)
+                .with_compression_type(context.session_config().spill_compression())
+        });
         let input = BuildInput {
             plan: Arc::clone(&self.plan),
             inputs: inputs.collect::<Result<_>>()?,
             memory: MemoryConsumer::new(CONSUMER).register(context.memory_pool()),
             threads: context.session_config().target_partitions().min(cpus()),
             probes,
+            spill,
             metrics: BuildMetrics::new(&self.metrics),
         };
         Ok(input.start())

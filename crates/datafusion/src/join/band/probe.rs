@@ -2,11 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    ops::Range,
     sync::{Arc, atomic::Ordering},
 };
 
-use annulus_join::{BATCH_ROWS, JoinError, MOST_PAIRS, MergeFragment, MergePlace, Side, SideRows, Writer};
+use annulus_join::{JoinError, MOST_PAIRS, MergeFragment, MergePlace, Side, SideRows, Writer};
 use arrow::array::RecordBatch;
 use datafusion::{
     common::utils::memory::RecordBatchMemoryCounter,
@@ -20,7 +19,9 @@ use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 
 use super::{
+    alone::Alone,
     build::{Build, BuildFuture, SORT_BYTES, no_memory},
+    left::{Left, Part},
     metrics::ProbeMetrics,
     plan::BandPlan,
 };
@@ -30,13 +31,16 @@ use crate::error::{from_join, into_join};
 /// before the first is joined, and fewer rows visit more of the build side.
 const MORSEL_ROWS: usize = 1 << 17;
 
+/// The same, if the left side is on disk.
+const SPILLED_MORSEL_ROWS: usize = 1 << 22;
+
 /// Steps of at most [`MOST_PAIRS`] pairs, or batches of rows alone, after which a partition without
 /// output lets other tasks run.
 const STEPS: usize = 8;
 
 /// The batches that are complete.
-type Ready = Arc<Mutex<VecDeque<RecordBatch>>>;
-type Emit = Box<dyn FnMut(RecordBatch) -> Result<(), JoinError> + Send>;
+pub(super) type Ready = Arc<Mutex<VecDeque<RecordBatch>>>;
+pub(super) type Emit = Box<dyn FnMut(RecordBatch) -> Result<(), JoinError> + Send>;
 
 /// The parts from which an output partition is made.
 pub(super) struct ProbeInput {
@@ -78,7 +82,7 @@ enum State {
     Waiting(BuildFuture),
     Probing(Box<Probing>),
     /// The last partition outputs the rows of the build side that the join emits alone.
-    Alone(Arc<Build>, Range<usize>),
+    Alone(Box<Alone>),
     Ended,
 }
 
@@ -92,6 +96,9 @@ struct Probing {
 struct Morsel {
     fragment: MergeFragment,
     rows: SideRows,
+    /// The part of the left side that they are joined with.
+    part: Option<Arc<Part>>,
+    number: usize,
     place: MergePlace,
 }
 
@@ -137,27 +144,16 @@ impl Probe {
                 *state = State::Probing(Box::new(Probing { build, writer, morsel: None }));
             }
             State::Probing(probing) if probing.morsel.is_some() => {
-                if probing.join(plan, ready, metrics)? {
+                if probing.join(plan, ready, metrics).await? {
                     reader.memory.free();
                 }
             }
-            State::Probing(probing) => match reader.read(plan, metrics).await? {
+            State::Probing(probing) => match reader.read(plan, probing.morsel_size(), metrics).await? {
                 Some(batches) => probing.sort(plan, batches, metrics)?,
                 None => self.end()?,
             },
-            State::Alone(build, rows) => {
-                let _compute = metrics.baseline.elapsed_compute().timer();
-                let end = rows.end.min(rows.start + BATCH_ROWS);
-                let (output, matched) = (&build.output, build.rows.matched());
-                match plan.mark {
-                    Some(side) => {
-                        let marked = plan.marked((side, build.sorted.batch()), matched, rows.start..end)?;
-                        ready.lock().push_back(marked);
-                    }
-                    None => output.build_alone(&build.rows, rows.start..end, into(plan, ready)).map_err(from_join)?,
-                }
-                rows.start = end;
-                if rows.start == rows.end {
+            State::Alone(alone) => {
+                if !alone.step(plan, ready, metrics).await? {
                     *state = State::Ended;
                 }
             }
@@ -174,9 +170,8 @@ impl Probe {
             writer.finish().map_err(from_join)?;
             // Release: what this partition matched. Acquire: what the others have.
             let last = build.probing.fetch_sub(1, Ordering::AcqRel) == 1;
-            let rows = 0..build.sorted.batch().num_rows();
-            if last && build.rows.matched().is_some() && rows.end > 0 {
-                self.state = State::Alone(build, rows);
+            if last && build.left.tracks_matches() {
+                self.state = State::Alone(Box::new(Alone::new(build)));
             }
         }
         Ok(())
@@ -184,7 +179,7 @@ impl Probe {
 }
 
 /// Returns what puts a batch among those that are complete.
-fn into(plan: &Arc<BandPlan>, ready: &Ready) -> Emit {
+pub(super) fn into(plan: &Arc<BandPlan>, ready: &Ready) -> Emit {
     let (plan, ready) = (Arc::clone(plan), Arc::clone(ready));
     Box::new(move |batch| {
         ready.lock().push_back(plan.finish(&batch).map_err(into_join)?);
@@ -201,19 +196,39 @@ impl Probing {
         Ok(())
     }
 
-    /// Joins a part of the morsel, and returns whether this was the last one.
-    fn join(&mut self, plan: &Arc<BandPlan>, ready: &Ready, metrics: &ProbeMetrics) -> Result<bool> {
+    /// Returns the rows, and the bytes of memory, of which either makes a morsel large enough.
+    /// Parts on disk are read again for each morsel.
+    fn morsel_size(&self) -> (usize, usize) {
+        let rows = if matches!(self.build.left, Left::Memory(_)) { MORSEL_ROWS } else { SPILLED_MORSEL_ROWS };
+        (rows, self.build.morsel_bytes)
+    }
+
+    /// Joins some rows of the morsel with a part of the left side, and returns whether these were
+    /// the last ones.
+    async fn join(&mut self, plan: &Arc<BandPlan>, ready: &Ready, metrics: &ProbeMetrics) -> Result<bool> {
+        let Self { build, writer, morsel } = self;
+        let Some(Morsel { fragment, rows, part, number, place }) = morsel else { return Ok(true) };
+        if part.is_none() && *number < build.left.parts() {
+            *part = Some(build.left.part(plan, &build.output, *number).await?);
+            *place = MergePlace::default();
+        }
         let _compute = metrics.baseline.elapsed_compute().timer();
         let _timer = metrics.join_time.timer();
-        let Self { build, writer, morsel } = self;
-        let Some(Morsel { fragment, rows, place }) = morsel else { return Ok(true) };
         let end = fragment.batch().num_rows() as u32;
-        let (wanted, mut sink) = (build.output.wanted(), writer.sink(&build.rows, rows));
-        let step = ((place, end), (wanted, MOST_PAIRS as u64));
-        let found = plan.join.probe_some(&build.sorted, fragment, step.0, step.1, &mut sink).map_err(from_join)?;
-        metrics.pairs.add(found as usize);
-        if morsel.as_ref().is_some_and(|morsel| morsel.place.row() < end) {
-            return Ok(false);
+        if let Some(left) = part {
+            let (wanted, mut sink) = (build.output.wanted(), writer.sink(&left.rows, rows));
+            let step = ((&mut *place, end), (wanted, MOST_PAIRS as u64));
+            let found = plan.join.probe_some(&left.sorted, fragment, step.0, step.1, &mut sink).map_err(from_join)?;
+            metrics.pairs.add(found as usize);
+            if place.row() < end {
+                return Ok(false);
+            }
+            build.left.visited(*number, left);
+            *part = None;
+            *number += 1;
+            if *number < build.left.parts() {
+                return Ok(false);
+            }
         }
         let Some(Morsel { fragment, rows, .. }) = morsel.take() else { return Ok(true) };
         if plan.mark == Some(Side::Right) {
@@ -234,7 +249,7 @@ impl Morsel {
         };
         let fragment = plan.join.fragment(sorted).map_err(from_join)?;
         let rows = build.output.probe_rows(fragment.batch()).map_err(from_join)?;
-        Ok(Self { fragment, rows, place: MergePlace::default() })
+        Ok(Self { fragment, rows, part: None, number: 0, place: MergePlace::default() })
     }
 }
 
@@ -250,9 +265,14 @@ struct Reader {
 impl Reader {
     /// Returns the batches of a morsel, or `None` after the last one. Reserves the memory to sort
     /// them.
-    async fn read(&mut self, plan: &BandPlan, metrics: &ProbeMetrics) -> Result<Option<Vec<RecordBatch>>> {
+    async fn read(
+        &mut self,
+        plan: &BandPlan,
+        (most_rows, most_bytes): (usize, usize),
+        metrics: &ProbeMetrics,
+    ) -> Result<Option<Vec<RecordBatch>>> {
         let (mut batches, mut rows, mut counter) = (Vec::new(), 0, RecordBatchMemoryCounter::new());
-        while rows < MORSEL_ROWS {
+        while rows < most_rows && self.memory.size() < most_bytes {
             let batch = match (self.held.take(), &mut self.input) {
                 (Some(batch), _) => batch,
                 (None, None) => break,
