@@ -1,6 +1,6 @@
 //! The errors of joins of datasets.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use annulus_cyclo::CycloError;
 use annulus_dataset::{DatasetError, OutputError};
@@ -10,6 +10,9 @@ use annulus_roundabout::{
     secure::{FileError, SecureError},
 };
 use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+
+use crate::plan;
 
 /// The reason why a join of datasets failed.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +49,12 @@ pub enum ClusterError {
     Select {
         /// The expression as it was given.
         text: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A single host, which joins as a query of DataFusion, has failed.
+    #[error("{reason}")]
+    Query {
         /// The reason.
         reason: String,
     },
@@ -209,6 +218,32 @@ fn busy(name: &str, waited: Duration) -> String {
 /// Formats a number of bytes in MiB.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
+}
+
+impl From<DataFusionError> for ClusterError {
+    /// Returns the error of a library below DataFusion, if there is one.
+    fn from(error: DataFusionError) -> Self {
+        let reason = plan::reason(&error);
+        match unshared(error) {
+            DataFusionError::External(error) => match error.downcast() {
+                Ok(error) => Self::Dataset(*error),
+                Err(_) => Self::Query { reason },
+            },
+            _ => Self::Query { reason },
+        }
+    }
+}
+
+/// Returns the error itself, without its contexts, if nobody else has it.
+fn unshared(error: DataFusionError) -> DataFusionError {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => unshared(*inner),
+        DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
+            Ok(inner) => unshared(inner),
+            Err(shared) => DataFusionError::Shared(shared),
+        },
+        error => error,
+    }
 }
 
 impl From<JoinError> for ClusterError {

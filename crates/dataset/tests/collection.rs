@@ -28,7 +28,7 @@ fn member(dir: &Path, number: usize) -> WholeDataset {
     let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![number as i64; 3]))]).unwrap();
     let options = OutputOptions::new(Collection::member_dir(dir, number), OutputFormat::Parquet);
     let settings = Collection::member_settings(number, SESSION.fetch_add(1, Relaxed));
-    let files = WholeDataset::create(&options, settings, schema, 1, 1 << 20).unwrap();
+    let files = WholeDataset::create(&options, settings, schema, 1, 1 << 20, &|_| true).unwrap();
     files.write(0, &rows).unwrap();
     files
 }

@@ -123,6 +123,10 @@ impl Case {
     }
 
     fn options(rng: &mut StdRng, has_keys: bool, has_band: bool) -> Vec<String> {
+        if rng.random_bool(0.3) {
+            // A single host, which runs a query of DataFusion unless a ring is asked for.
+            return vec![format!("--threads={}", rng.random_range(1..=3))];
+        }
         let mut options = vec![format!("--local={}", rng.random_range(1..=6)), "--timeout=60".to_owned()];
         options.push(format!("--revolutions={}", rng.random_range(1..=3)));
         options.push(format!("--threads={}", rng.random_range(1..=2)));

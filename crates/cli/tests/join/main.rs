@@ -22,6 +22,7 @@ mod network;
 mod revolutions;
 mod ring;
 mod select;
+mod single;
 #[cfg(target_os = "linux")]
 mod stopped;
 mod tables;

@@ -8,7 +8,7 @@ use super::{HostProgress, HostSummary, Task};
 
 /// The version of the messages between coordinators and hosts. It is raised when a message changes
 /// its form or its meaning: a host refuses joins of another version.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// A message from the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]

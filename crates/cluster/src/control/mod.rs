@@ -31,6 +31,6 @@ pub(crate) use message::{Channel, Greeting, Order, Report, VERSION};
 pub use progress::{HostProgress, HostSummary, Phase};
 pub use task::Neighbours;
 pub(crate) use task::{
-    Files, HostOutput, InputTask, JoinTask, MOST_REVOLUTIONS, MOST_THREADS, Resources, RingTask, Task, schema_from,
-    schema_to,
+    Files, HostOutput, InputTask, JoinTask, MOST_REVOLUTIONS, MOST_THREADS, Resources, RingTask, Single, Task,
+    schema_from, schema_to,
 };

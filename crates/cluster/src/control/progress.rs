@@ -44,7 +44,8 @@ pub struct HostProgress {
 pub struct HostSummary {
     /// Its rows of the left and the right side.
     pub rows: [u64; 2],
-    /// The most bytes that these rows took in memory at one time, as they were read.
+    /// The most bytes that these rows took in memory at one time, as they were read. On a single
+    /// host that runs a query, the bytes of all rows that its scans returned.
     pub bytes: [u64; 2],
     /// The most bytes that prepared rows took at one time.
     pub prepared_bytes: u64,

@@ -42,6 +42,16 @@ pub(crate) struct JoinTask {
     pub(crate) rotate: Side,
     pub(crate) algorithm: Algorithm,
     pub(crate) revolutions: usize,
+    /// Set if the only host runs the join as a query of DataFusion, without a ring.
+    pub(crate) single: Option<Single>,
+}
+
+/// How a single host runs a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Single {
+    /// Whether the keys of the stationary relation may drop rows of the other one where they are
+    /// read.
+    pub(crate) key_filter: bool,
 }
 
 /// The part of one input that a host reads.
@@ -130,7 +140,8 @@ impl Task {
     pub(crate) fn checked(mut self) -> Result<Self, ClusterError> {
         let fits = (1..=MOST_THREADS).contains(&self.resources.threads.unwrap_or(1))
             && (1..=MOST_REVOLUTIONS).contains(&self.join.revolutions)
-            && self.ring.host < self.ring.hosts;
+            && self.ring.host < self.ring.hosts
+            && (self.join.single.is_none() || self.ring.hosts == 1 && self.join.revolutions == 1);
         if fits {
             // The machine may lose cores later, and how many rows are read together depends on
             // their number.

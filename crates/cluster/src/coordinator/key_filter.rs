@@ -26,6 +26,8 @@ pub enum KeyFilterReason {
     Revolutions,
     /// It takes more memory than hosts have.
     Memory,
+    /// A single host drops rows where they are read, by what its join says of its keys.
+    AtScan,
     /// It would cost more than it saves.
     Costs,
     /// It saves more than it costs.
@@ -40,6 +42,7 @@ impl fmt::Display for KeyFilterReason {
             Self::Impossible => "the condition has no equal keys, or rotating rows without a partner are output",
             Self::Revolutions => "rotating rows come out alone, and there are several revolutions",
             Self::Memory => "it would take more memory than hosts have",
+            Self::AtScan => "the scan of the rotating rows drops those without a partner, while that saves time",
             Self::Costs => "it would cost more than it saves",
             Self::Saves => "it saves more than it costs",
         })
@@ -139,12 +142,13 @@ impl KeyFilterDecision {
         Self { filter: None, reason: planned.key_filter }
     }
 
-    /// Returns the name of the filter's form: `none`, `undecided`, `bloom` or `exact`.
+    /// Returns the name of the filter's form: `none`, `undecided`, `bloom`, `exact` or `scan`.
     pub fn name(&self) -> &'static str {
         match self.filter.map(|filter| filter.kind) {
             Some(KeyFilterKind::Bloom(_)) => "bloom",
             Some(KeyFilterKind::Exact) => "exact",
             None if self.reason == KeyFilterReason::Undecided => "undecided",
+            None if self.reason == KeyFilterReason::AtScan => "scan",
             None => "none",
         }
     }

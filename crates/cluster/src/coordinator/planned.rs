@@ -40,6 +40,8 @@ pub struct Planned {
     pub work_bytes: u64,
     /// The number of hosts.
     pub hosts: usize,
+    /// Whether the only host runs the join as a query of DataFusion, without a ring.
+    pub is_single: bool,
     /// The number of revolutions.
     pub revolutions: usize,
     /// An estimate of the memory of each host, in bytes.
@@ -114,8 +116,16 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     let bound = plan::bind(&condition, query, choice.rotate, choice.algorithm)?;
     let columns = bound.schema()?;
     let (revolutions, memory_per_host) = estimates.memory(&bound, choice.rotate, choice.algorithm)?.revolutions()?;
-    let key_filter =
-        key_filter::plan(&job.options, &bound, NonZeroUsize::new(revolutions).unwrap_or(NonZeroUsize::MIN))?;
+    let parts = NonZeroUsize::new(revolutions).unwrap_or(NonZeroUsize::MIN);
+    let mut key_filter = key_filter::plan(&job.options, &bound, parts)?;
+    // The forms of a key filter, and revolutions, are those of rings.
+    let is_single = hosts == 1
+        && revolutions == 1
+        && matches!(job.options.key_filter, KeyFilterMode::Auto | KeyFilterMode::Never)
+        && condition.suits_query(choice.algorithm);
+    if is_single && key_filter == KeyFilterReason::Undecided {
+        key_filter = KeyFilterReason::AtScan;
+    }
     let whole = |dataset: &Dataset| -> Result<InputTask, ClusterError> {
         Ok(InputTask { schema: schema_to(&dataset.schema)?, units: None, files: Files::of(dataset) })
     };
@@ -137,6 +147,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
         extents,
         work_bytes: (once + in_each * revolutions as u64) * copies,
         hosts,
+        is_single,
         revolutions,
         memory_per_host,
         key_filter,

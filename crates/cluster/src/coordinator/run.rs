@@ -12,9 +12,9 @@ use annulus_dataset::{Collection, Manifest, Settings};
 
 use super::{KeyFilterDecision, Launch, Planned, lines::Event, watch::Ring};
 use crate::{
-    control::{HostOutput, HostProgress, HostSummary, JoinTask, Order, Report, Resources, RingTask, Task},
+    control::{HostOutput, HostProgress, HostSummary, JoinTask, Order, Report, Resources, RingTask, Single, Task},
     error::ClusterError,
-    job::JoinJob,
+    job::{JoinJob, KeyFilterMode},
 };
 
 /// Observes the progress of a join.
@@ -203,6 +203,7 @@ fn task(job: &JoinJob, planned: &Planned, launch: &dyn Launch, host: usize, sess
             rotate: planned.choice.rotate,
             algorithm: planned.choice.algorithm,
             revolutions: planned.revolutions,
+            single: planned.is_single.then(|| Single { key_filter: options.key_filter != KeyFilterMode::Never }),
         },
         inputs: planned.inputs[host].clone(),
         ring: RingTask {

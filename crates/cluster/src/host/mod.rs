@@ -3,6 +3,7 @@
 //! ```text
 //! orders -> queue.rs -> session.rs: load.rs (this host's rows) -> cyclo-join around the ring (ring.rs)
 //!        -> write.rs: files, hidden until they are published
+//!        or, on a single host, a query of DataFusion (single/), which writes them
 //! ```
 
 mod load;
@@ -12,6 +13,7 @@ mod ring;
 #[cfg(test)]
 mod served;
 mod session;
+mod single;
 mod stop;
 mod write;
 

@@ -22,6 +22,13 @@ pub(super) struct Counters {
     /// The bytes read of the rotating relation, once all are.
     rotating_bytes: AtomicU64,
     rows_out: AtomicU64,
+    /// What counts rows and bytes on a single host.
+    query: OnceLock<Arc<dyn Count>>,
+}
+
+/// Counts the rows and the bytes that are read of the inputs.
+pub(super) trait Count: Send + Sync {
+    fn read(&self) -> (u64, u64);
 }
 
 impl Counters {
@@ -34,6 +41,12 @@ impl Counters {
         // A join has one ring.
         self.ring.set(ring).ok();
         self.enter(Phase::Turning);
+    }
+
+    /// Takes the rows and bytes that are read from `query` from now on.
+    pub(super) fn count_with(&self, query: Arc<dyn Count>) {
+        // A join has one query.
+        self.query.set(query).ok();
     }
 
     pub(super) fn read(&self, rows: usize, bytes: u64) {
@@ -59,13 +72,15 @@ impl Counters {
         let ring = self.ring.get();
         let revolutions_again = ring.map_or(0.0, |ring| (ring.revolved() - 1.0).max(0.0));
         let again = self.rotating_bytes.load(Relaxed) as f64 * revolutions_again;
+        let here = (self.rows_read.load(Relaxed), self.bytes_read() + again as u64);
+        let (rows_read, bytes_done) = self.query.get().map_or(here, |query| query.read());
         HostProgress {
             revolutions: ring.map_or(0, |ring| ring.revolutions()),
             fragments: ring.map_or(0, |ring| ring.joined()),
             waiting_ms: ring.map_or(0, |ring| ring.waiting().as_millis() as u64),
             phase: *self.phase.lock().unwrap_or_else(PoisonError::into_inner),
-            rows_read: self.rows_read.load(Relaxed),
-            bytes_done: self.bytes_read() + again as u64,
+            rows_read,
+            bytes_done,
             rows_out: self.rows_out.load(Relaxed),
         }
     }

@@ -75,7 +75,14 @@ impl Scene {
         };
         let input = InputTask { schema, units: None, files: Files::of(&dataset) };
         Task {
-            join: JoinTask { query, now_ns: 0, rotate: Side::Right, algorithm: Algorithm::Hash, revolutions: 1 },
+            join: JoinTask {
+                query,
+                now_ns: 0,
+                rotate: Side::Right,
+                algorithm: Algorithm::Hash,
+                revolutions: 1,
+                single: None,
+            },
             inputs: Sides { left: input.clone(), right: input },
             ring: RingTask {
                 host: 0,

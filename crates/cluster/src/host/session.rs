@@ -23,13 +23,14 @@ use super::{
     progress::{self, Counters},
     queue::Refusal,
     ring::{self, Member},
+    single::SingleHost,
     stop::Stop,
     write::write_while,
 };
 use crate::{
     control::{HostSummary, LineWriter, Order, Phase, Report, Task},
     error::ClusterError,
-    plan::{self, Bound},
+    plan::{self, Bound, Condition},
 };
 
 /// The largest memory of files that are being written, and that of rows that are prepared together.
@@ -168,9 +169,13 @@ impl<W: Write> Session<W> {
     fn join(&self, task: &Task) -> Result<(HostSummary, SealedDataset), ClusterError> {
         let start = Instant::now();
         let sides = self.open(task)?;
-        let bound = bind(task, &sides)?;
+        let (condition, bound) = bind(task, &sides)?;
         // An output that cannot be written is an error before anything is read.
-        let files = create_files(task, &bound)?;
+        let files = create_files(task, &bound, &sides)?;
+        if let Some(single) = task.join.single {
+            let host = SingleHost::plan(task, single, sides, (&condition, &bound), files)?;
+            return self.join_alone(host, start);
+        }
         let (stop, progress) = (&self.stop, &*self.progress);
         let (threads, memory_bytes) = (task.threads(), task.resources.memory_bytes);
         let reader = |side: Side| Reader {
@@ -220,6 +225,17 @@ impl<W: Write> Session<W> {
         summary.rows = read.as_ref().map(|side| side.rows).into_array();
         summary.bytes = read.as_ref().map(|side| side.bytes).into_array();
         summary.rows_bad = read.iter().map(|side| side.rows_bad).sum();
+        Ok((summary, sealed))
+    }
+
+    /// Runs the steps on a single host, which does all of its work when others would turn.
+    fn join_alone(&self, host: SingleHost<'_>, start: Instant) -> Result<(HostSummary, SealedDataset), ClusterError> {
+        let mut summary = HostSummary { load_ms: milliseconds(start.elapsed()), ..HostSummary::default() };
+        self.reports.write(&Report::Loaded { build_rows: 0 })?;
+        let Order::Prepare { .. } = self.order()? else { return Err(out_of_order()) };
+        self.reports.write(&Report::Prepared)?;
+        let Order::Turn = self.order()? else { return Err(out_of_order()) };
+        let sealed = host.join(&self.stop, &self.progress, &mut summary)?;
         Ok((summary, sealed))
     }
 
@@ -276,26 +292,29 @@ impl<W: Write> Session<W> {
     }
 }
 
-fn bind(task: &Task, inputs: &Sides<HostInput>) -> Result<Bound, ClusterError> {
+fn bind(task: &Task, inputs: &Sides<HostInput>) -> Result<(Condition, Bound), ClusterError> {
     let Sides { left, right } = inputs.as_ref().map(|input| &input.dataset.schema);
     let join = &task.join;
-    let condition = plan::Condition::new(&join.query, left, right, join.now_ns)?;
-    plan::bind(&condition, &join.query, join.rotate, join.algorithm)
+    let condition = Condition::new(&join.query, left, right, join.now_ns)?;
+    let bound = plan::bind(&condition, &join.query, join.rotate, join.algorithm)?;
+    Ok((condition, bound))
 }
 
-fn create_files(task: &Task, bound: &Bound) -> Result<WholeDataset, ClusterError> {
+fn create_files(task: &Task, bound: &Bound, inputs: &Sides<HostInput>) -> Result<WholeDataset, ClusterError> {
     let output = &task.output;
     let mut options = OutputOptions::new(Collection::member_dir(&output.dir, output.member), output.format);
     (options.compression, options.existing) = (output.compression, output.existing);
     let settings = Collection::member_settings(output.member, task.ring.session);
     let memory = writers_bytes(task.resources.memory_bytes) as usize;
-    Ok(WholeDataset::create(&options, settings, bound.schema()?, task.threads(), memory)?)
+    let dictionaries = bound.dictionaries(inputs.as_ref().map(|input| &input.dataset.hints));
+    let dictionary = |column: usize| dictionaries[column];
+    Ok(WholeDataset::create(&options, settings, bound.schema()?, task.threads(), memory, &dictionary)?)
 }
 
 fn out_of_order() -> ClusterError {
     ClusterError::Control { reason: "an order came at the wrong step".to_owned() }
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }

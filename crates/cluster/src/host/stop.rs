@@ -3,17 +3,26 @@
 use annulus_dataset::DatasetError;
 use annulus_join::CancelToken;
 use annulus_roundabout::Stopper;
+use tokio::sync::watch;
 
 use crate::error::ClusterError;
 
 /// Stops a host. Clones stop the same host.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Stop {
     /// Checked by all code that reads, joins and writes. The join cancels it, too, when its ring
     /// fails.
     pub(super) token: CancelToken,
     /// The host's part in the ring, from the start of the connection to its neighbours.
     pub(super) ring: Stopper,
+    /// Becomes true when the host is asked to end, for tasks that wait.
+    asked: watch::Sender<bool>,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { token: CancelToken::new(), ring: Stopper::default(), asked: watch::Sender::new(false) }
+    }
 }
 
 impl Stop {
@@ -21,6 +30,13 @@ impl Stop {
     pub fn stop(&self) {
         self.token.cancel();
         self.ring.stop();
+        self.asked.send_replace(true);
+    }
+
+    /// Waits until the host is asked to end.
+    pub(super) async fn stopped(&self) {
+        // The sender is here, so the channel does not close.
+        self.asked.subscribe().wait_for(|asked| *asked).await.ok();
     }
 
     pub(super) fn is_stopped(&self) -> bool {

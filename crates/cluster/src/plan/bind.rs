@@ -6,6 +6,7 @@ use std::{
 };
 
 use annulus_cyclo::Condition as LocalCondition;
+use annulus_dataset::ColumnHints;
 use annulus_join::{
     Alone, FilterColumn, KeyPair, MergeCondition, Output, OutputSpec, PairFilter, Partitions, Side, Sides,
 };
@@ -34,6 +35,9 @@ pub struct Bound {
     pub output: OutputSpec,
     /// The expressions that are evaluated over the output, if the query lists any.
     pub projection: Option<Projection>,
+    /// The number of columns of the left and the right side that the join outputs. They are the
+    /// first ones that are read.
+    outputs: Sides<usize>,
     /// Equal keys and band, by their places in the columns that are read.
     keys: KeyPlaces,
     /// The plan as text.
@@ -69,6 +73,20 @@ impl Bound {
         match &self.projection {
             Some(projection) => Ok(Arc::clone(projection.schema())),
             None => Ok(Arc::clone(Output::try_new(self.output.clone())?.schema())),
+        }
+    }
+
+    /// Returns for each column of the result whether a dictionary is expected to pay for it in a
+    /// file: true, unless it is a column of an input whose files say otherwise in `hints`.
+    pub fn dictionaries(&self, hints: Sides<&ColumnHints>) -> Vec<bool> {
+        let of_side = |side: Side| {
+            let columns = self.scans[side].columns.iter().take(self.outputs[side]);
+            columns.map(move |&column| hints[side].dictionary(column).unwrap_or(true))
+        };
+        let joined: Vec<bool> = Side::BOTH.into_iter().flat_map(of_side).collect();
+        match &self.projection {
+            None => joined,
+            Some(projection) => projection.columns().map(|column| column.is_none_or(|column| joined[column])).collect(),
         }
     }
 
@@ -213,7 +231,8 @@ impl<'a> Binder<'a> {
         };
         let merge = MergeCondition { equal, nulls_equal: self.nulls_equal, band, high_key: None, second: None };
         let keys = KeyPlaces { algorithm: self.algorithm, merge };
-        Ok(Bound { scans: Sides { left, right }, output, projection: None, keys, shown })
+        let outputs = Sides::from_fn(|side| self.out(side).len());
+        Ok(Bound { scans: Sides { left, right }, output, projection: None, outputs, keys, shown })
     }
 
     /// Returns the columns of a side that the join outputs, in ascending order: those that the

@@ -42,6 +42,8 @@ pub enum Reason {
     Cheaper,
     /// A merge join is not expected to take less time.
     NoCheaper,
+    /// A single host runs a query of DataFusion, whose scans a hash join tells which keys it needs.
+    SingleHost,
     /// The condition has equal keys, of a type that cannot be sorted.
     EqualKeys,
     /// The condition has a band.
@@ -58,6 +60,7 @@ impl fmt::Display for Reason {
             Self::Larger => "it has more bytes, and a single host keeps only the other side in memory",
             Self::Rounding => "the band's constants are added to its values, and sums of floats are rounded",
             Self::Cheaper => "it is expected to take less time than a hash join",
+            Self::SingleHost => "on a single host its keys reach the scans",
             Self::NoCheaper => "a merge join is not expected to take less time",
             Self::EqualKeys => "the condition has equal keys, of a type that cannot be sorted",
             Self::Band => "the condition has a band",
@@ -69,7 +72,7 @@ impl fmt::Display for Reason {
 /// Chooses what the options leave open. The extents are those of the left and the right side. Every
 /// host joins the whole rotating side, so the smaller one rotates, except on a single host. `costs`
 /// returns those of equal keys if a side rotates. A merge join is chosen if its costs [are
-/// lower](AlgorithmCosts::prefer_merge).
+/// lower](AlgorithmCosts::prefer_merge) and there are several hosts.
 ///
 /// # Errors
 /// If the options do not fit the condition, or `costs` fails.
@@ -95,6 +98,7 @@ pub fn choose(
         (None, _) if has_band => (Algorithm::Merge, Reason::Band),
         (None, _) if condition.equal.is_empty() => (Algorithm::Loops, Reason::NoKeys),
         (None, None) => (Algorithm::Hash, Reason::EqualKeys),
+        (None, Some(_)) if hosts == 1 => (Algorithm::Hash, Reason::SingleHost),
         (None, Some(costs)) if costs.prefer_merge() => (Algorithm::Merge, Reason::Cheaper),
         (None, Some(_)) => (Algorithm::Hash, Reason::NoCheaper),
     };
@@ -109,6 +113,16 @@ pub fn choose(
 }
 
 impl Condition {
+    /// Returns whether a query of DataFusion with Annulus runs a join of this condition by
+    /// `algorithm`.
+    pub(crate) fn suits_query(&self, algorithm: Algorithm) -> bool {
+        match algorithm {
+            Algorithm::Hash => true,
+            Algorithm::Merge => self.equal.is_empty(),
+            Algorithm::Loops => self.equal.is_empty() && self.band.is_none(),
+        }
+    }
+
     /// Returns whether the condition has a band that can be used with `build` as the stationary
     /// side.
     fn has_band(&self, build: Side) -> bool {

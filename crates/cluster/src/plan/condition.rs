@@ -105,6 +105,11 @@ impl Condition {
         self.equal.iter().map(column).collect()
     }
 
+    /// Returns the predicates over `side` alone.
+    pub(crate) fn of_side(&self, side: Side) -> impl Iterator<Item = &Expr> {
+        self.alone[side].iter()
+    }
+
     fn of(sql: Sql, parts: Vec<Expr>) -> Self {
         let mut condition =
             Self { sql, equal: vec![], nulls_equal: false, band: None, alone: Sides::default(), rest: vec![] };

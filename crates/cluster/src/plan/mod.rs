@@ -7,6 +7,7 @@
 //!               -> choice.rs: the rotating relation, and the algorithm
 //!               -> bind.rs: the columns that are read of each side (scan.rs), a cyclo-join,
 //!                  a filter for the rest (filter.rs)
+//!               -> logical.rs: on a single host, a plan of DataFusion instead
 //! ```
 //! The coordinator and all hosts plan the same query over the same columns, so they make the same
 //! plan.
@@ -16,6 +17,7 @@ mod bind;
 mod choice;
 mod condition;
 mod filter;
+mod logical;
 mod scan;
 mod select;
 mod sql;
@@ -25,5 +27,7 @@ mod tests;
 pub use bind::{Bound, Shown, bind};
 pub use choice::{Choice, Reason, choose};
 pub use condition::Condition;
+pub use logical::{Fallible, logical};
 pub use scan::Scan;
 pub use select::Projection;
+pub(crate) use sql::reason;

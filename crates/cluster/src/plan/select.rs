@@ -11,7 +11,7 @@ use datafusion::{
     common::Column,
     error::DataFusionError,
     logical_expr::Expr,
-    physical_expr::PhysicalExpr,
+    physical_expr::{PhysicalExpr, expressions::Column as PhysicalColumn},
     sql::sqlparser::{
         ast::{ExprWithAlias, SelectItem, SelectItemQualifiedWildcardKind, WildcardAdditionalOptions},
         dialect::GenericDialect,
@@ -79,6 +79,16 @@ impl Selection {
         columns.sort_unstable();
         columns.dedup();
         columns
+    }
+
+    /// Returns the expressions with their names in the output.
+    pub(super) fn exprs(&self) -> impl Iterator<Item = Expr> {
+        self.items.iter().map(|item| item.expr.clone().alias(&item.name))
+    }
+
+    /// Returns the text, as it was typed, of each expression that `is_wanted`.
+    pub(super) fn typed(&self, is_wanted: impl Fn(&Expr) -> bool) -> impl Iterator<Item = String> {
+        self.items.iter().filter(move |item| is_wanted(&item.expr)).map(|item| item.text.clone())
     }
 
     /// Returns the list as SQL, one text for each expression.
@@ -198,6 +208,11 @@ impl Selection {
 }
 
 impl Projection {
+    /// Returns the column of the joined rows that each expression is, if it is one.
+    pub(super) fn columns(&self) -> impl Iterator<Item = Option<usize>> {
+        self.exprs.iter().map(|(expr, _)| expr.downcast_ref::<PhysicalColumn>().map(PhysicalColumn::index))
+    }
+
     /// Returns the output columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -201,7 +201,7 @@ impl Sql {
 }
 
 /// Returns the message of a DataFusion error, in plain words.
-pub(super) fn reason(error: &DataFusionError) -> String {
+pub(crate) fn reason(error: &DataFusionError) -> String {
     match error.find_root() {
         DataFusionError::SchemaError(error, _) => match error.as_ref() {
             SchemaError::FieldNotFound { field, valid_fields } => {
@@ -216,6 +216,7 @@ pub(super) fn reason(error: &DataFusionError) -> String {
         },
         DataFusionError::Plan(message) | DataFusionError::Execution(message) => message.clone(),
         DataFusionError::ArrowError(error, _) => error.to_string(),
+        DataFusionError::External(error) => error.to_string(),
         other => other.strip_backtrace(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use annulus_dataset::Dataset;
 use datafusion::{
     common::Statistics,
     datasource::{
@@ -20,6 +21,21 @@ use super::units::UnitSource;
 /// [`DatasetTable`]: super::DatasetTable
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfPartition;
+
+/// Marks the files of a scan with the dataset that has them.
+#[derive(Clone, Debug)]
+pub(super) struct OfTable(pub(super) Arc<Dataset>);
+
+/// Returns the dataset that `plan` scans, if it is a scan of one with files.
+pub(super) fn dataset_of(plan: &dyn ExecutionPlan) -> Option<&Arc<Dataset>> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?.data_source();
+    if let Some(units) = scan.downcast_ref::<UnitSource>() {
+        return Some(units.dataset());
+    }
+    let files = scan.downcast_ref::<FileScanConfig>()?;
+    let first = files.file_groups.iter().find_map(|group| group.iter().next())?;
+    first.extensions.get::<OfTable>().map(|table| &table.0)
+}
 
 /// Returns whether `plan` is a scan of a dataset that declares the table's partitioning.
 pub(crate) fn is_declared(plan: &dyn ExecutionPlan) -> bool {

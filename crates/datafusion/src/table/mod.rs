@@ -42,8 +42,8 @@ type OnSkipped = Arc<dyn Fn(&str, u64) + Send + Sync>;
 /// - if the session has one target partition, or the query limits the rows of the table alone;
 /// - if `annulus.partitioned_tables` is `false`.
 ///
-/// In a session without [Annulus](crate::SessionStateBuilderExt), a scan declares its partitions even
-/// if nothing uses them, and all of them run at once.
+/// In a session without [Annulus](crate::SessionStateBuilderExt), a scan declares its partitions
+/// even if nothing uses them, and all of them run at once.
 ///
 /// [`partitioning`]: Self::partitioning
 #[derive(Clone)]
@@ -85,6 +85,14 @@ impl DatasetTable {
     /// The reason why its rows are not known to be partitioned.
     pub fn partitioning(&self) -> std::result::Result<&Partitioning, NotPartitioned> {
         self.partitioning.as_ref().map_err(Clone::clone)
+    }
+
+    /// Returns whether `plan` is a scan of this table.
+    ///
+    /// It is false for a scan of another table of the same files, so the metrics of a plan's scans
+    /// can be attributed to tables.
+    pub fn is_scanned_by(&self, plan: &dyn ExecutionPlan) -> bool {
+        groups::dataset_of(plan).is_some_and(|dataset| Arc::ptr_eq(dataset, &self.dataset))
     }
 
     /// Returns the partitioning that a scan declares in a session of `config`.

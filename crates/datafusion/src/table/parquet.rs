@@ -22,7 +22,7 @@ use datafusion::{
 };
 use url::Url;
 
-use super::groups::{OfPartition, chunks, group, merged};
+use super::groups::{OfPartition, OfTable, chunks, group, merged};
 
 /// Returns the columns of the files and those of their folders if DataFusion can read them. It can
 /// if all files are Parquet and have the same columns in their folders' names. With `views`,
@@ -49,7 +49,7 @@ pub(super) fn schema(dataset: &Dataset, views: bool) -> Option<TableSchema> {
 /// Returns the plan by which DataFusion reads the files. With a partitioning that is `declared`,
 /// its partitions are those of the dataset's layout.
 pub(super) async fn scan(
-    dataset: &Dataset,
+    dataset: &Arc<Dataset>,
     table: &TableSchema,
     declared: Option<&Partitioning>,
     state: &dyn Session,
@@ -58,7 +58,7 @@ pub(super) async fn scan(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let mut files = Vec::with_capacity(dataset.files.len());
     for file in &dataset.files {
-        let shown = partitioned(state, file, table).await?;
+        let shown = partitioned(state, file, table).await?.with_extension(OfTable(Arc::clone(dataset)));
         if declared.is_some() && shown.object_meta.size != file.bytes {
             // The rows of another file may belong to other partitions.
             let text = format!("'{}' has changed since its table was registered; register it again", file.path);

@@ -17,7 +17,7 @@ use datafusion::{
     physical_plan::{
         DisplayFormatType, ExecutionPlan, Partitioning,
         limit::LimitStream,
-        metrics::{BaselineMetrics, ExecutionPlanMetricsSet},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder},
         stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter},
     },
 };
@@ -86,6 +86,11 @@ impl UnitSource {
         self.declared.is_some()
     }
 
+    /// Returns the dataset whose units these are.
+    pub(super) fn dataset(&self) -> &Arc<Dataset> {
+        &self.dataset
+    }
+
     /// Returns the bytes of the units of each partition.
     pub(super) fn bytes(&self) -> Vec<u64> {
         let bytes = |units: &Arc<[usize]>| units.iter().map(|&unit| self.dataset.units[unit].bytes()).sum();
@@ -117,6 +122,7 @@ impl UnitSource {
         let (dataset, units, columns) =
             (Arc::clone(&self.dataset), Arc::clone(&self.groups[partition]), self.columns.clone());
         let on_skipped = Arc::clone(&self.on_skipped);
+        let bytes_scanned = MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition);
         let outside = |error: DatasetError| DataFusionError::External(error.into());
         stream.spawn_blocking(move || {
             let mut bad = 0;
@@ -124,6 +130,7 @@ impl UnitSource {
                 for decoded in unit.read_columns(&columns).map_err(outside)? {
                     let decoded = decoded.map_err(outside)?;
                     bad += decoded.bad.len();
+                    bytes_scanned.add(decoded.input_bytes as usize);
                     if batches.blocking_send(Ok(decoded.batch)).is_err() {
                         // The query needs no more rows.
                         return Ok(());

@@ -1,6 +1,10 @@
 //! Datasets that appear as a whole or not at all.
 
-use std::path::Path;
+use std::{
+    fs, panic,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
@@ -20,7 +24,8 @@ struct Unseen(Option<Output>);
 
 impl WholeDataset {
     /// Begins a dataset of `files` files, numbered from 0, with `settings` in its manifest. Open
-    /// files take about `memory_bytes` bytes of memory.
+    /// files take about `memory_bytes` bytes of memory. In Parquet, column `i` begins with a
+    /// dictionary if `dictionary(i)` is true.
     ///
     /// # Errors
     /// If the folder holds what [`OutputOptions::existing`] does not allow, another run uses it, or
@@ -32,6 +37,7 @@ impl WholeDataset {
         schema: SchemaRef,
         files: usize,
         memory_bytes: usize,
+        dictionary: &dyn Fn(usize) -> bool,
     ) -> Result<Self, OutputError> {
         if !matches!(options.existing, Existing::Refuse | Existing::Overwrite) {
             return Err(resumes());
@@ -43,7 +49,7 @@ impl WholeDataset {
             keys: Vec::new(),
             slots: (0..files).map(|partition| Slot { partition, hot: None }).collect(),
             writers_bytes: memory_bytes,
-            dictionary: &|_| true,
+            dictionary,
             hashed: false,
             by_value: false,
             whole: true,
@@ -72,13 +78,30 @@ impl WholeDataset {
         self.0.output().write(file, &RecordBatch::new_empty(self.1.clone()))
     }
 
-    /// Completes all files.
+    /// Creates a folder on the disk of the dataset for files that are not part of it. It is removed
+    /// with all that is in it when the dataset is published or dropped, or by the next run after
+    /// this process was killed.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn scratch_folder(&self) -> Result<PathBuf, OutputError> {
+        let path = self.0.output().scratch_path("scratch");
+        fs::create_dir_all(&path).map_err(OutputError::io("create", &path))?;
+        Ok(path)
+    }
+
+    /// Completes all files, on a thread for each.
     ///
     /// # Errors
     /// As [`write`](Self::write); then everything is removed.
     pub fn seal(self) -> Result<SealedDataset, OutputError> {
         let output = self.0.output();
-        (0..output.slots.len()).try_for_each(|slot| output.finish(slot))?;
+        thread::scope(|scope| {
+            let finish = |slot| scope.spawn(move || output.finish(slot));
+            let all: Vec<_> = (0..output.slots.len()).map(finish).collect();
+            let ended = |finishing: thread::ScopedJoinHandle<'_, _>| finishing.join();
+            all.into_iter().try_for_each(|one| ended(one).unwrap_or_else(|panic| panic::resume_unwind(panic)))
+        })?;
         Ok(SealedDataset(self.0))
     }
 }
@@ -140,7 +163,7 @@ pub(super) fn remove_locked(folder: &Folder) -> Result<(), OutputError> {
     match foreign {
         Some(file) => Err(OutputError::Foreign { path: dir.to_owned(), file }),
         // This removes only an empty folder.
-        None => std::fs::remove_dir(dir).or_else(|error| match error.kind() {
+        None => fs::remove_dir(dir).or_else(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Ok(()),
             _ => Err(OutputError::io("remove", dir)(error)),
         }),

@@ -38,16 +38,17 @@ left, rows of LEFT without a match are kept, with nulls for RIGHT. Null equals
 nothing. The result has all columns of both sides; a column of RIGHT whose
 name LEFT also has gets --suffix.
 
-One relation is stationary: each host prepares its part of it. The other
-relation rotates: it is read in fragments, which go from host to host around
-the ring. By default the smaller relation rotates; on a single host, the
-larger one. Hosts find pairs with a sort-merge join if the condition has a
-band (a.t < b.t + 5). For equal columns they use a hash join or a sort-merge
-join, whichever is expected to take less time; sorting pays in large rings,
-and if the inputs are sorted. Otherwise they use nested loops. --explain shows
-the choice, its reasons, the expected times, and the memory of each host.
-Every host joins the whole rotating relation: on one machine, more hosts
-divide the memory, not the time.
+One host, the default, joins as annulus sql does: the join tells the scans
+which rows and columns it needs. On a ring, one relation is stationary: each
+host prepares its part of it. The other relation rotates: it is read in
+fragments, which go from host to host around the ring. By default the smaller
+relation rotates; on a single host, the larger one. Hosts find pairs with a
+sort-merge join if the condition has a band (a.t < b.t + 5). For equal columns
+they use a hash join or, in a ring, a sort-merge join if that is expected to
+take less time; sorting pays in large rings, and if the inputs are sorted.
+Otherwise they use nested loops. --explain shows the choice, its reasons, the
+expected times, and the memory of each host. Every host joins the whole
+rotating relation: on one machine, more hosts divide the memory, not the time.
 
 Each host writes its files to DIR/host-00/, DIR/host-01/ and so on. The last
 file is DIR/manifest.json, with rows and checksums. The folder can be the

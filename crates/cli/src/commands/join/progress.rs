@@ -10,7 +10,8 @@ use indicatif::{HumanCount, MultiProgress, ProgressBar};
 pub struct Shown {
     all: MultiProgress,
     hosts: Vec<ProgressBar>,
-    revolutions: usize,
+    /// The number of revolutions, unless a single host joins without a ring.
+    revolutions: Option<usize>,
     wait: Duration,
 }
 
@@ -19,7 +20,8 @@ impl Shown {
         let all = MultiProgress::new();
         let each = planned.work_bytes / planned.hosts as u64;
         let hosts = (0..planned.hosts).map(|_| all.add(progress::bytes(each))).collect();
-        Self { all, hosts, revolutions: planned.revolutions, wait }
+        let revolutions = (!planned.is_single).then_some(planned.revolutions);
+        Self { all, hosts, revolutions, wait }
     }
 
     pub fn clear(&self) {
@@ -38,7 +40,19 @@ impl Observe for Shown {
     fn host(&self, host: usize, progress: HostProgress) {
         let Some(bar) = self.hosts.get(host) else { return };
         bar.set_position(progress.bytes_done);
-        bar.set_message(format!("host {host}: {}", message(&progress, self.revolutions)));
+        bar.set_message(match self.revolutions {
+            Some(revolutions) => format!("host {host}: {}", message(&progress, revolutions)),
+            None => alone(&progress),
+        });
+    }
+}
+
+/// Returns what a single host does, as text.
+fn alone(progress: &HostProgress) -> String {
+    let (read, out) = (HumanCount(progress.rows_read), HumanCount(progress.rows_out));
+    match progress.phase {
+        Phase::Writing => format!("finishing its files, {out} rows"),
+        _ => format!("{read} rows read, {out} rows out"),
     }
 }
 

@@ -42,6 +42,7 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
     json!({
         "type": command.job.query.join.name(),
         "hosts": planned.hosts,
+        "engine": if planned.is_single { "sql" } else { "ring" },
         "threads": command.job.options.threads,
         "rotate": side_name(planned.choice.rotate),
         "rotate_reason": planned.choice.rotate_reason.to_string(),
@@ -138,6 +139,9 @@ pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
         None => "a thread per core".to_owned(),
     };
     row("hosts", format!("{}, each with {threads}", planned.hosts));
+    if planned.is_single {
+        row("engine", "that of annulus sql".to_owned());
+    }
     row("revolutions", revolutions(command, planned));
     row("memory per host", format!("about {}", HumanBytes(planned.memory_per_host)));
     if planned.revolutions > 1 {
@@ -168,6 +172,8 @@ pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> S
     if let Some(filter) = summary.key_filter.filter {
         let (dropped, bytes) = (HumanCount(rows_dropped(summary)), HumanBytes(filter.bytes));
         row("key filter", format!("{}, {bytes}: {dropped} rotating rows dropped", summary.key_filter.name()));
+    } else if rows_dropped(summary) > 0 {
+        row("key filter", format!("{} rotating rows dropped where they are read", HumanCount(rows_dropped(summary))));
     }
     let kept_on_disk: u64 = summary.hosts.iter().map(|host| host.bytes_kept[1]).sum();
     if kept_on_disk > 0 {
