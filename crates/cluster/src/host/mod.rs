@@ -7,6 +7,7 @@
 //! ```
 
 mod load;
+mod memory;
 mod progress;
 mod queue;
 mod ring;
@@ -31,13 +32,13 @@ use annulus_cyclo::CycloError;
 use annulus_roundabout::{HostId, Reason, RoundaboutError};
 use tracing::{error, field::display, info, warn};
 
+pub(crate) use self::{
+    memory::{wave_bytes, writers_bytes},
+    queue::{Queue, Seat},
+};
 use self::{
     progress::Counters,
     session::{Ended, Session},
-};
-pub(crate) use self::{
-    queue::{Queue, Seat},
-    session::{wave_bytes, writers_bytes},
 };
 pub use self::{ring::Member, stop::Stop};
 use crate::{

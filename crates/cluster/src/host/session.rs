@@ -12,7 +12,7 @@ use std::{
 };
 
 use annulus_cyclo::{Give, JoinSpec, Keep, Probe, Share, Supply};
-use annulus_dataset::{Collection, OutputOptions, SealedDataset, WholeDataset};
+use annulus_dataset::{Collection, SealedDataset, WholeDataset};
 use annulus_join::{JoinError, Partitions, Side, Sides};
 use arrow::array::RecordBatch;
 use tracing::info;
@@ -20,6 +20,7 @@ use tracing::info;
 use super::{
     Admission,
     load::{HostInput, Loaded, Reader, outside},
+    memory::{create_files, wave_bytes},
     progress::{self, Counters},
     queue::Refusal,
     ring::{self, Member},
@@ -32,28 +33,6 @@ use crate::{
     error::ClusterError,
     plan::{self, Bound, Condition},
 };
-
-/// The largest memory of files that are being written, and that of rows that are prepared together.
-const MOST_BYTES: u64 = 256 << 20;
-/// The memory of files that are being written is at most 1/`WRITERS_SHARE` of a host's limit.
-const WRITERS_SHARE: u64 = 8;
-/// The number of fragments whose rotating rows are prepared together. Each fragment then meets few
-/// partitions, or values.
-const WAVE_FRAGMENTS: u64 = 32;
-/// The memory of these rows is at most 1/`WAVE_SHARE` of a host's limit.
-const WAVE_SHARE: u64 = 16;
-
-/// Returns the most bytes that all files being written may take.
-pub(crate) fn writers_bytes(memory_bytes: Option<u64>) -> u64 {
-    (memory_bytes.unwrap_or(u64::MAX) / WRITERS_SHARE).min(MOST_BYTES)
-}
-
-/// Returns the bytes of rotating rows that are read and prepared together. Memory holds three times
-/// as much: rows being read, rows being prepared, and rows waiting to be sent.
-pub(crate) fn wave_bytes(fragment_bytes: u32, memory_bytes: Option<u64>) -> u64 {
-    let fragment = u64::from(fragment_bytes);
-    (WAVE_FRAGMENTS * fragment).min(MOST_BYTES).min(memory_bytes.unwrap_or(u64::MAX) / WAVE_SHARE).max(fragment)
-}
 
 pub(super) struct Session<W> {
     pub(super) orders: Receiver<Order>,
@@ -298,17 +277,6 @@ fn bind(task: &Task, inputs: &Sides<HostInput>) -> Result<(Condition, Bound), Cl
     let condition = Condition::new(&join.query, left, right, join.now_ns)?;
     let bound = plan::bind(&condition, &join.query, join.rotate, join.algorithm)?;
     Ok((condition, bound))
-}
-
-fn create_files(task: &Task, bound: &Bound, inputs: &Sides<HostInput>) -> Result<WholeDataset, ClusterError> {
-    let output = &task.output;
-    let mut options = OutputOptions::new(Collection::member_dir(&output.dir, output.member), output.format);
-    (options.compression, options.existing) = (output.compression, output.existing);
-    let settings = Collection::member_settings(output.member, task.ring.session);
-    let memory = writers_bytes(task.resources.memory_bytes) as usize;
-    let dictionaries = bound.dictionaries(inputs.as_ref().map(|input| &input.dataset.hints));
-    let dictionary = |column: usize| dictionaries[column];
-    Ok(WholeDataset::create(&options, settings, bound.schema()?, task.threads(), memory, &dictionary)?)
 }
 
 fn out_of_order() -> ClusterError {

@@ -6,7 +6,6 @@ use std::{
 };
 
 use annulus_cyclo::Condition as LocalCondition;
-use annulus_dataset::ColumnHints;
 use annulus_join::{
     Alone, FilterColumn, KeyPair, MergeCondition, Output, OutputSpec, PairFilter, Partitions, Side, Sides,
 };
@@ -37,7 +36,7 @@ pub struct Bound {
     pub projection: Option<Projection>,
     /// The number of columns of the left and the right side that the join outputs. They are the
     /// first ones that are read.
-    outputs: Sides<usize>,
+    pub(super) outputs: Sides<usize>,
     /// Equal keys and band, by their places in the columns that are read.
     keys: KeyPlaces,
     /// The plan as text.
@@ -73,20 +72,6 @@ impl Bound {
         match &self.projection {
             Some(projection) => Ok(Arc::clone(projection.schema())),
             None => Ok(Arc::clone(Output::try_new(self.output.clone())?.schema())),
-        }
-    }
-
-    /// Returns for each column of the result whether a dictionary is expected to pay for it in a
-    /// file: true, unless it is a column of an input whose files say otherwise in `hints`.
-    pub fn dictionaries(&self, hints: Sides<&ColumnHints>) -> Vec<bool> {
-        let of_side = |side: Side| {
-            let columns = self.scans[side].columns.iter().take(self.outputs[side]);
-            columns.map(move |&column| hints[side].dictionary(column).unwrap_or(true))
-        };
-        let joined: Vec<bool> = Side::BOTH.into_iter().flat_map(of_side).collect();
-        match &self.projection {
-            None => joined,
-            Some(projection) => projection.columns().map(|column| column.is_none_or(|column| joined[column])).collect(),
         }
     }
 

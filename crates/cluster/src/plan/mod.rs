@@ -16,6 +16,7 @@ mod band;
 mod bind;
 mod choice;
 mod condition;
+mod dictionaries;
 mod filter;
 mod logical;
 mod scan;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use annulus_datafusion::KeyFilterExec;
 use annulus_join::{Side, Sides};
-use datafusion::physical_plan::{ExecutionPlan, metrics::MetricsSet};
+use datafusion::physical_plan::{
+    ExecutionPlan,
+    metrics::{MetricValue, MetricsSet},
+};
 
 use super::query::Tables;
 use crate::{control::HostSummary, host::progress::Count};
@@ -14,6 +17,8 @@ pub(super) struct Counts {
     plan: Arc<dyn ExecutionPlan>,
     tables: Tables,
     probe: Side,
+    /// Whether no predicate is over the probe side alone.
+    is_whole: bool,
 }
 
 /// The counters of one side.
@@ -37,8 +42,10 @@ struct Counted {
 }
 
 impl Counts {
-    pub(super) fn new(plan: Arc<dyn ExecutionPlan>, tables: Tables, probe: Side) -> Self {
-        Self { plan, tables, probe }
+    /// `is_whole` says that no predicate is over the `probe` side alone, so that all rows which its
+    /// scan drops are dropped by keys.
+    pub(super) fn new(plan: Arc<dyn ExecutionPlan>, tables: Tables, probe: Side, is_whole: bool) -> Self {
+        Self { plan, tables, probe, is_whole }
     }
 
     /// Sets what is counted in a host's summary.
@@ -62,17 +69,16 @@ impl Counts {
         if let Some(side) = self.tables.side_of(plan.as_ref()) {
             // Rows that a filter within the scan has dropped.
             let unseen = sum(&metrics, "pushdown_rows_pruned");
-            let rows = sum(&metrics, "output_rows") + unseen;
-            let read =
-                Read { rows, bytes: sum(&metrics, "output_bytes"), bytes_of_files: sum(&metrics, "bytes_scanned") };
+            let rows = output_rows(&metrics) + unseen;
+            let read = Read { rows, bytes: output_bytes(&metrics), bytes_of_files: sum(&metrics, "bytes_scanned") };
             counted.read[side] = read;
-            counted.dropped += if side == self.probe { unseen } else { 0 };
+            counted.dropped += if side == self.probe && self.is_whole { unseen } else { 0 };
         }
         counted.build_bytes = counted.build_bytes.max(sum(&metrics, "build_mem_used"));
         counted.build_ms += sum(&metrics, "build_time") as f64 / 1e6;
         for child in plan.children() {
             if plan.is::<KeyFilterExec>() {
-                let rows = |plan: &Arc<dyn ExecutionPlan>| sum(&plan.metrics().unwrap_or_default(), "output_rows");
+                let rows = |plan: &Arc<dyn ExecutionPlan>| output_rows(&plan.metrics().unwrap_or_default());
                 counted.dropped += rows(child).saturating_sub(rows(plan));
             }
             self.visit(child, counted);
@@ -88,7 +94,16 @@ impl Count for Counts {
     }
 }
 
-/// Returns the sum of a metric over all partitions.
+fn output_rows(metrics: &MetricsSet) -> u64 {
+    metrics.output_rows().unwrap_or(0) as u64
+}
+
+fn output_bytes(metrics: &MetricsSet) -> u64 {
+    let bytes = metrics.sum(|metric| matches!(metric.value(), MetricValue::OutputBytes(_)));
+    bytes.map_or(0, |bytes| bytes.as_usize() as u64)
+}
+
+/// Returns the sum of a named metric over all partitions.
 fn sum(metrics: &MetricsSet, name: &str) -> u64 {
     metrics.sum_by_name(name).map_or(0, |value| value.as_usize() as u64)
 }

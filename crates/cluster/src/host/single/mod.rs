@@ -62,7 +62,8 @@ impl<'a> SingleHost<'a> {
         let plan = logical(condition, query, bound, build, tables.providers())?;
         let runtime = Builder::new_multi_thread().worker_threads(task.threads()).enable_all().build()?;
         let plan = runtime.block_on(session.state().create_physical_plan(&plan))?;
-        let counts = Arc::new(Counts::new(Arc::clone(&plan), tables, build.other()));
+        let probe = build.other();
+        let counts = Arc::new(Counts::new(Arc::clone(&plan), tables, probe, condition.drops_nothing(probe)));
         let run = Run { plan, context: session.task_ctx(), files: task.threads() };
         let fallible = Fallible::new(condition, query)?;
         Ok(Self { task, runtime, counts, fallible, files, rows_bad, run })
