@@ -246,6 +246,8 @@ fn rows_without_columns_are_joined() {
     let options = ["o=orders.parquet", "p=orders.parquet", "--on", "id", "--select", "1 AS one"];
     let report = run(folder.path(), &options, "1", "out");
     assert_eq!(report["rows_out"], 20_000);
+    // Each of the two scans of one file counts for its own side.
+    assert_eq!(report["per_host"][0]["rows"], serde_json::json!([20_000, 20_000]), "{report}");
     let empty = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
     let file = fs::File::create(folder.path().join("empty.parquet")).expect("a file");
     ArrowWriter::try_new(file, empty, None).and_then(ArrowWriter::close).expect("a file without rows");
