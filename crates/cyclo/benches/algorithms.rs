@@ -102,7 +102,10 @@ fn hash(build_rows: usize) -> Condition {
 }
 
 fn merge() -> Condition {
-    Condition::Merge(MergeCondition { equal: vec![KeyPair { build: 0, probe: 0 }], ..MergeCondition::default() })
+    Condition::Merge(Box::new(MergeCondition {
+        equal: vec![KeyPair { build: 0, probe: 0 }],
+        ..MergeCondition::default()
+    }))
 }
 
 /// Returns `rows` rows whose keys are the numbers below `keys`, each about equally often, and a

@@ -26,7 +26,7 @@ pub enum Condition {
         partitions: Partitions,
     },
     /// Equal keys, or keys within a band, found by sorting both sides.
-    Merge(MergeCondition),
+    Merge(Box<MergeCondition>),
     /// All pairs of rows: only the filter decides.
     Any,
 }
@@ -132,7 +132,8 @@ impl Condition {
     pub(crate) fn equal_keys(&self, schemas: Schemas<'_>) -> Result<Option<(Keys, Keys)>, JoinError> {
         let (build, probe, nulls_equal): (Vec<_>, Vec<_>, _) = match self {
             Self::Hash { build, probe, nulls_equal, .. } => (build.clone(), probe.clone(), *nulls_equal),
-            Self::Merge(MergeCondition { equal, nulls_equal, .. }) if !equal.is_empty() => {
+            Self::Merge(merge) if !merge.equal.is_empty() => {
+                let MergeCondition { equal, nulls_equal, .. } = merge.as_ref();
                 (equal.iter().map(|key| key.build).collect(), equal.iter().map(|key| key.probe).collect(), *nulls_equal)
             }
             _ => return Ok(None),

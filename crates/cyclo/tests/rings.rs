@@ -128,13 +128,15 @@ impl Case {
                 let partitions = Partitions::at_least(self.partitions);
                 Condition::Hash { build: vec![0], probe: vec![0], nulls_equal, partitions }
             }
-            By::Merge => {
-                Condition::Merge(MergeCondition { equal: vec![keys], nulls_equal, ..MergeCondition::default() })
-            }
+            By::Merge => Condition::Merge(Box::new(MergeCondition {
+                equal: vec![keys],
+                nulls_equal,
+                ..MergeCondition::default()
+            })),
             By::Band(width) => {
                 let offset = |width: i32| Bound::Included(Offset::Int(width.into()));
                 let band = Some(Band { keys, low: offset(-width), high: offset(width) });
-                Condition::Merge(MergeCondition { band, ..MergeCondition::default() })
+                Condition::Merge(Box::new(MergeCondition { band, ..MergeCondition::default() }))
             }
             By::Loops => Condition::Any,
         }

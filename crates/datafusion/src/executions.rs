@@ -120,7 +120,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.has_ended {
-            // Nothing else is told by it.
+            // It publishes no other memory.
             self.is_abandoned.store(true, Ordering::Relaxed);
         }
     }

@@ -84,7 +84,7 @@ proptest! {
         };
         let expected = model::join(join, &left, &right, matches);
         let filter = filtered.then(|| RowFilter::shared(&left, &right, model::filter));
-        let found = run(join, (&left, &right), &Method::Merge(condition.clone()), filter, spread);
+        let found = run(join, (&left, &right), &Method::Merge(Box::new(condition.clone())), filter, spread);
         prop_assert_eq!(found, expected);
     }
 }

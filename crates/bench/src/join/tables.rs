@@ -80,9 +80,11 @@ impl Tables {
                 let offset = |keys: i64| Bound::Included(Offset::Int(keys.into()));
                 // A right key is at least the left one, so left - right is not positive.
                 let band = Some(Band { keys, low: offset(1 - BAND_KEYS), high: offset(0) });
-                Condition::Merge(MergeCondition { band, ..MergeCondition::default() })
+                Condition::Merge(Box::new(MergeCondition { band, ..MergeCondition::default() }))
             }
-            (_, By::Sort) => Condition::Merge(MergeCondition { equal: vec![keys], ..MergeCondition::default() }),
+            (_, By::Sort) => {
+                Condition::Merge(Box::new(MergeCondition { equal: vec![keys], ..MergeCondition::default() }))
+            }
             (_, By::Hash) => Condition::Hash {
                 build: vec![0],
                 probe: vec![0],

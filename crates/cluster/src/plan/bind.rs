@@ -85,7 +85,7 @@ impl Bound {
                 nulls_equal: *nulls_equal,
                 partitions,
             },
-            Algorithm::Merge => LocalCondition::Merge(self.keys.merge.clone()),
+            Algorithm::Merge => LocalCondition::Merge(Box::new(self.keys.merge.clone())),
             Algorithm::Loops => LocalCondition::Any,
         }
     }

@@ -2,9 +2,9 @@
 
 use arrow::array::RecordBatch;
 use datafusion::{
-    common::{runtime::SpawnedTask, utils::memory::RecordBatchMemoryCounter},
+    common::runtime::SpawnedTask,
     error::{DataFusionError, Result},
-    execution::{SendableRecordBatchStream, memory_pool::MemoryReservation},
+    execution::SendableRecordBatchStream,
 };
 use futures::{StreamExt, future};
 
@@ -38,51 +38,12 @@ async fn read<K: Keeper>(mut stream: SendableRecordBatchStream, mut keeper: K) -
     Ok(keeper)
 }
 
-/// Reads these streams at once, and reserves memory for the batches. The batches of a stream come
-/// one after the other, in the order of the streams. Dropping the future ends the tasks.
-///
-/// # Errors
-/// The first error or panic of a stream, or [`DataFusionError::ResourcesExhausted`].
-pub(super) async fn collect(
-    streams: Vec<SendableRecordBatchStream>,
-    reservation: &MemoryReservation,
-) -> Result<Vec<RecordBatch>> {
-    // Each task has a reservation of its own, so that tasks do not wait for each other.
-    let in_memory = || InMemory {
-        batches: Vec::new(),
-        memory: RecordBatchMemoryCounter::new(),
-        reservation: reservation.new_empty(),
-    };
-    let parts = read_all(streams.into_iter().map(|stream| (stream, in_memory())).collect()).await?;
-    let mut all = Vec::new();
-    for part in parts {
-        reservation.grow(part.reservation.free());
-        all.extend(part.batches);
-    }
-    Ok(all)
-}
-
 /// Returns what a task returns, or its panic as an error.
 pub(super) async fn ended<T>(task: SpawnedTask<Result<T>>) -> Result<T> {
     task.await.map_err(|error| match error.try_into_panic() {
         Ok(payload) => from_panic(&*payload),
         Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),
     })?
-}
-
-/// Batches in memory. They may share memory, which is reserved once.
-struct InMemory {
-    batches: Vec<RecordBatch>,
-    memory: RecordBatchMemoryCounter,
-    reservation: MemoryReservation,
-}
-
-impl Keeper for InMemory {
-    fn keep(&mut self, batch: RecordBatch) -> Result<()> {
-        self.reservation.try_grow(self.memory.count_batch(&batch)).map_err(no_memory)?;
-        self.batches.push(batch);
-        Ok(())
-    }
 }
 
 /// Returns the error for a pool that has no room for the build side.

@@ -46,7 +46,7 @@ impl<F: Fn(i32, i32) -> Option<bool> + Send + Sync> PairFilter for RowFilter<F> 
 /// The algorithm that finds the pairs.
 pub enum Method {
     Loops,
-    Merge(MergeCondition),
+    Merge(Box<MergeCondition>),
 }
 
 /// How the sides are spread over hosts, fragments and threads.

@@ -6,7 +6,7 @@ mod plan;
 use std::{any::Any, fmt, num::NonZero, sync::Arc};
 
 use datafusion::{
-    common::{JoinType, internal_datafusion_err, internal_err},
+    common::{JoinType, internal_datafusion_err},
     error::Result,
     execution::{TaskContext, memory_pool::MemoryConsumer},
     physical_plan::{
