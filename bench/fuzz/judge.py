@@ -96,6 +96,9 @@ class Judge:
             return Verdict(EQUAL, operators=operators)
         if case.session.memory and self.nested_loops_fail(case, expected):
             return Verdict(KNOWN, known.NESTED_LOOPS, operators)
+        failure = known.sort_merge_reason(reply["error"] or "", operators)
+        if failure:
+            return Verdict(KNOWN, failure, operators)
         # Where DataFusion alone does the same, it is its own.
         theirs, reply = self.ask(case, stock=True, limited=found is None)
         if found is None:
@@ -105,7 +108,7 @@ class Judge:
         else:
             own = theirs is not None and same_rows(case.query, theirs, found)
         if own:
-            reason = known.reason(case, why)
+            reason = known.reason(case)
             if reason:
                 return Verdict(KNOWN, reason, operators)
         return Verdict(FAILED, f"{why}{' (DataFusion without Annulus does the same)' if own else ''}", operators)
