@@ -51,6 +51,9 @@ config_namespace! {
         /// Whether the first step of a grouping, before its repartition, may give up sooner than
         /// DataFusion's own thresholds say, if most rows seem to have a group of their own
         pub skip_partial_aggregation: bool, default = true
+        /// Whether the first step of a grouping looks up rows of equal keys that stand next to each other
+        /// once, and passes them on as one group if it gives up
+        pub merge_runs: bool, default = true
         /// Which joins run on the operators of Annulus: 'never' is none, 'always' is all that they can
         /// run, 'auto' is those of enough rows
         pub joins: Joins, default = Joins::Auto

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod aggregate;
 mod bridge;
 mod choice;
 pub mod config;
@@ -16,11 +17,12 @@ mod rule;
 mod session;
 mod table;
 
+pub use aggregate::RunAggregateExec;
 pub use choice::profile;
 pub use config::{AnnulusConfig, DataPath, Joins};
 pub use exec::{InTurnExec, RingRepartitionExec};
 pub use join::{BandJoinExec, KeyFilterExec, SharedHashJoinExec};
 pub use report::{ExchangeReport, exchange_report};
-pub use rule::{BandJoin, KeyFilters, RingRepartition, SharedJoins};
+pub use rule::{BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins};
 pub use session::SessionStateBuilderExt;
 pub use table::{DatasetTable, NotPartitioned, register_dataset};

@@ -9,7 +9,7 @@ use datafusion::{
 
 use crate::{
     config::AnnulusConfig,
-    rule::{BandJoin, KeyFilters, PartitionedTables, RingRepartition, SharedJoins},
+    rule::{BandJoin, KeyFilters, PartitionedTables, RingRepartition, RunAggregates, SharedJoins},
 };
 
 /// Installs Annulus in a DataFusion session.
@@ -34,8 +34,9 @@ use crate::{
 /// # }
 /// ```
 pub trait SessionStateBuilderExt {
-    /// Adds the options (`annulus.*`), the rules that replace hash repartitions by the exchange, and
-    /// hash joins and joins on bands by those of `annulus-join`, and the rules for
+    /// Adds the options (`annulus.*`), the rules that replace hash repartitions by the exchange,
+    /// and hash joins and joins on bands by those of `annulus-join`, and first steps of groupings
+    /// by those that merge runs, and the rules for
     /// [partitioned tables](crate::register_dataset).
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
@@ -57,6 +58,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         KeyFilters::install(rules);
         PartitionedTables::install(rules);
         RingRepartition::default().install(rules);
+        RunAggregates::default().install(rules);
         self
     }
 }

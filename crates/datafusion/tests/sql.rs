@@ -7,7 +7,7 @@ mod tpch;
 use std::{any::Any, sync::Arc};
 
 use annulus_datafusion::{
-    AnnulusConfig, RingRepartition, RingRepartitionExec, SessionStateBuilderExt,
+    AnnulusConfig, RingRepartition, RingRepartitionExec, RunAggregates, SessionStateBuilderExt,
     config::Joins,
     exchange_report,
     profile::{Cell, Cost, Layout, Profile},
@@ -276,10 +276,11 @@ async fn installing_twice_changes_nothing() {
     let again = SessionStateBuilder::new_from_existing(session.state()).with_annulus().build();
     let names: Vec<_> = again.physical_optimizers().iter().map(|rule| rule.name().to_string()).collect();
     let at = |name: &str| names.iter().rposition(|found| found == name);
-    for rule in [RingRepartition::NAME, "UnusedPartitions", "KeptPartitions", "PartitionsInTurn"] {
+    for rule in [RingRepartition::NAME, RunAggregates::NAME, "UnusedPartitions", "KeptPartitions", "PartitionsInTurn"] {
         assert_eq!(names.iter().filter(|name| *name == rule).count(), 1, "{rule}");
     }
-    assert_eq!(at(RingRepartition::NAME).map(|at| at + 1), at("SanityCheckPlan"));
+    assert_eq!(at(RingRepartition::NAME).map(|at| at + 1), at(RunAggregates::NAME));
+    assert_eq!(at(RunAggregates::NAME).map(|at| at + 1), at("SanityCheckPlan"));
     assert!(at(RingRepartition::NAME) > at("FilterPushdown(Post)"));
     let session = SessionContext::new_with_state(again);
     session.sql("SET datafusion.catalog.information_schema = true").await.unwrap();

@@ -1,6 +1,7 @@
 //! The optimizer rules that put the operators of Annulus into a plan.
 
 mod band;
+mod groupings;
 mod in_turn;
 mod joins;
 mod kept;
@@ -17,6 +18,7 @@ use datafusion::{config::ConfigOptions, physical_optimizer::PhysicalOptimizerRul
 use crate::config::{AnnulusConfig, Joins};
 
 pub use band::BandJoin;
+pub use groupings::RunAggregates;
 pub use joins::SharedJoins;
 pub use key_filters::KeyFilters;
 pub(crate) use partitioned::PartitionedTables;

@@ -1,5 +1,7 @@
 //! Groupings in two steps: when the first gives up, and that the answers stay the same.
 
+mod runs;
+
 use std::sync::Arc;
 
 use arrow::{

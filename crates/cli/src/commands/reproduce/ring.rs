@@ -155,7 +155,8 @@ fn way(way: QueryWay) -> Result<Way> {
     let mut parsed: Way = way.way.parse().map_err(anyhow::Error::msg)?;
     if let Some(groups) = way.groups {
         let groups = groups.to_string();
-        let settings = [("groups", &groups[..]), ("profile", "none"), ("skip_partial_aggregation", "false")];
+        let of_stock = [("skip_partial_aggregation", "false"), ("merge_runs", "false")];
+        let settings = [("groups", &groups[..]), ("profile", "none")].into_iter().chain(of_stock);
         parsed.settings.extend(settings.map(|(key, value)| (format!("annulus.{key}"), value.to_owned())));
     }
     parsed.name = way.name();

@@ -1,0 +1,14 @@
+//! The first step of a grouping, for rows of equal keys that stand next to each other.
+//!
+//! ```text
+//! batch -> keys -> where runs of equal keys begin               runs.rs
+//!       -> groups of the runs -> groups of the rows -> states   step.rs, states.rs
+//! ```
+//! Facts often lie in such an order: the lines of an order, the events of a visit. A join keeps it.
+
+mod exec;
+mod runs;
+mod states;
+mod step;
+
+pub use exec::RunAggregateExec;

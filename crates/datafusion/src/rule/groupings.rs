@@ -1,0 +1,65 @@
+//! The choice of the first steps of groupings that merge runs of equal keys.
+
+use std::{any::Any, sync::Arc};
+
+use datafusion::{
+    common::tree_node::{Transformed, TreeNode},
+    config::ConfigOptions,
+    error::Result,
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{ExecutionPlan, aggregates::AggregateExec},
+};
+
+use super::{Rules, install};
+use crate::{aggregate::RunAggregateExec, config::AnnulusConfig};
+
+/// Replaces the first steps of groupings by [`RunAggregateExec`], wherever it can run them.
+#[derive(Debug, Default)]
+pub struct RunAggregates {
+    defaults: AnnulusConfig,
+}
+
+impl RunAggregates {
+    /// The rule's name in `EXPLAIN VERBOSE`.
+    pub const NAME: &'static str = "RunAggregates";
+
+    /// Creates a rule that uses `defaults` in sessions without `annulus.*` options.
+    pub fn new(defaults: AnnulusConfig) -> Self {
+        Self { defaults }
+    }
+
+    /// Inserts this rule into a list, before the final check of the plan. So it runs after all
+    /// rules that change groupings. A list that already has the rule stays unchanged.
+    pub fn install(self, rules: &mut Rules) {
+        install(self, "SanityCheckPlan", rules);
+    }
+}
+
+impl PhysicalOptimizerRule for RunAggregates {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
+        if !options.merge_runs {
+            return Ok(plan);
+        }
+        let replaced = plan.transform_up(|node| {
+            // A downcast finds the stock operator inside ours, so the real type is checked first.
+            let is_ours = (node.as_ref() as &dyn Any).is::<RunAggregateExec>();
+            let stock = node.downcast_ref::<AggregateExec>().filter(|_| !is_ours);
+            Ok(match stock.filter(|stock| RunAggregateExec::can_replace(stock)) {
+                Some(stock) => {
+                    Transformed::yes(Arc::new(RunAggregateExec::new(stock.clone(), options.explain_as_stock)) as _)
+                }
+                None => Transformed::no(node),
+            })
+        })?;
+        Ok(replaced.data)
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
