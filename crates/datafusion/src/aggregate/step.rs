@@ -55,6 +55,10 @@ pub(super) struct FirstStep {
     merged: Count,
 }
 
+/// The rows for each group, with more of which runs are not looked for: the groups are in the cache,
+/// and a look-up costs no more than a comparison.
+const MANY_ROWS: usize = 64;
+
 /// The groups that were found, and in how many rows.
 struct Table {
     groups: Box<dyn GroupValues>,
@@ -115,7 +119,8 @@ impl FirstStep {
     /// Takes a batch, when the output has been returned.
     pub(super) fn push(&mut self, rows: &RecordBatch) -> Result<()> {
         let keys = evaluate_group_by(&self.group_by, rows)?.swap_remove(0);
-        let runs = self.runs.find(&keys);
+        let has_few_groups = self.table.as_ref().is_some_and(Table::has_few_groups);
+        let runs = if has_few_groups { None } else { self.runs.find(&keys) };
         self.merged.add(runs.as_ref().map_or(0, |runs| rows.num_rows() - runs.len()));
         if self.table.is_none() && runs.is_none() && self.passing.is_of_runs {
             self.flush()?;
@@ -233,6 +238,10 @@ impl Table {
     fn new(keys: &SchemaRef) -> Result<Self> {
         let groups = new_group_values(Arc::clone(keys), &GroupOrdering::None)?;
         Ok(Self { groups, of_runs: Vec::new(), seen_rows: 0, seen_runs: 0 })
+    }
+
+    fn has_few_groups(&self) -> bool {
+        self.groups.len() < self.seen_rows / MANY_ROWS
     }
 
     /// Returns whether many of the rows that were looked up were in runs.

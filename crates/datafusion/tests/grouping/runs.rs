@@ -216,6 +216,19 @@ async fn a_step_that_gives_up_merges_runs() {
     assert!(rows <= passed && passed <= rows + 200, "{passed} for {rows} groups");
 }
 
+/// With few groups, a look-up costs less than it takes to find runs.
+#[tokio::test]
+async fn runs_of_few_groups_are_not_looked_for() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let session = with_table(annulus(config(2)), &[numbers(Order::Runs, 20_000, 1000, &mut rng)]);
+    for (grouping, merges) in [("number", true), ("number % 3", false)] {
+        let plan = plan(&session, &format!("SELECT {grouping}, sum(v) FROM t GROUP BY {grouping}")).await;
+        collect(Arc::clone(&plan), session.task_ctx()).await.unwrap();
+        // The first batches of 100 rows do not tell that there are few groups.
+        assert_eq!(metric(&plan, "merged_rows") > 1000, merges, "{grouping}");
+    }
+}
+
 /// After the runs have ended, few groups are looked up again, instead of passing on every row.
 #[tokio::test]
 async fn a_step_looks_groups_up_again_when_runs_end() {
