@@ -152,6 +152,8 @@ impl<W: Write> Session<W> {
         // An output that cannot be written is an error before anything is read.
         let files = create_files(task, &bound, &sides)?;
         if let Some(single) = task.join.single {
+            // No other host will connect.
+            ring::leave(task, self.member());
             let host = SingleHost::plan(task, single, sides, (&condition, &bound), files)?;
             return self.join_alone(host, start);
         }

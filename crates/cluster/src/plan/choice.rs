@@ -119,7 +119,8 @@ impl Condition {
         match algorithm {
             Algorithm::Hash => true,
             Algorithm::Merge => self.equal.is_empty(),
-            Algorithm::Loops => self.equal.is_empty() && self.band.is_none(),
+            // The nested loops of DataFusion cannot be stopped between two pairs.
+            Algorithm::Loops => false,
         }
     }
 

@@ -45,10 +45,13 @@ impl Run {
         let mut tasks = JoinSet::new();
         for (partition, mut stream) in streams.into_iter().enumerate() {
             let (files, file, progress) = (Arc::clone(&files), partition % self.files, Arc::clone(progress));
+            let stop = stop.clone();
             tasks.spawn(async move {
+                // A stream that is always ready leaves no other moment to end.
                 while let Some(batch) = stream.next().await.transpose().map_err(Failed::Query)? {
                     files.write(file, &batch).map_err(|error| Failed::Other(error.into()))?;
                     progress.wrote(batch.num_rows());
+                    stop.check().map_err(Failed::Other)?;
                 }
                 Ok(())
             });
