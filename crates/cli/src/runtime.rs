@@ -2,6 +2,7 @@
 
 use std::{env, path::Path, time::Duration};
 
+use annulus_terminal::heap;
 use anyhow::{Context, Result};
 use tokio::runtime::Builder;
 
@@ -17,7 +18,15 @@ pub fn run(work: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
 }
 
 /// Runs `work`, which may spill to a folder, with `threads` worker threads, or one for each core.
-pub fn run_with_spill(threads: Option<usize>, work: impl AsyncFnOnce(&Path) -> Result<Outcome>) -> Result<Outcome> {
+/// With a limit of its memory in bytes, the process gives back early what it no longer needs.
+pub fn run_with_spill(
+    threads: Option<usize>,
+    memory_bytes: Option<usize>,
+    work: impl AsyncFnOnce(&Path) -> Result<Outcome>,
+) -> Result<Outcome> {
+    if let Some(bytes) = memory_bytes {
+        heap::limit(bytes);
+    }
     // Removed last, when the tasks that write to it have stopped.
     let spill = SpillFolder::create(&env::temp_dir())?;
     run_on(threads, work(spill.path()))

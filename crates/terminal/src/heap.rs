@@ -3,6 +3,7 @@
 
 use std::{
     alloc::{GlobalAlloc, Layout},
+    ffi::{c_int, c_long},
     sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed},
 };
 
@@ -55,6 +56,33 @@ pub fn release() {
     // SAFETY: `mimalloc` links the library that defines this function, with this signature. Any
     // thread may call it at any time.
     unsafe { mi_collect(true) }
+}
+
+/// Makes the program give freed memory back to the system early, for a limit of this many bytes on
+/// what it may use. By default, mimalloc keeps freed memory for a second and takes huge pages, so
+/// that a program that works in 60 MB may have 400 MB resident. Call it once, before there are
+/// other threads.
+///
+/// Freed memory then goes after a millisecond for each 4 MiB of the limit, so that what waits to be
+/// given back grows with it. Clearing pages again costs about a fifth of the CPU time at 60 MB.
+pub fn limit(bytes: usize) {
+    unsafe extern "C" {
+        fn mi_option_set(option: c_int, value: c_long);
+    }
+    /// `mi_option_purge_delay` of mimalloc 2 and 3, in milliseconds.
+    const PURGE_DELAY: c_int = 15;
+    /// Its default in mimalloc 3.
+    const MOST_MILLIS: usize = 1000;
+    #[cfg(target_os = "linux")]
+    // SAFETY: this option has one argument, and the others are zero. A system without huge pages
+    // refuses, and has none to give up.
+    unsafe {
+        libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    };
+    let millis = (bytes >> 22).min(MOST_MILLIS);
+    // SAFETY: `mimalloc` links the library that defines this function, with this signature. The
+    // value is stored as a whole.
+    unsafe { mi_option_set(PURGE_DELAY, millis as c_long) }
 }
 
 fn count(bytes: isize) {

@@ -31,12 +31,15 @@ pub struct HashConfig {
     /// They are found without hashing, but not partition by partition: this is for
     /// [`Finder`](crate::Finder).
     pub dense: bool,
+    /// Whether up to 128 MiB of the memory of tables and columns may stay with the process for later
+    /// joins, which then need not have it cleared. Turn this off where memory is limited.
+    pub keeps_memory: bool,
 }
 
 impl HashConfig {
     /// Returns the configuration for one thread.
     pub fn new(partitions: Partitions) -> Self {
-        Self { partitions, threads: 1, dense: false }
+        Self { partitions, threads: 1, dense: false, keeps_memory: true }
     }
 
     /// Sets the number of threads that prepare, including the calling one.
@@ -49,6 +52,12 @@ impl HashConfig {
     #[must_use]
     pub fn with_dense(self, dense: bool) -> Self {
         Self { dense, ..self }
+    }
+
+    /// Sets whether memory may stay with the process for later joins.
+    #[must_use]
+    pub fn with_kept_memory(self, keeps_memory: bool) -> Self {
+        Self { keeps_memory, ..self }
     }
 }
 
@@ -79,7 +88,8 @@ impl BuildSide {
     /// Clusters the rows of `batches`, which are then dropped, and builds the tables. O(rows).
     /// While it runs it takes the memory of the rows a second time, and a third time from 4096
     /// partitions on or for columns without a fixed width. The tables take 12 to 20 bytes per row.
-    /// Up to 128 MiB of what they took stays with the process for later ones.
+    /// Up to 128 MiB of what they took stays with the process for later ones, if the configuration
+    /// allows it.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`] from 2^32 rows on. [`JoinError::Arrow`] if the batches have other
@@ -91,24 +101,19 @@ impl BuildSide {
         }
         let pieces = look_up(&keys, batches, config.threads)?;
         if config.dense
-            && let Some(table) = Dense::build(&keys, &pieces, config.threads)?
+            && let Some(table) = Dense::build(&keys, &pieces, config)?
         {
             let columns = dense::columns(&keys, &pieces, config.threads)?;
             let (batch, nulls) = (user_batch(&keys, columns, rows)?, rows as u32..rows as u32);
             let (partitions, tables) = (config.partitions, KeyTables::Dense(table));
             return Ok(Self { keys, partitions, batch, compared: Vec::new(), key_bytes: 0, nulls, tables });
         }
-        let Clustered { columns, starts } = cluster(&keys, &pieces, config.partitions, config.threads)?;
+        let Clustered { columns, starts } = cluster(&keys, &pieces, config)?;
         drop(pieces);
         let (nulls, starts) = (starts[starts.len() - 2]..starts[starts.len() - 1], &starts[..starts.len() - 1]);
-        let bits = config.partitions.bits();
         let tables = match keys.values(&columns) {
-            KeyValues::Narrow(keys) => {
-                KeyTables::Narrow(Tables::new(&keys[..nulls.start as usize], starts, bits, config.threads)?)
-            }
-            KeyValues::Wide(keys) => {
-                KeyTables::Wide(Tables::new(&keys[..nulls.start as usize], starts, bits, config.threads)?)
-            }
+            KeyValues::Narrow(keys) => KeyTables::Narrow(Tables::new(&keys[..nulls.start as usize], starts, config)?),
+            KeyValues::Wide(keys) => KeyTables::Wide(Tables::new(&keys[..nulls.start as usize], starts, config)?),
         };
         let compared = keys.compared(&columns);
         let hidden = &columns[keys.schema().fields().len()..];

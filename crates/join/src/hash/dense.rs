@@ -12,7 +12,7 @@ use arrow::{
     compute::concat,
 };
 
-use super::memory::Block;
+use super::{build::HashConfig, memory::Block};
 use crate::{
     error::JoinError,
     key::{Key, KeyValues, Keyed, Keys},
@@ -40,14 +40,15 @@ impl Dense {
     /// Builds the table for the rows of these pieces, one after the other. O(rows). Returns `None`
     /// if a key is null or there twice, the keys do not lie close together, or they are compared by
     /// more than their numbers.
-    pub(super) fn build(keys: &Keys, pieces: &[Keyed], threads: usize) -> Result<Option<Self>, JoinError> {
+    pub(super) fn build(keys: &Keys, pieces: &[Keyed], config: &HashConfig) -> Result<Option<Self>, JoinError> {
+        let threads = config.threads;
         let rows: usize = pieces.iter().map(Keyed::rows).sum();
         if !keys.are_numbers() || pieces.iter().any(|piece| piece.nulls.is_some()) || rows >= u32::MAX as usize {
             return Ok(None);
         }
         let chunks = chunks(pieces);
         let Some((first, places)) = bounds(&chunks, rows as u64, threads) else { return Ok(None) };
-        let mut table = Self { first, places: Block::new(places)? };
+        let mut table = Self { first, places: Block::new(places, config.keeps_memory)? };
         if !table.places.is_zero() {
             parallel::map(threads, table.places.as_mut_slice().chunks_mut(CHUNK).collect(), |places| places.fill(0));
         }

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use arrow::array::{Array, ArrayRef, LargeBinaryArray, RecordBatch};
 
 use super::{
-    build::{look_up, user_batch},
+    build::{HashConfig, look_up, user_batch},
     cluster::{Clustered, cluster},
     wire::{FragmentFormat, Sizes},
 };
@@ -86,7 +86,7 @@ impl Fragment {
     ) -> Result<(), JoinError> {
         let pieces = look_up(format.keys(), batches, threads)?;
         let rows: usize = pieces.iter().map(Keyed::rows).sum();
-        let clustered = cluster(format.keys(), &pieces, format.partitions(), threads)?;
+        let clustered = cluster(format.keys(), &pieces, &HashConfig::new(format.partitions()).with_threads(threads))?;
         drop(pieces);
         Self::cut_rows(format, &clustered, rows, threads, max_bytes, fragments)
     }

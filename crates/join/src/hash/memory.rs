@@ -49,7 +49,7 @@ pub(super) struct Block<T> {
 #[derive(Debug)]
 enum Memory {
     Heap { _lines: Vec<Line> },
-    Mapped { mapping: Option<Mapping> },
+    Mapped { mapping: Option<Mapping>, is_kept: bool },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,13 +62,15 @@ unsafe impl<T: Plain> Send for Block<T> {}
 unsafe impl<T: Plain> Sync for Block<T> {}
 
 impl<T: Plain> Block<T> {
+    /// `is_kept` tells whether its memory may stay with the process for later ones.
+    ///
     /// # Errors
     /// If the system refuses the address space.
-    pub(super) fn new(len: usize) -> Result<Self, JoinError> {
-        Self::reserve(len).map_err(|error| JoinError::Outside(Box::new(error)))
+    pub(super) fn new(len: usize, is_kept: bool) -> Result<Self, JoinError> {
+        Self::reserve(len, is_kept).map_err(|error| JoinError::Outside(Box::new(error)))
     }
 
-    fn reserve(len: usize) -> io::Result<Self> {
+    fn reserve(len: usize, is_kept: bool) -> io::Result<Self> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
         if bytes < HUGE_BYTES {
             let mut lines = vec![Line([0; LINE]); bytes.div_ceil(LINE)];
@@ -77,14 +79,14 @@ impl<T: Plain> Block<T> {
         }
         let mapping = Mapping::again(bytes).map_or_else(|| Mapping::new(bytes), Ok)?;
         let start = mapping.first.cast();
-        Ok(Self { start, len, memory: Memory::Mapped { mapping: Some(mapping) }, of: PhantomData })
+        Ok(Self { start, len, memory: Memory::Mapped { mapping: Some(mapping), is_kept }, of: PhantomData })
     }
 
     /// Returns whether the memory is known to be zero.
     pub(super) fn is_zero(&self) -> bool {
         match &self.memory {
             Memory::Heap { .. } => true,
-            Memory::Mapped { mapping } => mapping.as_ref().is_some_and(|mapping| !mapping.was_used),
+            Memory::Mapped { mapping, .. } => mapping.as_ref().is_some_and(|mapping| !mapping.was_used),
         }
     }
 
@@ -118,7 +120,7 @@ struct Mapping {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Self::Mapped { mapping } = self
+        if let Self::Mapped { mapping, is_kept: true } = self
             && let Some(mapping) = mapping.take()
         {
             mapping.keep();
@@ -191,21 +193,23 @@ mod tests {
     #[test]
     fn memory_is_used_again() {
         // A size that no other test has.
-        let mut block = Block::<u32>::new(25 << 20).unwrap();
+        let mut block = Block::<u32>::new(25 << 20, true).unwrap();
         assert!(block.is_zero());
         block.as_mut_slice().fill(7);
         drop(block);
-        let again = Block::<u64>::new(12 << 20).unwrap();
+        let again = Block::<u64>::new(12 << 20, true).unwrap();
         assert!(!again.is_zero());
         assert_eq!(again.as_slice()[..2], [7 << 32 | 7; 2]);
-        assert!(Block::<u64>::new(12 << 20).unwrap().is_zero(), "it is in use");
-        assert!(Block::<u8>::new(100).unwrap().is_zero());
+        assert!(Block::<u64>::new(12 << 20, true).unwrap().is_zero(), "it is in use");
+        assert!(Block::<u8>::new(100, true).unwrap().is_zero());
         drop(again);
 
-        let blocks: Vec<_> = (0..40).map(|_| Block::<u8>::new(5 << 20).unwrap()).collect();
+        let blocks: Vec<_> = (0..40).map(|_| Block::<u8>::new(5 << 20, true).unwrap()).collect();
         drop(blocks);
-        drop(Block::<u8>::new(MOST_KEPT + 1).unwrap());
+        drop(Block::<u8>::new(MOST_KEPT + 1, true).unwrap());
+        drop(Block::<u8>::new(29 << 20, false).unwrap());
         let kept = KEPT.lock().unwrap();
         assert!(kept.iter().map(|mapping| mapping.bytes).sum::<usize>() <= MOST_KEPT);
+        assert!(kept.iter().all(|mapping| mapping.bytes < 29 << 20), "it must not be kept");
     }
 }

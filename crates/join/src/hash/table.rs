@@ -6,6 +6,7 @@
 use std::{mem::take, ops::Range};
 
 use super::{
+    build::HashConfig,
     memory::{Block, Plain},
     radix::{PARTITION_BYTES, Radix},
 };
@@ -65,12 +66,13 @@ where
     Entry<K>: Plain,
 {
     /// Builds the tables for the keys of clustered rows. Partition p has the rows from `starts[p]`
-    /// to `starts[p + 1]`; there are 2^`bits` partitions. O(rows), or O(rows * log(rows)) if almost
+    /// to `starts[p + 1]`. O(rows), or O(rows * log(rows)) if almost
     /// all keys are in one bucket.
-    pub(super) fn new(keys: &[K], starts: &[u32], bits: u32, threads: usize) -> Result<Self, JoinError> {
+    pub(super) fn new(keys: &[K], starts: &[u32], config: &HashConfig) -> Result<Self, JoinError> {
+        let (bits, is_kept) = (config.partitions.bits(), config.keeps_memory);
         let bucket_bits = bucket_bits(keys.len().div_ceil(1 << bits));
         let radix = Radix::new(0, bits + bucket_bits);
-        let (mut entries, mut directory) = (Block::new(keys.len())?, Block::new(radix.count() + 1)?);
+        let (mut entries, mut directory) = (Block::new(keys.len(), is_kept)?, Block::new(radix.count() + 1, is_kept)?);
         let mut free_entries = entries.as_mut_slice();
         let directories = directory.as_mut_slice().chunks_mut(1 << bucket_bits);
         let mut tasks = Vec::with_capacity(starts.len());
@@ -80,7 +82,7 @@ where
             free_entries = rest;
             tasks.push(Task { rows, entries, directory });
         }
-        parallel::map(threads, tasks, |task| {
+        parallel::map(config.threads, tasks, |task| {
             let radix = Radix::new(bits, bucket_bits);
             fill(&keys[task.rows.clone()], task.rows.start as u32, radix, task.entries, task.directory);
         });

@@ -30,7 +30,7 @@ pub enum BenchCommand {
 /// Runs the benchmark that `command` names.
 pub fn run(command: BenchCommand) -> Result<Outcome> {
     match command {
-        BenchCommand::Repartition(args) => runtime::run_with_spill(args.threads, async |spill| {
+        BenchCommand::Repartition(args) => runtime::run_with_spill(args.threads, None, async |spill| {
             let compare = async { repartition::run(&args, spill).await.map(|()| Outcome::Done) };
             until_interrupted(compare).await
         }),

@@ -17,7 +17,9 @@ use crate::{
 /// Runs the comparison that `args` ask for.
 pub fn run(args: ClickbenchArgs) -> Result<Outcome> {
     let job = args.check()?;
-    runtime::run_with_spill(None, async |spill| until_interrupted(compare(&job, spill)).await)
+    runtime::run_with_spill(None, job.comparison.limits.memory_bytes, async |spill| {
+        until_interrupted(compare(&job, spill)).await
+    })
 }
 
 async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {

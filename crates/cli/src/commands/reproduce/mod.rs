@@ -24,7 +24,7 @@ pub enum ReproduceCommand {
 /// Runs the measurements that `command` names.
 pub fn run(command: ReproduceCommand) -> Result<Outcome> {
     match command {
-        ReproduceCommand::Ring(args) => runtime::run_with_spill(None, async |spill| ring::run(args, spill).await),
+        ReproduceCommand::Ring(args) => runtime::run_with_spill(None, None, async |spill| ring::run(args, spill).await),
         ReproduceCommand::Pages(args) => runtime::run(blocking::run(move |stop| pages::run(&args, stop))),
         ReproduceCommand::CycloJoin(args) => runtime::run(blocking::run(move |stop| cyclo::run(&args, stop))),
     }

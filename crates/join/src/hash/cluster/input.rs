@@ -62,8 +62,8 @@ impl Layout {
     }
 
     /// Allocates the target of each scattered column.
-    pub(super) fn targets(&self, rows: usize) -> Result<Vec<Target>, JoinError> {
-        self.widths().map(|width| Target::new(rows, width)).collect()
+    pub(super) fn targets(&self, rows: usize, is_kept: bool) -> Result<Vec<Target>, JoinError> {
+        self.widths().map(|width| Target::new(rows, width, is_kept)).collect()
     }
 
     /// Iterates over the bytes per value of each scattered column.

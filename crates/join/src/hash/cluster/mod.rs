@@ -19,7 +19,10 @@ mod views;
 
 use arrow::{array::ArrayRef, buffer::Buffer, datatypes::Schema};
 
-use super::radix::{Partitions, Radix};
+use super::{
+    build::HashConfig,
+    radix::{Partitions, Radix},
+};
 use crate::{
     error::JoinError,
     key::{Keyed, Keys},
@@ -47,19 +50,15 @@ const PASS_BITS: u32 = 11;
 
 /// Clusters fewer than 2^32 rows. Takes the memory of the rows once more, twice in two passes.
 /// Strings that views point to are not copied.
-pub(super) fn cluster(
-    keys: &Keys,
-    pieces: &[Keyed],
-    partitions: Partitions,
-    threads: usize,
-) -> Result<Clustered, JoinError> {
+pub(super) fn cluster(keys: &Keys, pieces: &[Keyed], config: &HashConfig) -> Result<Clustered, JoinError> {
+    let threads = config.threads;
     let layout = Layout::new(keys, pieces, threads);
     let inputs = Input::of_pieces(&layout, pieces);
-    let bits = partitions.bits();
+    let bits = config.partitions.bits();
     let first_bits = if bits <= PASS_BITS { bits } else { bits / 2 };
-    let mut pass = first_pass(&layout, &inputs, Radix::new(0, first_bits), threads)?;
+    let mut pass = first_pass(&layout, &inputs, Radix::new(0, first_bits), config)?;
     if first_bits < bits {
-        pass = second_pass(&layout, pass, Radix::new(first_bits, bits - first_bits), threads)?;
+        pass = second_pass(&layout, pass, Radix::new(first_bits, bits - first_bits), config)?;
     }
     let (buffers, starts) = pass;
     let mut columns = scattered::columns(keys.full(), pieces, &layout, buffers, threads)?;
@@ -81,9 +80,9 @@ pub(super) fn copies_in_halves(schema: &Schema, partitions: Partitions) -> u64 {
 }
 
 /// Scatters to all partitions from all threads, each to a part of its own.
-fn first_pass(layout: &Layout, inputs: &[Input], radix: Radix, threads: usize) -> Result<Pass, JoinError> {
-    let shares = shares(inputs, threads);
-    let mut begins = parallel::map(threads, shares.iter().collect(), |share| scatter::count(share, radix));
+fn first_pass(layout: &Layout, inputs: &[Input], radix: Radix, config: &HashConfig) -> Result<Pass, JoinError> {
+    let shares = shares(inputs, config.threads);
+    let mut begins = parallel::map(config.threads, shares.iter().collect(), |share| scatter::count(share, radix));
     let mut starts = Vec::with_capacity(radix.count() + 2);
     let mut position = 0;
     for group in 0..=radix.count() {
@@ -93,8 +92,8 @@ fn first_pass(layout: &Layout, inputs: &[Input], radix: Radix, threads: usize) -
         }
     }
     starts.push(position);
-    let targets = layout.targets(position as usize)?;
-    parallel::map(threads, shares.iter().zip(&begins).collect(), |(share, begin)| {
+    let targets = layout.targets(position as usize, config.keeps_memory)?;
+    parallel::map(config.threads, shares.iter().zip(&begins).collect(), |(share, begin)| {
         // SAFETY: each share writes after the shares before it, and has as many places as it counted.
         unsafe { scatter::scatter(share, radix, begin, &targets) }
     });
@@ -102,12 +101,17 @@ fn first_pass(layout: &Layout, inputs: &[Input], radix: Radix, threads: usize) -
 }
 
 /// Scatters each of the first pass's partitions on one thread.
-fn second_pass(layout: &Layout, (first, first_starts): Pass, radix: Radix, threads: usize) -> Result<Pass, JoinError> {
+fn second_pass(
+    layout: &Layout,
+    (first, first_starts): Pass,
+    radix: Radix,
+    config: &HashConfig,
+) -> Result<Pass, JoinError> {
     let rows = first_starts.last().map_or(0, |&rows| rows as usize);
     let input = Input::of_buffers(layout, &first, rows);
-    let targets = layout.targets(rows)?;
+    let targets = layout.targets(rows, config.keeps_memory)?;
     let nulls = first_starts.len() - 2;
-    let starts = parallel::map(threads, first_starts.windows(2).enumerate().collect(), |(group, bounds)| {
+    let starts = parallel::map(config.threads, first_starts.windows(2).enumerate().collect(), |(group, bounds)| {
         let radix = if group == nulls { Radix::new(0, 0) } else { radix };
         let share = [Span { input: &input, start: bounds[0] as usize, len: (bounds[1] - bounds[0]) as usize }];
         let mut begins = scatter::count(&share, radix);
@@ -172,7 +176,9 @@ mod tests {
                 (0..=radix.count() + 1).map(|g| order.partition_point(|row| group(row) < g) as u32).collect();
             let expected = take_record_batch(&whole, &UInt32Array::from(order)).unwrap();
             for threads in [1, 3] {
-                let clustered = cluster(&keys, &pieces, Partitions::at_least(1 << bits), threads).unwrap();
+                let clustered =
+                    cluster(&keys, &pieces, &HashConfig::new(Partitions::at_least(1 << bits)).with_threads(threads))
+                        .unwrap();
                 assert_eq!(clustered.starts, starts, "{bits} bits, {threads} threads");
                 let found = RecordBatch::try_new(whole.schema(), clustered.columns).unwrap();
                 assert_eq!(found, expected, "{bits} bits, {threads} threads");
@@ -192,7 +198,7 @@ mod tests {
             let half = taken.num_rows() / 2;
             let pieces = [taken.slice(0, half), taken.slice(half, taken.num_rows() - half)];
             let pieces = pieces.map(|piece| keys.extend(&piece).unwrap());
-            let clustered = cluster(&keys, &pieces, Partitions::at_least(8), 2).unwrap();
+            let clustered = cluster(&keys, &pieces, &HashConfig::new(Partitions::at_least(8)).with_threads(2)).unwrap();
             let found = RecordBatch::try_new(whole.schema(), clustered.columns).unwrap();
             let starts = |batch: &RecordBatch| blocks(batch).iter().map(|block| block.as_ptr()).collect::<Vec<_>>();
             let is_shared = starts(&found).iter().all(|start| starts(&whole).contains(start));

@@ -36,8 +36,8 @@ unsafe impl Send for Target {}
 unsafe impl Sync for Target {}
 
 impl Target {
-    pub(super) fn new(rows: usize, width: usize) -> Result<Self, JoinError> {
-        let mut memory = Block::new(rows * width)?;
+    pub(super) fn new(rows: usize, width: usize, is_kept: bool) -> Result<Self, JoinError> {
+        let mut memory = Block::new(rows * width, is_kept)?;
         let (start, bytes) = (memory.as_mut_slice().as_mut_ptr(), rows * width);
         Ok(Self { memory, start, bytes, width })
     }

@@ -20,6 +20,9 @@ const PIECES: usize = 32;
 /// The bounds of the size of a piece, in bytes.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 8 << 10..=128 << 10;
 
+/// From this size of the pool on, in bytes, joins keep memory for later ones beside it.
+const WIDE: usize = 2 << 30;
+
 /// The memory of one join. A join that can spill leaves a part of the pool to others, and what it
 /// cannot do without it takes though the pool is full: the open pieces of its files, and one block
 /// of a part.
@@ -46,6 +49,11 @@ impl Room {
 
     pub(super) fn can_spill(&self) -> bool {
         self.can_spill
+    }
+
+    /// Returns whether what joins keep for later ones is little beside the pool.
+    pub(super) fn is_wide(&self) -> bool {
+        self.limit.is_none_or(|bytes| bytes >= WIDE)
     }
 
     /// Returns the bytes that the join has reserved for its rows.

@@ -70,7 +70,7 @@ impl Tools {
     /// Returns the configuration for a table of this many rows.
     pub(in crate::join::hash) fn hash_config(&self, rows: usize) -> HashConfig {
         let partitions = Partitions::at_least(Partitions::for_rows(rows).count().min(MOST_PARTITIONS));
-        HashConfig::new(partitions).with_threads(self.threads).with_dense(true)
+        HashConfig::new(partitions).with_threads(self.threads).with_dense(true).with_kept_memory(self.room.is_wide())
     }
 
     /// Reserves what it takes to make a table of rows whose memory is reserved.

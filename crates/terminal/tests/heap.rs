@@ -1,0 +1,38 @@
+//! What a limit on the program's memory does to its allocator. A process of its own: it holds for
+//! the whole process.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+
+use annulus_terminal::heap::{self, CountingAllocator};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const MIB: usize = 1 << 20;
+
+/// Returns the anonymous memory of this process that is resident, in MiB.
+fn resident_mib() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() >> 10
+}
+
+/// Fills and frees 64 MiB in pieces of this many bytes, and returns how much more memory is
+/// resident afterwards than before, in MiB.
+fn left_by(piece: usize) -> usize {
+    let before = resident_mib();
+    let pieces: Vec<_> = (0..64 * MIB / piece).map(|_| vec![1_u8; piece]).collect();
+    assert!(resident_mib() >= before + 60);
+    drop(pieces);
+    resident_mib().saturating_sub(before)
+}
+
+#[test]
+fn under_a_limit_freed_memory_goes_back_at_once() {
+    assert!(left_by(MIB) >= 32, "memory is kept for a while if there is no limit");
+    heap::release();
+    heap::limit(0);
+    assert!(left_by(MIB) <= 8);
+    assert!(left_by(64 << 10) <= 8);
+}
