@@ -1,20 +1,26 @@
 //! The peak of a program's heap memory. Only a program whose global allocator is
 //! [`CountingAllocator`] counts it.
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+use std::thread::available_parallelism;
 use std::{
-    alloc::{GlobalAlloc, Layout},
-    ffi::{c_int, c_long},
-    sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed},
+    alloc::{GlobalAlloc, Layout, System},
+    ffi::c_void,
+    sync::atomic::{AtomicIsize, AtomicU8, Ordering::Relaxed},
 };
 
 use mimalloc::MiMalloc;
 
-/// A global allocator: mimalloc, which counts while a [`PeakCounter`] exists. At other times
-/// counting costs one load of a flag.
+/// A global allocator: mimalloc, and the system's allocator after [`limit`]. It counts while a
+/// [`PeakCounter`] exists. At other times that costs one load of a number.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-static COUNTING: AtomicBool = AtomicBool::new(false);
+/// What the allocator does beside allocating: [`COUNTS`] and [`LIMITED`], or nothing.
+static MODE: AtomicU8 = AtomicU8::new(0);
+const COUNTS: u8 = 1;
+/// New memory is the system allocator's. Memory from before may still be mimalloc's.
+const LIMITED: u8 = 2;
 /// The bytes allocated minus the bytes freed since the count began. Negative if older memory was
 /// freed.
 static LIVE_BYTES: AtomicIsize = AtomicIsize::new(0);
@@ -30,7 +36,7 @@ impl PeakCounter {
     pub fn start() -> Self {
         LIVE_BYTES.store(0, Relaxed);
         PEAK_BYTES.store(0, Relaxed);
-        COUNTING.store(true, Relaxed);
+        MODE.fetch_or(COUNTS, Relaxed);
         Self(())
     }
 
@@ -43,12 +49,12 @@ impl PeakCounter {
 
 impl Drop for PeakCounter {
     fn drop(&mut self) {
-        COUNTING.store(false, Relaxed);
+        MODE.fetch_and(!COUNTS, Relaxed);
     }
 }
 
-/// Returns freed memory of the calling thread, and of threads that have ended, to the system. A
-/// program calls it when it becomes idle after much work.
+/// Returns freed memory of the calling thread, and of threads that have ended, to the system. After
+/// [`limit`], that of all threads. A program calls it when it becomes idle after much work.
 pub fn release() {
     unsafe extern "C" {
         fn mi_collect(force: bool);
@@ -56,69 +62,83 @@ pub fn release() {
     // SAFETY: `mimalloc` links the library that defines this function, with this signature. Any
     // thread may call it at any time.
     unsafe { mi_collect(true) }
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: any thread may call it at any time.
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }
 
-/// Makes the program give freed memory back to the system early, for a limit of this many bytes on
-/// what it may use. By default, mimalloc keeps freed memory for a second and takes huge pages, so
-/// that a program that works in 60 MB may have 400 MB resident. Call it once, before there are
-/// other threads.
+/// Makes the program keep less memory, for a limit of this many bytes on what it may use. Call it
+/// once, before there are other threads.
 ///
-/// Freed memory then goes after a millisecond for each 4 MiB of the limit, so that what waits to be
-/// given back grows with it. Clearing pages again costs about a fifth of the CPU time at 60 MB.
+/// mimalloc keeps what a thread has freed for later requests of that thread and of the same size:
+/// a program that works in 60 MB may have 400 MB resident, or 250 if it gives memory back early. So
+/// from here on the memory is the system allocator's. That of glibc has heaps that threads share,
+/// here one for each 64 MiB of the limit, but at most one for each core.
 pub fn limit(bytes: usize) {
-    unsafe extern "C" {
-        fn mi_option_set(option: c_int, value: c_long);
-    }
-    /// `mi_option_purge_delay` of mimalloc 2 and 3, in milliseconds.
-    const PURGE_DELAY: c_int = 15;
-    /// Its default in mimalloc 3.
-    const MOST_MILLIS: usize = 1000;
     #[cfg(target_os = "linux")]
     // SAFETY: this option has one argument, and the others are zero. A system without huge pages
     // refuses, and has none to give up.
     unsafe {
         libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0)
     };
-    let millis = (bytes >> 22).min(MOST_MILLIS);
-    // SAFETY: `mimalloc` links the library that defines this function, with this signature. The
-    // value is stored as a whole.
-    unsafe { mi_option_set(PURGE_DELAY, millis as c_long) }
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let heaps = (bytes >> 26).min(available_parallelism().map_or(1, usize::from)).max(1);
+        // SAFETY: the option has a number, and the function refuses those that it does not allow.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps as libc::c_int) };
+    }
+    MODE.fetch_or(LIMITED, Relaxed);
 }
 
-fn count(bytes: isize) {
-    if COUNTING.load(Relaxed) {
+/// Returns whether new memory is the system allocator's, and counts it.
+fn allocates(bytes: isize) -> bool {
+    let mode = MODE.load(Relaxed);
+    if mode & COUNTS != 0 {
         let live = LIVE_BYTES.fetch_add(bytes, Relaxed) + bytes;
         if bytes > 0 {
             PEAK_BYTES.fetch_max(live, Relaxed);
         }
     }
+    mode & LIMITED != 0
 }
 
-// SAFETY: every call goes to mimalloc with the caller's own arguments; counting neither allocates
-// nor unwinds.
+/// Returns whether memory came from the system's allocator, and counts what becomes of it.
+fn is_system(ptr: *mut u8, bytes: isize) -> bool {
+    unsafe extern "C" {
+        fn mi_is_in_heap_region(ptr: *const c_void) -> bool;
+    }
+    // SAFETY: `mimalloc` links the library that defines this function, with this signature. It
+    // reads no memory at the address.
+    allocates(bytes) && !unsafe { mi_is_in_heap_region(ptr.cast()) }
+}
+
+// SAFETY: every call goes, with the caller's own arguments, to the allocator that the memory came
+// from, or to either if it is new. The choice neither allocates nor unwinds.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
+        let system = allocates(layout.size() as isize);
         // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { MiMalloc.alloc(layout) }
+        unsafe { if system { System.alloc(layout) } else { MiMalloc.alloc(layout) } }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
+        let system = allocates(layout.size() as isize);
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.
-        unsafe { MiMalloc.alloc_zeroed(layout) }
+        unsafe { if system { System.alloc_zeroed(layout) } else { MiMalloc.alloc_zeroed(layout) } }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from mimalloc.
-        unsafe { MiMalloc.dealloc(ptr, layout) }
+        let system = is_system(ptr, -(layout.size() as isize));
+        // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from this allocator.
+        unsafe { if system { System.dealloc(ptr, layout) } else { MiMalloc.dealloc(ptr, layout) } }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count(new_size as isize - layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from mimalloc.
-        unsafe { MiMalloc.realloc(ptr, layout, new_size) }
+        let system = is_system(ptr, new_size as isize - layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from this allocator.
+        unsafe { if system { System.realloc(ptr, layout, new_size) } else { MiMalloc.realloc(ptr, layout, new_size) } }
     }
 }
 
