@@ -13,6 +13,7 @@ mod collect;
 mod convert;
 mod hash;
 mod key_filter;
+mod properties;
 
 pub use band::BandJoinExec;
 pub(crate) use band::as_nested_loops;

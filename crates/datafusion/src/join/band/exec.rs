@@ -10,7 +10,8 @@ use datafusion::{
     error::Result,
     execution::{TaskContext, memory_pool::MemoryConsumer},
     physical_plan::{
-        ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions, SpillManager,
+        ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, PlanProperties, ReplaceChildrenOptions,
+        SpillManager,
         joins::NestedLoopJoinExec,
         metrics::{ExecutionPlanMetricsSet, SpillMetrics},
         projection::ProjectionExec,
@@ -24,20 +25,21 @@ use super::{
 };
 use crate::{
     executions::{Executions, Ticket},
-    join::hash::BuildMetrics,
+    join::{hash::BuildMetrics, properties::Joined},
 };
 
 /// A join on a band or an inequality, by sorting.
 ///
-/// It contains the stock operator that it replaced, over the same children, which answers every
-/// question of the optimizer. Unlike the stock operator it reads all partitions of the left side.
-/// So the stock operator inside must not be executed. A plan can be executed several times, and
-/// several times at once with contexts of their own.
+/// It contains the stock operator that it replaced, over the same children, which answers the
+/// optimizer's questions. Unlike the stock operator it reads all partitions of the left side. So it
+/// promises less of its output, and the stock operator inside must not be executed. A plan can be
+/// executed several times, and several times at once with contexts of their own.
 pub struct BandJoinExec {
     stock: Arc<NestedLoopJoinExec>,
     plan: Arc<BandPlan>,
     why: Arc<str>,
     explain_as_stock: bool,
+    properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     executions: Executions<BuildFuture>,
 }
@@ -74,9 +76,18 @@ impl BandJoinExec {
         if stock.properties().boundedness.is_unbounded() {
             return Ok(None);
         }
+        let Some(plan) = BandPlan::of(stock)?.map(Arc::new) else { return Ok(None) };
+        let joined = Joined {
+            left: stock.left(),
+            right: stock.right(),
+            kind: *stock.join_type(),
+            on: &[],
+            projection: stock.projection().as_deref(),
+            keeps_order: false,
+        };
+        let (stock, properties) = (Arc::clone(stock), joined.properties(stock.properties())?);
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
-        let plan = BandPlan::of(stock)?.map(Arc::new);
-        Ok(plan.map(|plan| Self { stock: Arc::clone(stock), plan, why, explain_as_stock, metrics, executions }))
+        Ok(Some(Self { stock, plan, why, explain_as_stock, properties, metrics, executions }))
     }
 
     /// Returns the stock operator over the same children.

@@ -31,7 +31,10 @@ use super::{
 };
 use crate::{
     executions::Executions,
-    join::key_filter::{Publisher, has_filters_from_above},
+    join::{
+        key_filter::{Publisher, has_filters_from_above},
+        properties::Joined,
+    },
 };
 
 /// A hash join with one table, which all partitions of the build side fill and all those of the
@@ -78,18 +81,23 @@ impl SharedHashJoinExec {
     /// If DataFusion refuses the stock operator in its mode `CollectLeft`.
     pub fn try_new(stock: &HashJoinExec, why: impl Into<Arc<str>>) -> Result<Self> {
         let stock = stock.builder().with_partition_mode(PartitionMode::CollectLeft).recompute_properties().build()?;
-        Ok(Self::over(Arc::new(stock), why.into()))
+        Self::over(Arc::new(stock), why.into())
     }
 
-    fn over(stock: Arc<HashJoinExec>, why: Arc<str>) -> Self {
-        let mut properties = Arc::clone(stock.properties());
-        if *stock.join_type() == JoinType::Right {
+    fn over(stock: Arc<HashJoinExec>, why: Arc<str>) -> Result<Self> {
+        let kind = *stock.join_type();
+        let joined = Joined {
+            left: stock.left(),
+            right: stock.right(),
+            kind,
+            on: stock.on(),
+            projection: stock.projection.as_deref(),
             // Of each batch, the rows without a partner come last.
-            let mut equal = properties.equivalence_properties().clone();
-            equal.clear_orderings();
-            Arc::make_mut(&mut properties).set_eq_properties(equal);
-        }
-        Self { stock, why, properties, metrics: ExecutionPlanMetricsSet::new(), executions: Executions::default() }
+            keeps_order: stock.maintains_input_order()[1] && kind != JoinType::Right,
+        };
+        let properties = joined.properties(stock.properties())?;
+        let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
+        Ok(Self { stock, why, properties, metrics, executions })
     }
 
     /// Returns the stock operator over the same children.
@@ -105,7 +113,7 @@ impl SharedHashJoinExec {
     /// Puts a stock operator into a new one of these: `plan` is one, or a projection of one.
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(stock) = plan.downcast_ref::<HashJoinExec>() {
-            return Ok(Arc::new(Self::over(Arc::new(stock.builder().build()?), Arc::clone(&self.why))));
+            return Ok(Arc::new(Self::over(Arc::new(stock.builder().build()?), Arc::clone(&self.why))?));
         }
         let children = plan.children().into_iter().map(|child| self.rewrap(Arc::clone(child)));
         let children = children.collect::<Result<Vec<_>>>()?;

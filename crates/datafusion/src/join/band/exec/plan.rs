@@ -28,7 +28,7 @@ impl ExecutionPlan for BandJoinExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.stock.properties()
+        &self.properties
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {

@@ -1,0 +1,67 @@
+//! What joins promise of their output.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::JoinType,
+    error::Result,
+    physical_expr::{
+        EquivalenceProperties,
+        equivalence::{AcrossPartitions, ProjectionMapping, join_equivalence_properties},
+    },
+    physical_plan::{
+        ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+        joins::utils::{JoinOnRef, build_join_schema},
+    },
+};
+
+/// A join that reads all partitions of its left side for each partition of its right side.
+pub(super) struct Joined<'a> {
+    pub(super) left: &'a Arc<dyn ExecutionPlan>,
+    pub(super) right: &'a Arc<dyn ExecutionPlan>,
+    pub(super) kind: JoinType,
+    pub(super) on: JoinOnRef<'a>,
+    pub(super) projection: Option<&'a [usize]>,
+    /// Whether the output has the order of the right side.
+    pub(super) keeps_order: bool,
+}
+
+impl Joined<'_> {
+    /// Returns the properties of the output: those that the `stock` operator promises, without
+    /// those that only hold if the left side has one partition, or is read in its order.
+    ///
+    /// # Errors
+    /// If the columns are not those of the inputs.
+    pub(super) fn properties(&self, stock: &Arc<PlanProperties>) -> Result<Arc<PlanProperties>> {
+        let mut properties = Arc::clone(stock);
+        if self.promises_less() {
+            Arc::make_mut(&mut properties).set_eq_properties(self.equivalences()?);
+        }
+        Ok(properties)
+    }
+
+    fn promises_less(&self) -> bool {
+        let left = self.left.equivalence_properties();
+        let differs = |expr: &AcrossPartitions| *expr == AcrossPartitions::Heterogeneous;
+        let is_one = self.left.output_partitioning().partition_count() == 1;
+        !left.oeq_class().is_empty()
+            || !self.keeps_order && !self.right.equivalence_properties().oeq_class().is_empty()
+            || !is_one && left.constants().iter().any(|constant| differs(&constant.across_partitions))
+    }
+
+    /// Does what DataFusion's joins do, without the order of the left side.
+    fn equivalences(&self) -> Result<EquivalenceProperties> {
+        let mut left = self.left.equivalence_properties().clone();
+        left.clear_orderings();
+        if self.left.output_partitioning().partition_count() > 1 {
+            left.clear_per_partition_constants();
+        }
+        let right = self.right.equivalence_properties().clone();
+        let (schema, _) = build_join_schema(&self.left.schema(), &self.right.schema(), &self.kind);
+        let (schema, keeps) = (Arc::new(schema), [false, self.keeps_order]);
+        let all = join_equivalence_properties(left, right, &self.kind, Arc::clone(&schema), &keeps, None, self.on)?;
+        let Some(projection) = self.projection else { return Ok(all) };
+        let mapping = ProjectionMapping::from_indices(projection, &schema)?;
+        Ok(all.project(&mapping, Arc::new(schema.project(projection)?)))
+    }
+}
