@@ -43,6 +43,7 @@ def session(random, memory, size):
     lengths = (100, 8192) if size == LARGE else (1, 2, 3, 7, 16, 100, 1000, 8192, 8192)
     settings = {
         "annulus.joins": random.choices(("always", "auto"), (5, 2))[0],
+        "annulus.keyed_bands": random.choice(("auto", "always", "never")),
         "annulus.strategy": random.choice(("auto", "auto", "ring", "channel", "stock")),
         "datafusion.execution.target_partitions": random.choice((1, 2, 3, 4, 8, 8, 16) if random.random() < 0.9 else (64,)),
         "datafusion.execution.batch_size": random.choice(lengths),
@@ -139,4 +140,5 @@ def describe(case):
     pool = case.session.memory
     memory = pool and f"{pool[0]} bytes, {'fair' if pool[1] else 'greedy'}"
     tables = {name: "Parquet" if made.batches is None else made.batches for name, made in case.tables.items()}
-    return json.dumps({"case": case.name, "memory": memory, "tables": tables})
+    orders = {name: made.order for name, made in case.tables.items() if made.order}
+    return json.dumps({"case": case.name, "memory": memory, "tables": tables, "sorted by": orders})

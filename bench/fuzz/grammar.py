@@ -103,6 +103,7 @@ class Grammar:
             f"(SELECT {columns} FROM {table} WHERE {self.single('')})",
             f"(SELECT DISTINCT {columns} FROM {table})",
             f"(SELECT {columns} FROM {table} UNION ALL SELECT {columns} FROM {table} WHERE {self.single('')})",
+            f"({self.marked(table, 2)} UNION ALL {self.marked(table, 1)})",
             f"(SELECT {columns} FROM {table} ORDER BY {order} LIMIT {random.choice((0, 1, 5, 50))})",
             f"(SELECT {', '.join(f'p.{name}' for name in COLUMNS)} FROM {table} AS p JOIN {self.table()} AS q ON p.id = q.id)",
         ]
@@ -112,6 +113,11 @@ class Grammar:
                 listed = ", ".join(name if text == name else f"{text} AS {name}" for name, text in extremes.items())
                 choices += [f"(SELECT {listed} FROM {table} GROUP BY {', '.join(keys)})"] * 2
         return Relation(random.choice(choices), alias)
+
+    def marked(self, table, number):
+        """Rows of a table with a constant, which holds for this part of a union."""
+        columns = ", ".join(f"{number} AS v" if name == "v" else name for name in COLUMNS)
+        return f"SELECT {columns} FROM {table} WHERE {self.single('')}"
 
     def single(self, alias):
         """A condition on one relation."""
@@ -243,6 +249,10 @@ class Grammar:
             made.select = [f"a.{name}" for name in random.sample(COLUMNS, 3)]
             made.union = other.copy(select=list(made.select))
         if self.chance(0.25) and not self.has_floats(made.select):
+            # Tables may be sorted by these columns.
+            first = [text for text in made.select if text.endswith((".id", ".v"))]
+            if made.union is None and first and self.chance(0.5):
+                made.select = first + [text for text in made.select if text not in first]
             ways = ("ASC NULLS LAST", "ASC NULLS FIRST", "DESC NULLS LAST", "DESC NULLS FIRST")
             made.order = [random.choice(ways) for _ in made.select]
         if self.chance(0.5 if made.order else 0.1):

@@ -68,7 +68,8 @@ class Judge:
 
     def ask(self, case, stock=False, limited=True):
         """The answer of Annulus or of stock DataFusion, or none, and the reply."""
-        tables = {name: {"path": str(self.path(name)), "batches": table.batches} for name, table in case.tables.items()}
+        tables = {name: {"path": str(self.path(name)), "batches": table.batches, "order": table.order}
+                  for name, table in case.tables.items()}
         request = {"tables": tables, "sql": case.query.sql(), **case.session.request(stock, limited)}
         reply = {"refused": False, "operators": {}, "leaked_bytes": 0} | self.engine.run(request, False, self.folder / "answer")
         if reply["error"]:

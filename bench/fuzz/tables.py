@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
 
 COLUMNS = ("id", "k0", "k1", "x", "y", "v", "s")
@@ -122,13 +123,15 @@ class Table:
     # In memory, the rows of each batch, by partition; none is a Parquet file.
     batches: list | None
     row_group: int
+    # A column by which the rows are sorted, ascending and with nulls last, and which the session declares as the order.
+    order: str | None = None
 
     def write(self, path):
         pyarrow.parquet.write_table(self.rows, path, row_group_size=self.row_group)
 
     def with_rows(self, rows):
         """The same with other rows, in one batch."""
-        return Table(rows, None if self.batches is None else [[rows.num_rows]], self.row_group)
+        return Table(rows, None if self.batches is None else [[rows.num_rows]], self.row_group, self.order)
 
 
 # How many rows tables have. Those of large tables are joined by `k0` alone, of which there are few duplicates.
@@ -198,7 +201,11 @@ def table(random, schema, count):
     kind = random.choice((pyarrow.int32(), pyarrow.int64()))
     made["v"] = pyarrow.array(with_nulls(random, [random.randrange(20) for _ in range(count)]), kind)
     made["s"] = pyarrow.array(with_nulls(random, [text(random.randrange(30), None) for _ in range(count)]))
-    return Table(pyarrow.table(made), batches(random, count), random.choice((1, 7, 100, 10_000)))
+    rows, order = pyarrow.table(made), random.choice((None, None, "id", "v"))
+    if order:
+        places = pyarrow.compute.sort_indices(rows, [(order, "ascending")], null_placement="at_end")
+        rows = rows.take(places)
+    return Table(rows, batches(random, count), random.choice((1, 7, 100, 10_000)), order)
 
 
 def batches(random, count):

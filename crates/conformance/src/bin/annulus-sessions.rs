@@ -25,7 +25,7 @@ use datafusion::{
         runtime_env::RuntimeEnvBuilder,
     },
     physical_plan::{ExecutionPlan, collect},
-    prelude::{ParquetReadOptions, SessionConfig, SessionContext},
+    prelude::{ParquetReadOptions, SessionConfig, SessionContext, col},
 };
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,9 @@ struct Table {
     /// If given, the table is read into memory, in partitions of these numbers of rows in each
     /// batch.
     batches: Option<Vec<Vec<usize>>>,
+    /// A column by which the rows are sorted, ascending and with nulls last. The session declares
+    /// this order.
+    order: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -150,8 +153,9 @@ async fn session(request: &Request, pool: Arc<dyn MemoryPool>) -> Result<Session
     // The tables are read before the options count.
     for (name, table) in &request.tables {
         let path = table.path.to_str().context("a path that is not UTF-8")?;
+        let order: Vec<_> = table.order.iter().map(|order| vec![col(order).sort(true, false)]).collect();
         let Some(batches) = &table.batches else {
-            context.register_parquet(name, path, ParquetReadOptions::default()).await?;
+            context.register_parquet(name, path, ParquetReadOptions::default().file_sort_order(order)).await?;
             continue;
         };
         // Read without the memory limit.
@@ -159,7 +163,7 @@ async fn session(request: &Request, pool: Arc<dyn MemoryPool>) -> Result<Session
         let read = reader.read_parquet(path, ParquetReadOptions::default()).await?;
         let schema = Arc::clone(read.schema().inner());
         let rows = datafusion::arrow::compute::concat_batches(&schema, &read.collect().await?)?;
-        let table = MemTable::try_new(schema, partitions(&rows, batches)?)?;
+        let table = MemTable::try_new(schema, partitions(&rows, batches)?)?.with_sort_order(order);
         context.register_table(name, Arc::new(table))?;
     }
     for (key, value) in &request.settings {
