@@ -5,28 +5,25 @@ mod common;
 use std::{sync::Arc, task::Poll};
 
 use annulus_datafusion::BandJoinExec;
-use arrow::datatypes::{DataType, Field, Schema};
-use common::{Step, batch, context, eventually, poll_once, rows, run, schema, scripted, within};
+use common::{
+    JOINS, Step,
+    bands::{Expr, band, binary, number, stock},
+    batch, context, eventually, poll_once, rows, run, schema, scripted, within,
+};
 use datafusion::{
-    common::{JoinSide, JoinType, ScalarValue},
+    common::JoinType,
     error::DataFusionError,
     execution::{
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
     logical_expr::Operator,
-    physical_expr::{
-        PhysicalExpr,
-        expressions::{BinaryExpr, Column, Literal},
-    },
+    physical_expr::expressions::Column,
     physical_plan::{
         ExecutionPlan,
         coalesce_partitions::CoalescePartitionsExec,
         common::collect,
-        joins::{
-            NestedLoopJoinExec,
-            utils::{ColumnIndex, JoinFilter},
-        },
+        joins::NestedLoopJoinExec,
         test::exec::{BlockingExec, PanicExec, assert_strong_count_converges_to_zero},
     },
 };
@@ -40,64 +37,16 @@ fn limited(bytes: usize) -> Arc<RuntimeEnv> {
     RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().unwrap()
 }
 
-type Expr = Arc<dyn PhysicalExpr>;
-
-fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
-    Arc::new(BinaryExpr::new(left, op, right))
-}
-
-fn number(value: i64) -> Expr {
-    Arc::new(Literal::new(ScalarValue::Int64(Some(value))))
-}
-
-/// Returns a join on the second columns: `l BETWEEN r - below AND r + above`, and `rest`.
-fn stock(
-    (left, right): (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
-    kind: JoinType,
-    (below, above): (i64, i64),
-    rest: Option<Expr>,
-) -> Arc<NestedLoopJoinExec> {
-    let (l, r): (Expr, Expr) = (Arc::new(Column::new("l", 0)), Arc::new(Column::new("r", 1)));
-    let low = binary(Arc::clone(&l), Operator::GtEq, binary(Arc::clone(&r), Operator::Minus, number(below)));
-    let high = binary(l, Operator::LtEq, binary(r, Operator::Plus, number(above)));
-    let both = binary(low, Operator::And, high);
-    let condition = match rest {
-        Some(rest) => binary(both, Operator::And, rest),
-        None => both,
-    };
-    let places = [JoinSide::Left, JoinSide::Right].map(|side| ColumnIndex { index: 1, side });
-    let fields = ["l", "r"].map(|name| Field::new(name, DataType::Int64, false));
-    let filter = JoinFilter::new(condition, places.to_vec(), Arc::new(Schema::new(fields.to_vec())));
-    Arc::new(NestedLoopJoinExec::try_new(left, right, Some(filter), &kind, None).unwrap())
-}
-
-fn band(sides: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>), kind: JoinType) -> Arc<BandJoinExec> {
-    Arc::new(BandJoinExec::try_new(&stock(sides, kind, (1, 2), None), "a test", false).unwrap().unwrap())
-}
-
 fn sorted(partitions: Vec<Vec<String>>) -> Vec<String> {
     let mut rows = partitions.concat();
     rows.sort_unstable();
     rows
 }
 
-const KINDS: [JoinType; 10] = [
-    JoinType::Inner,
-    JoinType::Left,
-    JoinType::Right,
-    JoinType::Full,
-    JoinType::LeftSemi,
-    JoinType::RightSemi,
-    JoinType::LeftAnti,
-    JoinType::RightAnti,
-    JoinType::LeftMark,
-    JoinType::RightMark,
-];
-
 #[tokio::test]
 async fn many_partitions_on_either_side() {
     let context = context(unlimited(), 100);
-    for kind in KINDS {
+    for kind in JOINS {
         let one = Arc::new(CoalescePartitionsExec::new(rows(3, 4, 50).0));
         let expected = run(stock((one, rows(2, 3, 150).0), kind, (1, 2), None), &context).await.unwrap();
         assert_eq!(expected.len(), 2);
@@ -214,7 +163,7 @@ async fn rows_that_do_not_fit_into_the_pool_and_may_not_be_written() {
 /// The left side takes several times the memory that there is.
 #[tokio::test]
 async fn a_left_side_larger_than_memory_is_joined_from_disk() {
-    for kind in KINDS {
+    for kind in JOINS {
         let sides = || (rows(3, 10, 1000).0, rows(2, 10, 2000).0);
         let expected = run(band(sides(), kind), &context(unlimited(), 1000)).await.unwrap();
         let runtime = limited(700_000);
@@ -234,7 +183,7 @@ async fn a_left_side_larger_than_memory_is_joined_from_disk() {
 /// With a filter, all matches of a row may be in one part, and what the filter drops in another.
 #[tokio::test]
 async fn a_filter_on_pairs_with_parts_on_disk() {
-    for kind in KINDS {
+    for kind in JOINS {
         let (l, r): (Expr, Expr) = (Arc::new(Column::new("l", 0)), Arc::new(Column::new("r", 1)));
         let odd = binary(binary(l, Operator::Plus, r), Operator::Modulo, number(3));
         let rest = || Some(binary(Arc::clone(&odd), Operator::Eq, number(1)));

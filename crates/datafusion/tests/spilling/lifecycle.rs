@@ -1,69 +1,20 @@
 //! How a join that spills ends: normally, early, with an error, or with a panic. Nothing is left.
 
-use std::{
-    path::Path,
-    sync::{Arc, atomic::Ordering::Relaxed},
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use arrow::array::RecordBatch;
 use datafusion::{
     common::JoinType,
-    execution::{
-        SendableRecordBatchStream, TaskContext,
-        disk_manager::{DiskManagerBuilder, DiskManagerMode},
-        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
-    },
+    execution::{SendableRecordBatchStream, runtime_env::RuntimeEnv},
     physical_plan::{ExecutionPlan, common::collect, display::DisplayableExecutionPlan},
 };
 use futures::StreamExt;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tempfile::TempDir;
 
 use crate::{
-    common::{
-        JOINS, Plan, Step, batch, context, eventually, lines, poll_once, rows, run, scripted, shared_join, within,
-    },
-    support::{PeakPool, metric},
+    common::{JOINS, Plan, Step, batch, context, lines, poll_once, rows, run, scripted, shared_join, within},
+    support::{Watched, metric},
 };
-
-/// A runtime with little memory, and what is watched of it.
-struct Watched {
-    runtime: Arc<RuntimeEnv>,
-    pool: Arc<PeakPool>,
-    dir: TempDir,
-}
-
-impl Watched {
-    fn new(bytes: usize) -> Self {
-        Self::with_disk(bytes, u64::MAX)
-    }
-
-    fn with_disk(bytes: usize, disk_bytes: u64) -> Self {
-        let (pool, dir) = (PeakPool::new(bytes), TempDir::new().unwrap());
-        let disk = DiskManagerBuilder::default()
-            .with_mode(DiskManagerMode::Directories(vec![dir.path().to_owned()]))
-            .with_max_temp_directory_size(disk_bytes);
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool) as _).with_disk_manager_builder(disk);
-        Self { runtime: runtime.build_arc().unwrap(), pool, dir }
-    }
-
-    fn context(&self) -> Arc<TaskContext> {
-        context(Arc::clone(&self.runtime), 100)
-    }
-
-    /// Expects that all memory is given back, and all files are gone.
-    async fn expect_nothing(&self) {
-        eventually("nothing is reserved", || self.runtime.memory_pool.reserved() == 0).await;
-        eventually("no file is left", || files(self.dir.path()) == 0).await;
-        assert_eq!(self.runtime.disk_manager.used_disk_space(), 0);
-    }
-}
-
-/// Returns the number of files in a folder and those within it.
-fn files(folder: &Path) -> usize {
-    let entries = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
-    entries.map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { 1 }).sum()
-}
 
 /// Two tables of 6000 rows each, of which 4000 have partners, in two and three partitions.
 fn sides() -> (Plan, Plan) {

@@ -1,8 +1,9 @@
-//! Hash joins whose build side is larger than memory.
+//! Joins whose build side is larger than memory.
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bands;
 mod full_disk;
 mod lifecycle;
 mod model;

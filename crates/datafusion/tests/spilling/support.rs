@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -15,7 +16,8 @@ use datafusion::{
     datasource::MemTable,
     error::Result,
     execution::{
-        SessionStateBuilder,
+        SessionStateBuilder, TaskContext,
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
         memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation},
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
@@ -23,6 +25,9 @@ use datafusion::{
     prelude::{SessionConfig, SessionContext},
 };
 use rand::{Rng, rngs::StdRng};
+use tempfile::TempDir;
+
+use crate::common::{context, eventually};
 
 /// A pool that records the most bytes that were reserved.
 #[derive(Debug)]
@@ -168,4 +173,43 @@ pub fn metric(plans: &[Arc<dyn ExecutionPlan>], name: &str) -> usize {
     let of =
         |plan: &Arc<dyn ExecutionPlan>| Some(plan.metrics()?.sum(|metric| metric.value().name() == name)?.as_usize());
     plans.iter().filter_map(of).sum()
+}
+
+/// A runtime with little memory, and what is watched of it.
+pub struct Watched {
+    pub runtime: Arc<RuntimeEnv>,
+    pub pool: Arc<PeakPool>,
+    dir: TempDir,
+}
+
+impl Watched {
+    pub fn new(bytes: usize) -> Self {
+        Self::with_disk(bytes, u64::MAX)
+    }
+
+    pub fn with_disk(bytes: usize, disk_bytes: u64) -> Self {
+        let (pool, dir) = (PeakPool::new(bytes), TempDir::new().unwrap());
+        let disk = DiskManagerBuilder::default()
+            .with_mode(DiskManagerMode::Directories(vec![dir.path().to_owned()]))
+            .with_max_temp_directory_size(disk_bytes);
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool) as _).with_disk_manager_builder(disk);
+        Self { runtime: runtime.build_arc().unwrap(), pool, dir }
+    }
+
+    pub fn context(&self) -> Arc<TaskContext> {
+        context(Arc::clone(&self.runtime), 100)
+    }
+
+    /// Expects that all memory is given back, and all files are gone.
+    pub async fn expect_nothing(&self) {
+        eventually("nothing is reserved", || self.runtime.memory_pool.reserved() == 0).await;
+        eventually("no file is left", || files(self.dir.path()) == 0).await;
+        assert_eq!(self.runtime.disk_manager.used_disk_space(), 0);
+    }
+}
+
+/// Returns the number of files in a folder and those within it.
+fn files(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
+    entries.map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { 1 }).sum()
 }

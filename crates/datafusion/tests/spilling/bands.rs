@@ -1,0 +1,122 @@
+//! Band joins whose left side is larger than memory. However they end, nothing is left.
+
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    task::Poll,
+};
+
+use datafusion::{
+    execution::{SendableRecordBatchStream, runtime_env::RuntimeEnv},
+    physical_plan::ExecutionPlan,
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use crate::{
+    common::{JOINS, Plan, Step, bands::band, batch, context, eventually, poll_once, rows, run, scripted, within},
+    full_disk::FullDisk,
+    support::{PeakPool, Watched, metric},
+};
+
+/// Less than the left side takes.
+const LITTLE: usize = 350_000;
+
+/// Two tables of 18,000 rows, in three and in two partitions.
+fn sides() -> (Plan, Plan) {
+    (rows(3, 12, 500).0, rows(2, 18, 500).0)
+}
+
+fn sorted(partitions: Vec<Vec<String>>) -> Vec<String> {
+    let mut rows = partitions.concat();
+    rows.sort_unstable();
+    rows
+}
+
+#[tokio::test]
+async fn all_join_types_spill_and_leave_nothing() {
+    let unlimited = context(Arc::new(RuntimeEnv::default()), 1000);
+    for kind in JOINS {
+        let expected = sorted(run(band(sides(), kind), &unlimited).await.unwrap());
+        let (watched, ours) = (Watched::new(LITTLE), band(sides(), kind));
+        let found = within("the join", run(Arc::clone(&ours) as _, &watched.context())).await.unwrap();
+        assert!(sorted(found) == expected, "{kind:?}");
+        assert!(metric(&[ours as _], "spilled_bytes") > 100_000, "{kind:?}");
+        watched.expect_nothing().await;
+    }
+}
+
+#[tokio::test]
+async fn streams_that_are_dropped_at_any_moment_leave_nothing() {
+    for seed in 0..200 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (watched, ours) = (Watched::new(LITTLE), band(sides(), JOINS[seed as usize % JOINS.len()]));
+        let start = |partition| Some(ours.execute(partition, watched.context()).unwrap());
+        let mut streams: [Option<SendableRecordBatchStream>; 2] = std::array::from_fn(start);
+        let ends: [usize; 2] = std::array::from_fn(|_| {
+            let most = random.random_range(1..400);
+            random.random_range(0..most)
+        });
+        for round in 0..400 {
+            for (slot, end) in streams.iter_mut().zip(ends) {
+                let Some(stream) = slot else { continue };
+                if let Poll::Ready(Some(batch)) = poll_once(stream) {
+                    batch.unwrap();
+                }
+                if round >= end {
+                    *slot = None;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        drop((streams, ours));
+        watched.expect_nothing().await;
+    }
+}
+
+#[tokio::test]
+async fn after_an_error_of_either_side_nothing_is_left() {
+    let mut random = StdRng::seed_from_u64(5);
+    for case in 0..40 {
+        let at = random.random_range(0..12);
+        let steps = |fails: bool, first: i64| {
+            let batches = (0..12).map(|index| Step::Batch(batch((first * 12 + index) * 500, 500)));
+            let mut steps: Vec<_> = batches.flat_map(|batch| [batch, Step::Yield]).collect();
+            if fails {
+                steps[2 * at] = if case % 3 == 0 { Step::Panic } else { Step::Error };
+            }
+            steps
+        };
+        let of_left = case % 2 == 0;
+        let (left, _) = scripted((0..3).map(|input| steps(of_left && input == 1, input)).collect());
+        let (right, _) = scripted((0..2).map(|input| steps(!of_left && input == 1, input)).collect());
+        let (watched, ours) = (Watched::new(LITTLE), band((left, right), JOINS[case % JOINS.len()]));
+        let context = watched.context();
+        let task = tokio::spawn(async move { run(ours, &context).await });
+        match within("the error", task).await {
+            Ok(result) => {
+                let error = result.expect_err("an input fails").to_string();
+                assert!(error.contains("scripted"), "{error}");
+            }
+            // A panic of the right side is the stream's own.
+            Err(error) => assert!(error.is_panic() && !of_left, "{error}"),
+        }
+        watched.expect_nothing().await;
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_an_error_that_says_so_and_leaves_nothing() {
+    let (mut random, mut failed) = (StdRng::seed_from_u64(3), 0);
+    for case in 0..60 {
+        let disk = FullDisk::new(Arc::new(AtomicU64::new(random.random_range(0..500_000))));
+        let runtime = disk.runtime(PeakPool::new(LITTLE));
+        let ours = band(sides(), JOINS[case % JOINS.len()]);
+        if let Err(error) = run(ours, &context(Arc::clone(&runtime), 100)).await {
+            let text = error.to_string();
+            assert!(text.contains("no storage space"), "{text}");
+            failed += 1;
+        }
+        eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
+        disk.expect_no_file().await;
+    }
+    assert!((20..60).contains(&failed), "{failed} of 60 runs failed");
+}
