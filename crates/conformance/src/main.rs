@@ -93,7 +93,8 @@ async fn compare(args: &Args, chosen: Vec<PathBuf>) -> Result<Report> {
         progress.inc(1);
     }
     progress.finish_and_clear();
-    let (repartitions, joins) = (annulus.repartitions(), annulus.joins());
-    eprintln!("{report}, {repartitions} repartitions ran through the exchange and {joins} joins on Annulus");
+    let (repartitions, joins, groupings) = (annulus.repartitions(), annulus.joins(), annulus.groupings());
+    let (through, on) = (format!("{repartitions} repartitions"), format!("{joins} joins and {groupings} groupings"));
+    eprintln!("{report}, {through} ran through the exchange, and {on} on Annulus");
     Ok(report)
 }

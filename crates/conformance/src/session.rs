@@ -9,8 +9,8 @@ use std::{
 };
 
 use annulus_datafusion::{
-    AnnulusConfig, BandJoin, BandJoinExec, KeyFilters, RingRepartition, RingRepartitionExec, SharedHashJoinExec,
-    SharedJoins, config::Joins,
+    AnnulusConfig, BandJoin, BandJoinExec, KeyFilters, RingRepartition, RingRepartitionExec, RunAggregateExec,
+    RunAggregates, SharedHashJoinExec, SharedJoins, config::Joins,
 };
 use datafusion::{
     common::tree_node::{TreeNode, TreeNodeRecursion},
@@ -29,12 +29,13 @@ pub struct Annulus {
     joins: Joins,
     repartitions: Arc<AtomicUsize>,
     replaced_joins: Arc<AtomicUsize>,
+    groupings: Arc<AtomicUsize>,
 }
 
 impl Annulus {
     /// Creates the way to run files that has these joins.
     pub fn new(joins: Joins) -> Self {
-        Self { joins, repartitions: Arc::default(), replaced_joins: Arc::default() }
+        Self { joins, repartitions: Arc::default(), replaced_joins: Arc::default(), groupings: Arc::default() }
     }
 
     /// Returns the number of repartitions that were planned through the exchange.
@@ -47,11 +48,19 @@ impl Annulus {
         self.replaced_joins.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of first steps of groupings that were planned on Annulus.
+    pub fn groupings(&self) -> usize {
+        self.groupings.load(Ordering::Relaxed)
+    }
+
     /// Returns `rules` with those of Annulus among them, hidden. `prints_plans` says whether the
     /// current statement prints its plan.
     fn install(&self, mut rules: Vec<Rule>, prints_plans: &Arc<AtomicBool>) -> Vec<Rule> {
         let stock: Vec<_> = rules.iter().map(|rule| rule.name().to_owned()).collect();
-        let options = AnnulusConfig { explain_as_stock: true, joins: self.joins, ..Default::default() };
+        let mut options = AnnulusConfig { explain_as_stock: true, joins: self.joins, ..Default::default() };
+        if self.joins == Joins::Always {
+            options.keyed_bands = Joins::Always;
+        }
         if self.joins != Joins::Never {
             BandJoin::new(options.clone()).install(&mut rules);
             SharedJoins::new(options.clone()).install(&mut rules);
@@ -59,7 +68,8 @@ impl Annulus {
         }
         if let Some(last) = rules.pop() {
             let last = Arc::new(Counting { annulus: self.clone(), stock: last });
-            rules.extend([Arc::new(RingRepartition::new(options)) as Rule, last]);
+            let repartitions = Arc::new(RingRepartition::new(options.clone()));
+            rules.extend([repartitions as Rule, Arc::new(RunAggregates::new(options)), last]);
         }
         let (mut hidden, mut waiting) = (vec![], vec![]);
         for rule in rules {
@@ -68,8 +78,8 @@ impl Annulus {
                 continue;
             }
             let hide = |stock, ours: Rule| {
-                let is_join = ours.name() != RingRepartition::NAME;
-                let skip = is_join.then(|| Arc::clone(prints_plans));
+                let prints_as_stock = ours.name() == RingRepartition::NAME;
+                let skip = (!prints_as_stock).then(|| Arc::clone(prints_plans));
                 Arc::new(Hidden { ours, stock, skip }) as Rule
             };
             hidden.push(waiting.drain(..).rev().fold(rule, hide));
@@ -84,8 +94,9 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// prints its plan.
 ///
 /// The files print the lists of rules and of settings. So here each rule of Annulus is hidden under
-/// the name of the next stock rule, and has no settings. Plans of joins have another shape on
-/// Annulus, so statements that print their plan leave joins to the stock operators.
+/// the name of the next stock rule, and has no settings. On Annulus, plans of joins have another
+/// shape, and groupings other metrics. So statements that print their plan leave both to the stock
+/// operators.
 pub fn rebuild(session: &SessionContext, annulus: Option<Annulus>) -> (SessionContext, Arc<AtomicBool>) {
     let state = session.state();
     let prints_plans = Arc::default();
@@ -142,6 +153,7 @@ impl PhysicalOptimizerRule for Counting {
             let node = node.as_ref() as &dyn Any;
             let (ring, joins) = (&self.annulus.repartitions, &self.annulus.replaced_joins);
             ring.fetch_add(usize::from(node.is::<RingRepartitionExec>()), Ordering::Relaxed);
+            self.annulus.groupings.fetch_add(usize::from(node.is::<RunAggregateExec>()), Ordering::Relaxed);
             let is_join = node.is::<SharedHashJoinExec>() || node.is::<BandJoinExec>();
             joins.fetch_add(usize::from(is_join), Ordering::Relaxed);
             Ok(TreeNodeRecursion::Continue)
