@@ -7,6 +7,7 @@
 //! left side  -> all partitions at once -> parts                morsels/build.rs
 //! right side -> in morsels, joined with all parts -> output    morsels/probe.rs
 //!               by sorting and merging                         band/
+//!               by comparing all pairs                         loops/
 //! ```
 
 mod band;
@@ -14,8 +15,11 @@ mod collect;
 mod convert;
 mod hash;
 mod key_filter;
+mod loops;
 mod morsels;
 
 pub use band::BandJoinExec;
+pub(crate) use band::as_nested_loops;
 pub use hash::SharedHashJoinExec;
 pub use key_filter::KeyFilterExec;
+pub use loops::LoopJoinExec;

@@ -15,7 +15,7 @@ use datafusion::{
     error::Result,
     execution::{
         disk_manager::{DiskManager, DiskManagerBuilder, DiskManagerMode},
-        runtime_env::RuntimeEnvBuilder,
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
         spill_file::{SpillFile, SpillWriter, TempFileFactory},
     },
 };
@@ -83,18 +83,21 @@ impl SpillWriter for FullWriter {
     }
 }
 
+/// Returns a runtime with a pool of this many bytes, on a disk that is full after `left` bytes.
+pub fn full_after(left: u64, pool: usize) -> (Arc<RuntimeEnv>, Arc<DiskManager>) {
+    let inner = Arc::new(DiskManagerBuilder::default().build().unwrap());
+    let full = Arc::new(Full { inner: Arc::clone(&inner), left: Arc::new(AtomicU64::new(left)) });
+    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Custom(full));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(PeakPool::new(pool)).with_disk_manager_builder(disk);
+    (runtime.build_arc().unwrap(), inner)
+}
+
 #[tokio::test]
 async fn a_full_disk_is_an_error_that_says_so_and_leaves_nothing() {
     let mut random = StdRng::seed_from_u64(3);
     let mut failed = 0;
     for _ in 0..60 {
-        let left = Arc::new(AtomicU64::new(random.random_range(0..400_000)));
-        let inner = Arc::new(DiskManagerBuilder::default().build().unwrap());
-        let full = Arc::new(Full { inner: Arc::clone(&inner), left });
-        let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Custom(full));
-        let pool = PeakPool::new(60_000);
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).with_disk_manager_builder(disk);
-        let runtime = runtime.build_arc().unwrap();
+        let (runtime, inner) = full_after(random.random_range(0..400_000), 60_000);
         let ours = shared_join((rows(2, 15, 200).0, rows(2, 15, 200).0), JoinType::Full);
         if let Err(error) = run(ours, &context(Arc::clone(&runtime), 100)).await {
             let text = error.to_string();

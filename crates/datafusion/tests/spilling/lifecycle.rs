@@ -27,18 +27,18 @@ use crate::{
 };
 
 /// A runtime with little memory, and what is watched of it.
-struct Watched {
-    runtime: Arc<RuntimeEnv>,
+pub struct Watched {
+    pub runtime: Arc<RuntimeEnv>,
     pool: Arc<PeakPool>,
     dir: TempDir,
 }
 
 impl Watched {
-    fn new(bytes: usize) -> Self {
+    pub fn new(bytes: usize) -> Self {
         Self::with_disk(bytes, u64::MAX)
     }
 
-    fn with_disk(bytes: usize, disk_bytes: u64) -> Self {
+    pub fn with_disk(bytes: usize, disk_bytes: u64) -> Self {
         let (pool, dir) = (PeakPool::new(bytes), TempDir::new().unwrap());
         let disk = DiskManagerBuilder::default()
             .with_mode(DiskManagerMode::Directories(vec![dir.path().to_owned()]))
@@ -47,12 +47,12 @@ impl Watched {
         Self { runtime: runtime.build_arc().unwrap(), pool, dir }
     }
 
-    fn context(&self) -> Arc<TaskContext> {
+    pub fn context(&self) -> Arc<TaskContext> {
         context(Arc::clone(&self.runtime), 100)
     }
 
     /// Expects that all memory is given back, and all files are gone.
-    async fn expect_nothing(&self) {
+    pub async fn expect_nothing(&self) {
         eventually("nothing is reserved", || self.runtime.memory_pool.reserved() == 0).await;
         eventually("no file is left", || files(self.dir.path()) == 0).await;
         assert_eq!(self.runtime.disk_manager.used_disk_space(), 0);

@@ -1,10 +1,11 @@
-//! Hash joins whose build side is larger than memory.
+//! Hash joins and joins by nested loops whose build side is larger than memory.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod full_disk;
 mod lifecycle;
+mod loops;
 mod model;
 mod order;
 mod support;
