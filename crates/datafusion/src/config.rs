@@ -55,7 +55,7 @@ config_namespace! {
         /// once, and passes them on as one group if it gives up
         pub merge_runs: bool, default = true
         /// Which joins run on the operators of Annulus: 'never' is none, 'always' is all that they can
-        /// run, 'auto' is all but those on bands of few rows
+        /// run, 'auto' is all but those of few rows without equal keys
         pub joins: Joins, default = Joins::Auto
         /// Which joins on equal keys run by sorting if their filter has a band: 'never' is none,
         /// 'always' is all, 'auto' is those whose statistics show that keys have many pairs; needs a
@@ -163,7 +163,7 @@ const STOCK: &str = "stock";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Joins {
-    /// All that the operators can run, but those on bands of few rows.
+    /// All that the operators can run, but those of few rows without equal keys.
     #[default]
     Auto,
     /// All that the operators can run.

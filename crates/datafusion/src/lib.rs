@@ -21,7 +21,7 @@ pub use aggregate::RunAggregateExec;
 pub use choice::profile;
 pub use config::{AnnulusConfig, DataPath, Joins};
 pub use exec::{InTurnExec, RingRepartitionExec};
-pub use join::{BandJoinExec, KeyFilterExec, SharedHashJoinExec};
+pub use join::{BandJoinExec, KeyFilterExec, LoopJoinExec, SharedHashJoinExec};
 pub use report::{ExchangeReport, exchange_report};
 pub use rule::{BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins};
 pub use session::SessionStateBuilderExt;

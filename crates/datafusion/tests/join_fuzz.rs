@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use annulus_datafusion::{BandJoinExec, SharedHashJoinExec};
+use annulus_datafusion::{BandJoinExec, LoopJoinExec, SharedHashJoinExec};
 use arrow::{
     array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -127,9 +127,21 @@ struct Case {
     keys: &'static [usize],
     nulls_equal: bool,
     comparisons: Vec<(usize, Operator, usize)>,
+    /// Whether it runs by nested loops.
+    by_loops: bool,
 }
 
 impl Case {
+    /// Returns a join whose condition has no band.
+    fn without_band(random: &mut StdRng, kind: JoinType) -> Self {
+        const ORDERS: [Operator; 4] = [Operator::Lt, Operator::LtEq, Operator::Gt, Operator::GtEq];
+        let order = ORDERS[random.random_range(0..4)];
+        let all = [(S, order, S), (X, Operator::NotEq, Y), (Y, Operator::IsDistinctFrom, X)];
+        let mut comparisons: Vec<_> = all.into_iter().filter(|_| random.random_bool(0.5)).collect();
+        comparisons.extend(random.random_bool(0.3).then_some((X, order, X)));
+        Self { kind, keys: &[], nulls_equal: false, comparisons, by_loops: true }
+    }
+
     fn new(random: &mut StdRng, keys: &'static [usize], kind: JoinType) -> Self {
         const ORDERS: [Operator; 4] = [Operator::Lt, Operator::LtEq, Operator::Gt, Operator::GtEq];
         let order = ORDERS[random.random_range(0..4)];
@@ -142,7 +154,7 @@ impl Case {
         } else if random.random_bool(0.5) {
             comparisons.clear();
         }
-        Self { kind, keys, nulls_equal: random.random_bool(0.3), comparisons }
+        Self { kind, keys, nulls_equal: random.random_bool(0.3), comparisons, by_loops: false }
     }
 
     fn filter(&self, with_keys: bool) -> Option<JoinFilter> {
@@ -160,6 +172,10 @@ impl Case {
 
     /// Returns the join on the operators of Annulus; nothing if it has none.
     fn ours(&self, left: Plan, right: Plan) -> Option<Plan> {
+        if self.by_loops {
+            let stock = self.nested_loops(left, right, false);
+            return Some(Arc::new(LoopJoinExec::try_new(&stock, "a test", false).unwrap()?));
+        }
         if self.keys.is_empty() {
             let ours = BandJoinExec::try_new(&self.nested_loops(left, right, false), "a test", false).unwrap()?;
             return Some(Arc::new(ours));
@@ -176,6 +192,15 @@ impl Case {
 
 /// Returns the number of joins that were compared. `sizes` are those of the left and right table.
 async fn compare(seed: u64, keys: &'static [usize], sizes: [usize; 2], partitions: [usize; 2]) -> usize {
+    compare_cases(seed, |random, kind| Case::new(random, keys, kind), sizes, partitions).await
+}
+
+async fn compare_cases(
+    seed: u64,
+    case: impl Fn(&mut StdRng, JoinType) -> Case,
+    sizes: [usize; 2],
+    partitions: [usize; 2],
+) -> usize {
     let mut random = StdRng::seed_from_u64(seed);
     let most = [3, 30, 500][random.random_range(0..3)];
     let [left, right] = sizes.map(|rows| table(&mut random, rows, most));
@@ -183,7 +208,7 @@ async fn compare(seed: u64, keys: &'static [usize], sizes: [usize; 2], partition
     let runtime = Arc::new(RuntimeEnv::default());
     let mut compared = 0;
     for kind in KINDS {
-        let case = Case::new(&mut random, keys, kind);
+        let case = case(&mut random, kind);
         let length = LENGTHS[random.random_range(0..LENGTHS.len())];
         let sides = (dealt(&mut random, &left, partitions[0]), dealt(&mut random, &right, partitions[1]));
         let Some(ours) = case.ours(sides.0, sides.1) else { continue };
@@ -193,7 +218,7 @@ async fn compare(seed: u64, keys: &'static [usize], sizes: [usize; 2], partition
         let mut found = within("a join", run(Arc::clone(&ours), &context)).await.unwrap().concat();
         expected.sort_unstable();
         found.sort_unstable();
-        assert_eq!(found, expected, "seed {seed}, {kind}, batches of {length}, {keys:?} {:?}", case.comparisons);
+        assert_eq!(found, expected, "seed {seed}, {kind}, batches of {length}, {:?} {:?}", case.keys, case.comparisons);
         limited(&mut random, &ours, &context, &expected).await;
         compared += 1;
     }
@@ -241,10 +266,20 @@ async fn band_joins_are_those_of_nested_loops() {
     assert!(compared >= 18 * 8, "{compared}");
 }
 
+#[tokio::test]
+async fn loop_joins_are_those_of_nested_loops() {
+    for seed in 0..24 {
+        let (of, partitions) = (seed as usize, [1 + seed as usize % 4, 1 + seed as usize % 3]);
+        let compared = compare_cases(4000 + seed, Case::without_band, SIZES[of % 6], partitions).await;
+        assert_eq!(compared, KINDS.len());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_partitions() {
     for (seed, partitions) in [(1, [16, 16]), (2, [64, 64]), (3, [1, 64]), (4, [64, 1])] {
         assert_eq!(compare(2000 + seed, &[I], [120, 150], partitions).await, KINDS.len());
         assert!(compare(3000 + seed, &[], [120, 150], partitions).await >= 8);
+        assert_eq!(compare_cases(5000 + seed, Case::without_band, [120, 150], partitions).await, KINDS.len());
     }
 }

@@ -4,8 +4,10 @@
 //! build side -> all partitions at once -> one table           hash/build.rs
 //! probe side -> rows looked up where they are -> output        hash/stream.rs
 //!
-//! left side  -> all partitions at once -> sorted               band/build.rs
-//! right side -> sorted in parts, and merged -> output          band/probe.rs
+//! left side  -> all partitions at once -> parts                morsels/build.rs
+//! right side -> in morsels, joined with all parts -> output    morsels/probe.rs
+//!               by sorting and merging                         band/
+//!               by comparing all pairs                         loops/
 //! ```
 
 mod band;
@@ -13,9 +15,12 @@ mod collect;
 mod convert;
 mod hash;
 mod key_filter;
+mod loops;
+mod morsels;
 mod properties;
 
 pub use band::BandJoinExec;
 pub(crate) use band::as_nested_loops;
 pub use hash::SharedHashJoinExec;
 pub use key_filter::KeyFilterExec;
+pub use loops::LoopJoinExec;

@@ -11,7 +11,10 @@ use datafusion::{
     },
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-        joins::utils::{JoinOnRef, build_join_schema},
+        joins::{
+            NestedLoopJoinExec,
+            utils::{JoinOnRef, build_join_schema},
+        },
     },
 };
 
@@ -24,6 +27,14 @@ pub(super) struct Joined<'a> {
     pub(super) projection: Option<&'a [usize]>,
     /// Whether the output has the order of the right side.
     pub(super) keeps_order: bool,
+}
+
+impl<'a> From<&'a NestedLoopJoinExec> for Joined<'a> {
+    /// Returns what is known of a join without equal keys, whose output is in no order.
+    fn from(stock: &'a NestedLoopJoinExec) -> Self {
+        let (left, right, kind) = (stock.left(), stock.right(), *stock.join_type());
+        Self { left, right, kind, on: &[], projection: stock.projection().as_deref(), keeps_order: false }
+    }
 }
 
 impl Joined<'_> {

@@ -1,4 +1,4 @@
-//! The choice of the joins on bands and inequalities that run by sorting.
+//! The choice of the joins that run by sorting, or by the nested loops of Annulus.
 
 use std::{any::Any, sync::Arc};
 
@@ -21,11 +21,11 @@ use datafusion::{
 
 use crate::{
     config::{AnnulusConfig, Joins},
-    join::{BandJoinExec, as_nested_loops},
+    join::{BandJoinExec, LoopJoinExec, as_nested_loops},
 };
 
 /// The pairs of rows up to which DataFusion's operator compares all of them in less time than it
-/// takes to start tasks and to sort.
+/// takes to start tasks, and to sort or to gather rows.
 const FEW_PAIRS: usize = 1 << 14;
 
 /// The pairs for each row from which on it pays to sort both sides of a join on equal keys. A
@@ -33,12 +33,13 @@ const FEW_PAIRS: usize = 1 << 14;
 const PAIRS_OF_A_ROW: f64 = 16.0;
 
 /// Replaces `NestedLoopJoinExec` by [`BandJoinExec`] where its condition has a band or an
-/// inequality, and `HashJoinExec` where its filter has one and its equal keys are few.
+/// inequality, else by [`LoopJoinExec`], and `HashJoinExec` by the first where its filter has a band
+/// and its equal keys are few.
 ///
-/// All other nested-loops joins stay DataFusion's own: those of unbounded inputs, and with
-/// `annulus.joins = auto` those of few rows. A hash join is replaced with `annulus.keyed_bands =
-/// auto` if statistics show that most of its work is the filter: they must bound the number of
-/// different keys, by a count or by the least and the greatest one.
+/// Nested-loops joins of unbounded inputs stay DataFusion's own, and with `annulus.joins = auto`
+/// those of few rows. A hash join is replaced with `annulus.keyed_bands = auto` if statistics show
+/// that most of its work is the filter: they must bound the number of different keys, by a count or
+/// by the least and the greatest one.
 /// [`SessionStateBuilderExt`](crate::SessionStateBuilderExt) installs the rule in a session.
 #[derive(Debug, Default)]
 pub struct BandJoin {
@@ -75,8 +76,14 @@ impl PhysicalOptimizerRule for BandJoin {
         }
         let replaced = plan.transform_up(|node| {
             let Some((stock, why)) = candidate(&node, options, joins)? else { return Ok(Transformed::no(node)) };
-            Ok(match BandJoinExec::replace(stock, &why, options.explain_as_stock)? {
-                Some(ours) => Transformed::yes(ours),
+            if let Some(ours) = BandJoinExec::replace(Arc::clone(&stock), &why, options.explain_as_stock)? {
+                return Ok(Transformed::yes(ours));
+            }
+            if !node.is::<NestedLoopJoinExec>() {
+                return Ok(Transformed::no(node));
+            }
+            Ok(match LoopJoinExec::try_new(&stock, &why, options.explain_as_stock)? {
+                Some(ours) => Transformed::yes(Arc::new(ours)),
                 None => Transformed::no(node),
             })
         })?;
@@ -92,7 +99,7 @@ impl PhysicalOptimizerRule for BandJoin {
     }
 }
 
-/// Returns a join that is worth sorting, if it has a band, and why.
+/// Returns a join that is worth replacing, if ours can run it, and why.
 fn candidate(
     node: &Arc<dyn ExecutionPlan>,
     options: &AnnulusConfig,
@@ -118,7 +125,7 @@ fn statistics(input: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
     found.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&input.schema())))
 }
 
-/// Returns why a nested-loops join is worth sorting, or `None` if it is not.
+/// Returns why a nested-loops join is worth replacing, or `None` if it is not.
 fn why_not_looped(stock: &NestedLoopJoinExec, joins: Joins) -> Option<String> {
     if joins == Joins::Always {
         return Some("annulus.joins".to_owned());

@@ -1,9 +1,6 @@
 //! Band joins whose left side is larger than memory. However they end, nothing is left.
 
-use std::{
-    sync::{Arc, atomic::AtomicU64},
-    task::Poll,
-};
+use std::{sync::Arc, task::Poll};
 
 use datafusion::{
     execution::{SendableRecordBatchStream, runtime_env::RuntimeEnv},
@@ -13,8 +10,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     common::{JOINS, Plan, Step, bands::band, batch, context, eventually, poll_once, rows, run, scripted, within},
-    full_disk::FullDisk,
-    support::{PeakPool, Watched, metric},
+    full_disk::full_after,
+    support::{Watched, metric},
 };
 
 /// Less than the left side takes.
@@ -107,8 +104,7 @@ async fn after_an_error_of_either_side_nothing_is_left() {
 async fn a_full_disk_is_an_error_that_says_so_and_leaves_nothing() {
     let (mut random, mut failed) = (StdRng::seed_from_u64(3), 0);
     for case in 0..60 {
-        let disk = FullDisk::new(Arc::new(AtomicU64::new(random.random_range(0..500_000))));
-        let runtime = disk.runtime(PeakPool::new(LITTLE));
+        let (runtime, disk) = full_after(random.random_range(0..500_000), LITTLE);
         let ours = band(sides(), JOINS[case % JOINS.len()]);
         if let Err(error) = run(ours, &context(Arc::clone(&runtime), 100)).await {
             let text = error.to_string();
@@ -116,7 +112,7 @@ async fn a_full_disk_is_an_error_that_says_so_and_leaves_nothing() {
             failed += 1;
         }
         eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
-        disk.expect_no_file().await;
+        eventually("no file is left", || disk.spilling_progress().active_files_count == 0).await;
     }
     assert!((20..60).contains(&failed), "{failed} of 60 runs failed");
 }

@@ -33,29 +33,6 @@ struct Full {
     left: Arc<AtomicU64>,
 }
 
-/// A disk on which some bytes are left, for a runtime.
-pub struct FullDisk {
-    inner: Arc<DiskManager>,
-    full: Arc<Full>,
-}
-
-impl FullDisk {
-    pub fn new(left: Arc<AtomicU64>) -> Self {
-        let inner = Arc::new(DiskManagerBuilder::default().build().unwrap());
-        Self { full: Arc::new(Full { inner: Arc::clone(&inner), left }), inner }
-    }
-
-    /// Returns a runtime that spills to this disk.
-    pub fn runtime(&self, pool: Arc<PeakPool>) -> Arc<RuntimeEnv> {
-        let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Custom(Arc::clone(&self.full) as _));
-        RuntimeEnvBuilder::new().with_memory_pool(pool).with_disk_manager_builder(disk).build_arc().unwrap()
-    }
-
-    pub async fn expect_no_file(&self) {
-        eventually("no file is left", || self.inner.spilling_progress().active_files_count == 0).await;
-    }
-}
-
 struct FullFile {
     inner: Arc<dyn SpillFile>,
     left: Arc<AtomicU64>,
@@ -106,13 +83,21 @@ impl SpillWriter for FullWriter {
     }
 }
 
+/// Returns a runtime with a pool of this many bytes, on a disk that is full after `left` bytes.
+pub fn full_after(left: u64, pool: usize) -> (Arc<RuntimeEnv>, Arc<DiskManager>) {
+    let inner = Arc::new(DiskManagerBuilder::default().build().unwrap());
+    let full = Arc::new(Full { inner: Arc::clone(&inner), left: Arc::new(AtomicU64::new(left)) });
+    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Custom(full));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(PeakPool::new(pool)).with_disk_manager_builder(disk);
+    (runtime.build_arc().unwrap(), inner)
+}
+
 #[tokio::test]
 async fn a_full_disk_is_an_error_that_says_so_and_leaves_nothing() {
     let mut random = StdRng::seed_from_u64(3);
     let mut failed = 0;
     for _ in 0..60 {
-        let disk = FullDisk::new(Arc::new(AtomicU64::new(random.random_range(0..400_000))));
-        let runtime = disk.runtime(PeakPool::new(60_000));
+        let (runtime, inner) = full_after(random.random_range(0..400_000), 60_000);
         let ours = shared_join((rows(2, 15, 200).0, rows(2, 15, 200).0), JoinType::Full);
         if let Err(error) = run(ours, &context(Arc::clone(&runtime), 100)).await {
             let text = error.to_string();
@@ -120,7 +105,7 @@ async fn a_full_disk_is_an_error_that_says_so_and_leaves_nothing() {
             failed += 1;
         }
         eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
-        disk.expect_no_file().await;
+        eventually("no file is left", || inner.spilling_progress().active_files_count == 0).await;
     }
     assert!((20..60).contains(&failed), "{failed} of 60 runs failed");
 }

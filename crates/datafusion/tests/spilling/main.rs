@@ -6,6 +6,7 @@ mod common;
 mod bands;
 mod full_disk;
 mod lifecycle;
+mod loops;
 mod model;
 mod order;
 mod support;

@@ -3,29 +3,25 @@
 mod display;
 mod plan;
 
-use std::{any::Any, fmt, num::NonZero, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use datafusion::{
     common::{JoinType, internal_datafusion_err},
     error::Result,
-    execution::{TaskContext, memory_pool::MemoryConsumer},
+    execution::TaskContext,
     physical_plan::{
-        ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, PlanProperties, ReplaceChildrenOptions,
-        SpillManager,
-        joins::NestedLoopJoinExec,
-        metrics::{ExecutionPlanMetricsSet, SpillMetrics},
-        projection::ProjectionExec,
+        ChildrenPropertiesMode, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, joins::NestedLoopJoinExec,
+        metrics::ExecutionPlanMetricsSet, projection::ProjectionExec,
     },
 };
 
-use super::{
-    build::{BuildFuture, BuildInput, CONSUMER},
-    condition::Condition,
-    plan::BandPlan,
-};
+use super::{condition::Condition, plan::BandPlan};
 use crate::{
     executions::{Executions, Ticket},
-    join::{hash::BuildMetrics, properties::Joined},
+    join::{
+        morsels::{BuildFuture, BuildInput},
+        properties::Joined,
+    },
 };
 
 /// A join on a band or an inequality, by sorting.
@@ -41,7 +37,7 @@ pub struct BandJoinExec {
     explain_as_stock: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    executions: Executions<BuildFuture>,
+    executions: Executions<BuildFuture<BandPlan>>,
 }
 
 impl BandJoinExec {
@@ -77,15 +73,7 @@ impl BandJoinExec {
             return Ok(None);
         }
         let Some(plan) = BandPlan::of(stock)?.map(Arc::new) else { return Ok(None) };
-        let joined = Joined {
-            left: stock.left(),
-            right: stock.right(),
-            kind: *stock.join_type(),
-            on: &[],
-            projection: stock.projection().as_deref(),
-            keeps_order: false,
-        };
-        let (stock, properties) = (Arc::clone(stock), joined.properties(stock.properties())?);
+        let (stock, properties) = (Arc::clone(stock), Joined::from(stock.as_ref()).properties(stock.properties())?);
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
         Ok(Some(Self { stock, plan, why, explain_as_stock, properties, metrics, executions }))
     }
@@ -129,36 +117,12 @@ impl BandJoinExec {
     }
 
     /// Returns the build side for an output partition.
-    fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<(BuildFuture, Ticket)> {
+    fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<(BuildFuture<BandPlan>, Ticket)> {
         let probes = self.properties().partitioning.partition_count();
-        self.executions.share((partition, probes), context, || self.start(context, probes))
+        let (plan, left) = (&self.plan, self.stock.left());
+        let start = || Ok(BuildInput::new(Arc::clone(plan), left, probes, context, &self.metrics)?.start());
+        self.executions.share((partition, probes), context, start)
     }
-
-    fn start(&self, context: &Arc<TaskContext>, probes: usize) -> Result<BuildFuture> {
-        let left = self.stock.left();
-        let inputs =
-            (0..left.output_partitioning().partition_count()).map(|part| left.execute(part, Arc::clone(context)));
-        let files = context.runtime_env().disk_manager.tmp_files_enabled();
-        let spill = files.then(|| {
-            let schema = Arc::clone(&self.plan.sides.left.schema);
-            SpillManager::new(context.runtime_env(), SpillMetrics::new(&self.metrics, 0), schema)
-                .with_compression_type(context.session_config().spill_compression())
-        });
-        let input = BuildInput {
-            plan: Arc::clone(&self.plan),
-            inputs: inputs.collect::<Result<_>>()?,
-            memory: MemoryConsumer::new(CONSUMER).register(context.memory_pool()),
-            threads: context.session_config().target_partitions().min(cpus()),
-            probes,
-            spill,
-            metrics: BuildMetrics::new(&self.metrics),
-        };
-        Ok(input.start())
-    }
-}
-
-fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 impl fmt::Debug for BandJoinExec {

@@ -1,41 +1,23 @@
-//! A join as `annulus-join` runs it.
+//! A join on a band as `annulus-join` runs it.
 
-use std::{ops::Range, sync::Arc};
-
-use annulus_join::{FilterColumn, JoinType, Matched, MergeJoin, Output, OutputSpec, PairFilter, Side, Sides};
-use arrow::{
-    array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions},
-    datatypes::SchemaRef,
-};
+use annulus_join::{MOST_PAIRS, MergeBuild, MergeFragment, MergeJoin, MergePlace};
+use arrow::array::RecordBatch;
 use datafusion::{
-    common::internal_datafusion_err,
     error::Result,
-    physical_plan::{
-        ExecutionPlan,
-        joins::{NestedLoopJoinExec, utils::JoinFilter},
-    },
+    physical_plan::joins::{NestedLoopJoinExec, utils::JoinFilter},
 };
 
-use super::{condition::Condition, filter::narrowed, side::SideInput};
+use super::{condition::Condition, filter::narrowed};
 use crate::{
     error::from_join,
-    join::convert::{ExprFilter, join_type, side},
+    join::morsels::{Method, Names, RowsPlan, Step},
 };
 
 /// A join on a band, with the left side as the build side.
 pub(super) struct BandPlan {
-    pub(super) join: MergeJoin,
-    pub(super) sides: Sides<SideInput>,
+    join: MergeJoin,
+    rows: RowsPlan,
     pub(super) condition: Condition,
-    /// The side that a mark join marks. It runs as a semi join that outputs all rows.
-    pub(super) mark: Option<Side>,
-    kind: JoinType,
-    columns: Sides<Vec<usize>>,
-    filter: Option<Arc<ExprFilter>>,
-    /// For each column of the output, its place in the output of `annulus-join`. A mark is behind
-    /// all of these.
-    order: Vec<usize>,
-    schema: SchemaRef,
 }
 
 impl BandPlan {
@@ -44,122 +26,70 @@ impl BandPlan {
     /// # Errors
     /// If the stock join is invalid.
     pub(super) fn of(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
-        let ((kind, mark), Some(filter)) = (join_type(*stock.join_type()), stock.filter()) else { return Ok(None) };
+        let Some(filter) = stock.filter() else { return Ok(None) };
         let Some(condition) = Condition::of(filter) else { return Ok(None) };
-        let schemas = Sides { left: stock.left().schema(), right: stock.right().schema() };
-        let fields = schemas.as_ref().map(|schema| schema.fields().len());
-        let output = output_columns((kind, mark), fields, stock.projection());
         let rest = condition.rest.as_ref().map(|rest| narrowed(filter, rest)).transpose()?;
-
         let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
-        let sides = Sides::try_from_fn(|side| {
-            let output = output.iter().flatten().filter(|column| column.side == side);
-            let filtered = filtered.iter().filter(|column| self::side(column.side) == Some(side));
-            let columns = output.map(|column| column.index).chain(filtered.map(|column| column.index)).collect();
-            SideInput::new(&schemas[side], columns, condition.keys(side))
-        })?;
-        let (columns, order) = arrangement(&output, &sides)?;
-        let filter =
-            rest.map(|rest| ExprFilter::new(&rest, |side, index| sides[side].place(index).unwrap_or_default()));
-        let filter = filter.map(Arc::new);
-
-        let merge = condition.merge(sides.as_ref().map(|side| &side.keys[..]));
+        let rows = RowsPlan::new(stock, |side| condition.keys(side), filtered)?.with_filter(rest);
+        let merge = condition.merge(rows.sides.as_ref().map(|side| &side.keys[..]));
         if merge.band.is_none() || merge.second.is_some() != condition.second.is_some() {
             return Ok(None);
         }
-        let Ok(join) = MergeJoin::try_new(&merge, &sides.left.schema, &sides.right.schema) else { return Ok(None) };
-        let schema = stock.schema();
-        Ok(Some(Self { join, sides, condition, mark, kind, columns, filter, order, schema }))
-    }
-
-    /// Returns the output for one execution.
-    ///
-    /// # Errors
-    /// If a column does not exist.
-    pub(super) fn output(&self) -> Result<Arc<Output>> {
-        let schemas = self.sides.as_ref().map(|side| Arc::clone(&side.schema));
-        let spec = OutputSpec::new(self.kind, Side::Left, schemas)
-            .with_columns(self.columns.clone())
-            .with_filter(self.filter.clone().map(|filter| filter as Arc<dyn PairFilter>));
-        Ok(Arc::new(Output::try_new(spec).map_err(from_join)?))
-    }
-
-    /// Returns some rows of the marked side with their marks, in the order of
-    /// [`finish`](Self::finish).
-    ///
-    /// # Errors
-    /// If a column does not exist.
-    pub(super) fn marked(
-        &self,
-        (side, batch): (Side, &RecordBatch),
-        matched: Option<&Matched>,
-        rows: Range<usize>,
-    ) -> Result<RecordBatch> {
-        let mark = |row| matched.is_some_and(|matched| matched.get(row as u32));
-        let marks: BooleanArray = rows.clone().map(mark).collect::<Vec<_>>().into();
-        let shown = batch.slice(rows.start, rows.len()).project(&self.columns[side])?;
-        let columns = shown.columns().iter().cloned().chain([Arc::new(marks) as ArrayRef]);
-        self.arranged(columns.collect(), rows.len())
-    }
-
-    /// Returns a batch of the output of `annulus-join` as the stock operator would return it.
-    ///
-    /// # Errors
-    /// If a column has another type.
-    pub(super) fn finish(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        self.arranged(batch.columns().to_vec(), batch.num_rows())
-    }
-
-    fn arranged(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-        let columns = self.order.iter().map(|&column| Arc::clone(&columns[column])).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
-    }
-
-    /// Returns the schema of the output.
-    pub(super) fn schema(&self) -> &SchemaRef {
-        &self.schema
+        let schemas = rows.sides.as_ref().map(|side| &side.schema);
+        let Ok(join) = MergeJoin::try_new(&merge, schemas.left, schemas.right) else { return Ok(None) };
+        Ok(Some(Self { join, rows, condition }))
     }
 }
 
-/// Returns the columns of the output; none for a mark.
-fn output_columns(
-    (kind, mark): (JoinType, Option<Side>),
-    fields: Sides<usize>,
-    projection: &Option<Arc<[usize]>>,
-) -> Vec<Option<FilterColumn>> {
-    let of_side = |side| {
-        let columns = if kind.outputs(side) { 0..fields[side] } else { 0..0 };
-        columns.map(move |index| Some(FilterColumn { side, index }))
-    };
-    let all = of_side(Side::Left).chain(of_side(Side::Right)).chain(mark.map(|_| None));
-    let all: Vec<Option<FilterColumn>> = all.collect();
-    match projection {
-        Some(projection) => projection.iter().map(|&column| all[column]).collect(),
-        None => all,
-    }
-}
+impl Method for BandPlan {
+    type Left = MergeBuild;
+    type Right = MergeFragment;
+    type Place = MergePlace;
 
-/// Returns the columns of each side that are output, by their places in what is read, and for each
-/// column of the output its place among these.
-fn arrangement(output: &[Option<FilterColumn>], sides: &Sides<SideInput>) -> Result<(Sides<Vec<usize>>, Vec<usize>)> {
-    let place = |column: FilterColumn| {
-        let place = sides[column.side].place(column.index);
-        place.ok_or_else(|| internal_datafusion_err!("column {} is not read", column.index))
-    };
-    let mut columns: Sides<Vec<usize>> = Sides::default();
-    for &column in output.iter().flatten() {
-        columns[column.side].push(place(column)?);
+    const NAMES: Names =
+        Names { operator: "BandJoinExec", join: "band join", prepare_time: "sort_time", pairs: "band_pairs" };
+    /// The keys, an index of the second one, and what the sort itself needs.
+    const ROW_BYTES: usize = 36 + 3 * size_of::<u128>();
+    /// More rows are sorted for longer before the first is joined, and fewer rows visit more of the
+    /// build side.
+    const MORSEL_ROWS: usize = 1 << 17;
+    const MORSEL_BYTES: usize = usize::MAX;
+    const LEAST_BYTES: usize = 0;
+
+    fn rows(&self) -> &RowsPlan {
+        &self.rows
     }
-    for side in Side::BOTH {
-        columns[side].sort_unstable();
-        columns[side].dedup();
+
+    fn left(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<MergeBuild>> {
+        Ok(vec![self.join.prepare_build(batches, threads).map_err(from_join)?])
     }
-    let order = output.iter().map(|column| {
-        let Some(column) = *column else { return Ok(columns.left.len() + columns.right.len()) };
-        let place = columns[column.side].binary_search(&place(column)?).unwrap_or_default();
-        Ok(if column.side == Side::Left { place } else { columns.left.len() + place })
-    });
-    let order = order.collect::<Result<_>>()?;
-    Ok((columns, order))
+
+    fn left_batch(left: &MergeBuild) -> &RecordBatch {
+        left.batch()
+    }
+
+    fn left_bytes<'a>(parts: impl Iterator<Item = &'a MergeBuild>) -> usize {
+        parts.map(MergeBuild::memory_bytes).sum()
+    }
+
+    fn right(&self, batches: Vec<RecordBatch>) -> Result<MergeFragment> {
+        let sorted = self.join.prepare_probe(batches, usize::MAX, 1).map_err(from_join)?;
+        let [sorted] = &sorted[..] else {
+            return datafusion::common::internal_err!("{} fragments of a morsel", sorted.len());
+        };
+        self.join.fragment(sorted).map_err(from_join)
+    }
+
+    fn right_batch(right: &MergeFragment) -> &RecordBatch {
+        right.batch()
+    }
+
+    fn join(&self, step: Step<'_, Self>) -> Result<(usize, bool)> {
+        let Step { left, right: (right, rows), place, output, writer } = step;
+        let end = right.batch().num_rows() as u32;
+        let mut sink = writer.sink(&left.rows, rows);
+        let limits = (output.wanted(), MOST_PAIRS as u64);
+        let found = self.join.probe_some(&left.left, right, (&mut *place, end), limits, &mut sink);
+        Ok((found.map_err(from_join)? as usize, place.row() >= end))
+    }
 }

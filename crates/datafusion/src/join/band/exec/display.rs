@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 
 use super::BandJoinExec;
 
@@ -19,7 +19,7 @@ impl DisplayAs for BandJoinExec {
                 parts.iter().try_for_each(|(name, text)| write!(f, ", {name}={text}"))?;
                 rest.map_or(Ok(()), |rest| write!(f, ", filter={rest}"))?;
                 if self.stock.contains_projection() {
-                    let schema = self.plan.schema();
+                    let schema = self.stock.schema();
                     let columns: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
                     write!(f, ", projection=[{}]", columns.join(", "))?;
                 }

@@ -7,7 +7,7 @@ use datafusion::{
     common::{Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
     error::Result,
-    execution::{TaskContext, memory_pool::MemoryConsumer},
+    execution::TaskContext,
     physical_expr::PhysicalExpr,
     physical_plan::{
         ChildStats, ChildrenPropertiesMode, Distribution, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
@@ -20,7 +20,7 @@ use datafusion::{
 };
 
 use super::BandJoinExec;
-use crate::join::band::{build::CONSUMER, metrics::ProbeMetrics, probe::ProbeInput};
+use crate::join::morsels::ProbeInput;
 
 impl ExecutionPlan for BandJoinExec {
     fn name(&self) -> &str {
@@ -70,15 +70,8 @@ impl ExecutionPlan for BandJoinExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.stock.right().execute(partition, Arc::clone(&context))?;
         let (build, ticket) = self.build(partition, &context)?;
-        let input = ProbeInput {
-            plan: Arc::clone(&self.plan),
-            build,
-            input,
-            memory: MemoryConsumer::new(format!("{CONSUMER}[{partition}]")).register(context.memory_pool()),
-            batch_rows: context.session_config().batch_size(),
-            metrics: ProbeMetrics::new(&self.metrics, partition),
-        };
-        Ok(ticket.stream(input.stream()))
+        let input = ProbeInput { method: Arc::clone(&self.plan), build, input };
+        Ok(ticket.stream(input.stream(partition, &context, &self.metrics)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -8,8 +8,7 @@ use datafusion::{
 };
 use futures::{StreamExt, future};
 
-use super::build::SORT_BYTES;
-use crate::error::from_panic;
+use crate::join::collect::ended;
 
 /// A stream, and a batch of it that did not fit.
 pub(super) struct Unread {
@@ -29,19 +28,20 @@ pub(super) struct Rows {
 }
 
 /// Reads these streams at once, each in a task of its own, until they end or the pool refuses the
-/// memory to sort their rows, which is reserved. Dropping the future ends the tasks.
+/// memory to prepare their rows, which is reserved: `row_bytes` for each, beside the rows. With
+/// `takes_one` a batch of each stream is read though the pool refuses. Dropping the future ends the
+/// tasks.
 ///
 /// # Errors
 /// The first error or panic of a stream.
-pub(super) async fn read(inputs: Vec<Unread>, reservation: &MemoryReservation) -> Result<Rows> {
-    let tasks: Vec<_> =
-        inputs.into_iter().map(|input| SpawnedTask::spawn(read_one(input, reservation.new_empty()))).collect();
-    let ended = |task: SpawnedTask<_>| async {
-        task.await.map_err(|error| match error.try_into_panic() {
-            Ok(payload) => from_panic(&*payload),
-            Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),
-        })?
-    };
+pub(super) async fn read(
+    inputs: Vec<Unread>,
+    reservation: &MemoryReservation,
+    row_bytes: usize,
+    takes_one: bool,
+) -> Result<Rows> {
+    let task = |input| SpawnedTask::spawn(read_one(input, reservation.new_empty(), row_bytes, takes_one));
+    let tasks: Vec<_> = inputs.into_iter().map(task).collect();
     let mut all = Rows::default();
     for (rows, own) in future::try_join_all(tasks.into_iter().map(ended)).await? {
         reservation.grow(own.free());
@@ -52,7 +52,12 @@ pub(super) async fn read(inputs: Vec<Unread>, reservation: &MemoryReservation) -
     Ok(all)
 }
 
-async fn read_one(mut input: Unread, reservation: MemoryReservation) -> Result<(Rows, MemoryReservation)> {
+async fn read_one(
+    mut input: Unread,
+    reservation: MemoryReservation,
+    row_bytes: usize,
+    takes_one: bool,
+) -> Result<(Rows, MemoryReservation)> {
     let (mut rows, mut memory) = (Rows::default(), RecordBatchMemoryCounter::new());
     loop {
         let batch = match input.held.take() {
@@ -65,9 +70,11 @@ async fn read_one(mut input: Unread, reservation: MemoryReservation) -> Result<(
         if batch.num_rows() == 0 {
             continue;
         }
-        // The rows are gathered in their order, so for a while they are there twice.
-        let bytes = 2 * memory.count_batch(&batch) + batch.num_rows() * SORT_BYTES;
-        if let Err(error) = reservation.try_grow(bytes) {
+        // The rows are gathered, so for a while they are there twice.
+        let bytes = 2 * memory.count_batch(&batch) + batch.num_rows() * row_bytes;
+        if let Err(error) = reservation.try_grow(bytes)
+            && !(takes_one && rows.batches.is_empty())
+        {
             rows.refused = Some(error);
             rows.unread.push(Unread { held: Some(batch), stream: input.stream });
             return Ok((rows, reservation));

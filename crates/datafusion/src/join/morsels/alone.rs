@@ -8,23 +8,23 @@ use datafusion::error::Result;
 use super::{
     build::Build,
     left::Part,
+    method::Method,
     metrics::ProbeMetrics,
-    plan::BandPlan,
     probe::{Ready, into},
 };
 use crate::error::from_join;
 
 /// The parts of the left side whose rows are output alone.
-pub(super) struct Alone {
-    build: Arc<Build>,
-    part: Option<Arc<Part>>,
+pub(super) struct Alone<M: Method> {
+    build: Arc<Build<M>>,
+    part: Option<Arc<Part<M>>>,
     number: usize,
     rows: Range<usize>,
 }
 
-impl Alone {
+impl<M: Method> Alone<M> {
     /// Begins with the first part.
-    pub(super) fn new(build: Arc<Build>) -> Self {
+    pub(super) fn new(build: Arc<Build<M>>) -> Self {
         Self { build, part: None, number: 0, rows: 0..0 }
     }
 
@@ -32,28 +32,30 @@ impl Alone {
     ///
     /// # Errors
     /// If a part cannot be read.
-    pub(super) async fn step(&mut self, plan: &Arc<BandPlan>, ready: &Ready, metrics: &ProbeMetrics) -> Result<bool> {
+    pub(super) async fn step(&mut self, method: &Arc<M>, ready: &Ready, metrics: &ProbeMetrics) -> Result<bool> {
         let Self { build, part, number, rows } = self;
         let Some(left) = part else {
             if *number == build.left.parts() {
                 return Ok(false);
             }
-            let loaded = build.left.part(plan, &build.output, *number).await?;
+            let loaded = build.left.part(&**method, &build.output, *number).await?;
             build.left.mark(*number, &loaded)?;
-            *rows = 0..loaded.sorted.batch().num_rows();
+            *rows = 0..M::left_batch(&loaded.left).num_rows();
             *part = Some(loaded);
             return Ok(true);
         };
         let _compute = metrics.baseline.elapsed_compute().timer();
         let end = rows.end.min(rows.start + BATCH_ROWS);
+        let plan = method.rows();
         match plan.mark {
             _ if rows.start == rows.end => {}
             Some(side) => {
-                let marked = plan.marked((side, left.sorted.batch()), left.rows.matched(), rows.start..end)?;
+                let batch = M::left_batch(&left.left);
+                let marked = plan.marked((side, batch), left.rows.matched(), rows.start..end)?;
                 ready.lock().push_back(marked);
             }
             None => {
-                let emit = into(plan, ready);
+                let emit = into(method, ready);
                 build.output.build_alone(&left.rows, rows.start..end, emit).map_err(from_join)?;
             }
         }

@@ -1,47 +1,50 @@
-//! The sorted left side: in memory, or as parts of sorted runs on disk.
+//! The left side: in memory, or as parts on disk.
 
 use std::sync::Arc;
 
-use annulus_join::{Matched, MergeBuild, Output, SideRows};
+use annulus_join::{Matched, Output, SideRows};
 use arrow::array::RecordBatch;
 use datafusion::{common::internal_datafusion_err, error::Result, execution::SpillFile, physical_plan::SpillManager};
 use futures::TryStreamExt;
 
-use super::{build::SORT_BYTES, plan::BandPlan};
+use super::method::Method;
 use crate::error::from_join;
 
 /// The rows of the left side. A row of the right side must be joined with all parts.
-pub(super) enum Left {
-    /// One part, in memory.
-    Memory(Arc<Part>),
-    /// Several, on disk.
+pub(super) enum Left<M: Method> {
+    /// In memory.
+    Memory(Vec<Arc<Part<M>>>),
+    /// On disk.
     Disk(Disk),
 }
 
-/// Sorted rows in memory.
-pub(super) struct Part {
-    pub(super) sorted: MergeBuild,
-    pub(super) rows: SideRows,
+/// Prepared rows in memory.
+pub(in crate::join) struct Part<M: Method> {
+    pub(in crate::join) left: M::Left,
+    pub(in crate::join) rows: SideRows,
 }
 
-impl Part {
-    /// Sorts rows.
+impl<M: Method> Part<M> {
+    /// Prepares rows as parts.
     ///
     /// # Errors
     /// If they are too many for a batch.
-    pub(super) fn new(plan: &BandPlan, output: &Output, batches: Vec<RecordBatch>, threads: usize) -> Result<Self> {
-        let sorted = plan.join.prepare_build(batches, threads).map_err(from_join)?;
-        let rows = output.build_rows(sorted.batch()).map_err(from_join)?;
-        Ok(Self { sorted, rows })
+    pub(super) fn all(method: &M, output: &Output, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<Self>> {
+        let part = |left| {
+            let rows = output.build_rows(M::left_batch(&left)).map_err(from_join)?;
+            Ok(Self { left, rows })
+        };
+        method.left(batches, threads)?.into_iter().map(part).collect()
     }
 
-    /// Returns the memory of the rows in bytes.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.sorted.memory_bytes() + self.rows.matched().map_or(0, |matched| matched.rows().div_ceil(8))
+    /// Returns the memory of parts in bytes.
+    pub(super) fn bytes(parts: &[Self]) -> usize {
+        let bits = |part: &Self| part.rows.matched().map_or(0, |matched| matched.rows().div_ceil(8));
+        M::left_bytes(parts.iter().map(|part| &part.left)) + parts.iter().map(bits).sum::<usize>()
     }
 }
 
-/// Parts of sorted runs. Each has a file, which is removed with this.
+/// Parts on disk. Each has a file, which is removed with this.
 pub(super) struct Disk {
     manager: SpillManager,
     parts: Vec<OnDisk>,
@@ -59,33 +62,39 @@ impl Disk {
         Self { manager, parts: Vec::new() }
     }
 
-    /// Writes a sorted run, cut into parts of one row, or such that can be read in `bytes` bytes of
+    /// Writes prepared rows, cut into parts of one row, or such that can be read in `bytes` bytes of
     /// memory. Returns the memory that reading the largest of them takes.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub(super) fn write(&mut self, run: &Part, bytes: usize) -> Result<usize> {
-        let batch = run.sorted.batch();
+    pub(super) fn write<M: Method>(&mut self, from: &Part<M>, bytes: usize) -> Result<usize> {
+        let batch = M::left_batch(&from.left);
         let rows = batch.num_rows();
-        // As read, as sorted again, and what the sort needs.
-        let row_bytes = 2 * run.memory_bytes().div_ceil(rows.max(1)) + SORT_BYTES;
+        // As read, as prepared again, and what preparing needs.
+        let row_bytes = 2 * Part::bytes(std::slice::from_ref(from)).div_ceil(rows.max(1)) + M::ROW_BYTES;
         let part_rows = (bytes / row_bytes).max(1);
         for start in (0..rows).step_by(part_rows) {
             let part = batch.slice(start, part_rows.min(rows - start));
-            let file = self.manager.spill_record_batch_and_finish(std::slice::from_ref(&part), "band join")?;
+            let file = self.manager.spill_record_batch_and_finish(std::slice::from_ref(&part), M::NAMES.join)?;
             let file = file.ok_or_else(|| internal_datafusion_err!("rows that were not spilled"))?;
-            let matched = run.rows.matched().map(|_| Matched::new(part.num_rows()));
+            let matched = from.rows.matched().map(|_| Matched::new(part.num_rows()));
             self.parts.push(OnDisk { file, matched });
         }
         Ok(part_rows.min(rows) * row_bytes)
     }
+
+    /// Returns the memory of the match bits in bytes.
+    pub(super) fn bits_bytes(&self) -> usize {
+        let bits = |part: &OnDisk| part.matched.as_ref().map_or(0, |matched| matched.rows().div_ceil(8));
+        self.parts.iter().map(bits).sum()
+    }
 }
 
-impl Left {
+impl<M: Method> Left<M> {
     /// Returns the number of parts.
     pub(super) fn parts(&self) -> usize {
         match self {
-            Self::Memory(_) => 1,
+            Self::Memory(parts) => parts.len(),
             Self::Disk(disk) => disk.parts.len(),
         }
     }
@@ -93,7 +102,7 @@ impl Left {
     /// Returns whether the join type depends on which rows have a match, and there are rows.
     pub(super) fn tracks_matches(&self) -> bool {
         match self {
-            Self::Memory(part) => part.rows.matched().is_some(),
+            Self::Memory(parts) => parts.first().is_some_and(|part| part.rows.matched().is_some()),
             Self::Disk(disk) => disk.parts.first().is_some_and(|part| part.matched.is_some()),
         }
     }
@@ -102,18 +111,22 @@ impl Left {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(super) async fn part(&self, plan: &BandPlan, output: &Output, number: usize) -> Result<Arc<Part>> {
+    pub(super) async fn part(&self, method: &M, output: &Output, number: usize) -> Result<Arc<Part<M>>> {
         let disk = match self {
-            Self::Memory(part) => return Ok(Arc::clone(part)),
+            Self::Memory(parts) => return Ok(Arc::clone(&parts[number])),
             Self::Disk(disk) => disk,
         };
         let file = Arc::clone(&disk.parts[number].file);
         let batches = disk.manager.read_spill_as_stream_unbuffered(file, None)?.try_collect().await?;
-        Ok(Arc::new(Part::new(plan, output, batches, 1)?))
+        let mut parts = Part::all(method, output, batches, 1)?;
+        match (parts.pop(), parts.is_empty()) {
+            (Some(part), true) => Ok(Arc::new(part)),
+            _ => datafusion::common::internal_err!("a part of the left side has no rows, or too many"),
+        }
     }
 
     /// Notes the matches that a visit of a part has found.
-    pub(super) fn visited(&self, number: usize, part: &Part) {
+    pub(super) fn visited(&self, number: usize, part: &Part<M>) {
         if let Self::Disk(disk) = self
             && let (Some(found), Some(matched)) = (part.rows.matched(), &disk.parts[number].matched)
         {
@@ -125,7 +138,7 @@ impl Left {
     ///
     /// # Errors
     /// If it has another number of rows than it had.
-    pub(super) fn mark(&self, number: usize, part: &Part) -> Result<()> {
+    pub(super) fn mark(&self, number: usize, part: &Part<M>) -> Result<()> {
         if let Self::Disk(disk) = self
             && let Some(matched) = &disk.parts[number].matched
         {

@@ -6,21 +6,24 @@ use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::{Field, Schema, SchemaRef},
 };
-use datafusion::{error::Result, physical_expr::expressions::Column};
+use datafusion::{
+    error::Result,
+    physical_expr::{PhysicalExpr, expressions::Column},
+};
 
-use super::term::Key;
+type Key = Arc<dyn PhysicalExpr>;
 
 /// The columns of one side that a join reads, and its keys.
 #[derive(Debug)]
-pub(super) struct SideInput {
+pub(in crate::join) struct SideInput {
     /// The columns, by their places in the input.
     columns: Vec<usize>,
     /// The keys that are not columns.
     computed: Vec<Key>,
     /// The places of the keys in `schema`.
-    pub(super) keys: Vec<usize>,
+    pub(in crate::join) keys: Vec<usize>,
     /// The schema of what is read.
-    pub(super) schema: SchemaRef,
+    pub(in crate::join) schema: SchemaRef,
 }
 
 impl SideInput {
@@ -29,7 +32,7 @@ impl SideInput {
     ///
     /// # Errors
     /// If the type of a key is unknown.
-    pub(super) fn new<'a>(
+    pub(in crate::join) fn new<'a>(
         input: &Schema,
         mut columns: Vec<usize>,
         keys: impl Iterator<Item = &'a Key> + Clone,
@@ -54,7 +57,7 @@ impl SideInput {
     }
 
     /// Returns the place of a column of the input in what is read.
-    pub(super) fn place(&self, column: usize) -> Option<usize> {
+    pub(in crate::join) fn place(&self, column: usize) -> Option<usize> {
         self.columns.binary_search(&column).ok()
     }
 
@@ -62,7 +65,7 @@ impl SideInput {
     ///
     /// # Errors
     /// If a key cannot be computed.
-    pub(super) fn read(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    pub(in crate::join) fn read(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns: Vec<_> = self.columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
         for key in &self.computed {
             columns.push(key.evaluate(batch)?.into_array(batch.num_rows())?);

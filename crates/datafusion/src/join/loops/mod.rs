@@ -1,0 +1,14 @@
+//! Joins by nested loops, for conditions that are neither equal keys nor a band.
+//!
+//! ```text
+//! a part, and a morsel --> one row of one side, as constants ---+
+//!                      --> a chunk of the other side's rows ----+--> condition --> pairs
+//! ```
+//! See [`morsels`](super::morsels) for what surrounds this.
+
+mod compare;
+mod exec;
+mod plan;
+mod value;
+
+pub use exec::LoopJoinExec;

@@ -1,0 +1,82 @@
+//! What joins of morsels do in their own ways.
+
+use annulus_join::{Output, SideRows, Writer};
+use arrow::array::RecordBatch;
+use datafusion::error::Result;
+
+use super::{left::Part, probe::Emit, rows::RowsPlan};
+
+/// A way to find the pairs of a join.
+pub(in crate::join) trait Method: Sized + Send + Sync + 'static {
+    /// Rows of the left side, prepared.
+    type Left: Send + Sync;
+    /// A morsel of the right side, prepared.
+    type Right: Send;
+    /// The place in a morsel and a part from which the search for pairs goes on. The default is the
+    /// first.
+    type Place: Default + Send;
+
+    /// The names of the join.
+    const NAMES: Names;
+    /// Memory that preparing takes for each row, beside the rows themselves.
+    const ROW_BYTES: usize;
+    /// Rows of a morsel from which on it is large enough, if the left side is in memory.
+    const MORSEL_ROWS: usize;
+    /// The same in bytes, if the left side is on disk.
+    const MORSEL_BYTES: usize;
+    /// The bytes of a part, and of a morsel, for which a join with files does not depend on the
+    /// pool. It takes them, and a batch of each side, even if the pool refuses, and does not reserve
+    /// them then: other operators need not fail. 0 for a join that fails itself.
+    const LEAST_BYTES: usize;
+
+    /// Returns the columns of the join.
+    fn rows(&self) -> &RowsPlan;
+
+    /// Prepares rows of the left side as parts. Without batches there may be none.
+    ///
+    /// # Errors
+    /// If they are too many for a batch.
+    fn left(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<Self::Left>>;
+
+    /// Returns the rows of a part.
+    fn left_batch(left: &Self::Left) -> &RecordBatch;
+
+    /// Returns the memory of parts in bytes.
+    fn left_bytes<'a>(parts: impl Iterator<Item = &'a Self::Left>) -> usize;
+
+    /// Prepares a morsel, which has rows.
+    ///
+    /// # Errors
+    /// If the rows are too many for a batch.
+    fn right(&self, batches: Vec<RecordBatch>) -> Result<Self::Right>;
+
+    /// Returns the rows of a morsel.
+    fn right_batch(right: &Self::Right) -> &RecordBatch;
+
+    /// Finds some pairs, about [`MOST_PAIRS`](annulus_join::MOST_PAIRS), and returns their number,
+    /// and whether these were the last.
+    ///
+    /// # Errors
+    /// If the condition cannot be evaluated.
+    fn join(&self, step: Step<'_, Self>) -> Result<(usize, bool)>;
+}
+
+/// The names of a join in plans, metrics and errors.
+pub(in crate::join) struct Names {
+    /// The name under which memory is reserved.
+    pub(in crate::join) operator: &'static str,
+    pub(in crate::join) join: &'static str,
+    /// The metric of the time to prepare morsels.
+    pub(in crate::join) prepare_time: &'static str,
+    /// The metric of the pairs that were found.
+    pub(in crate::join) pairs: &'static str,
+}
+
+/// A part and a morsel, and what their pairs are for.
+pub(in crate::join) struct Step<'a, M: Method> {
+    pub(in crate::join) left: &'a Part<M>,
+    pub(in crate::join) right: (&'a M::Right, &'a SideRows),
+    pub(in crate::join) place: &'a mut M::Place,
+    pub(in crate::join) output: &'a Output,
+    pub(in crate::join) writer: &'a mut Writer<Emit>,
+}
