@@ -26,6 +26,7 @@ use super::{
     build::{self, Building},
     layout::{Layout, PROBE},
     metrics::{BuildMetrics, ProbeMetrics},
+    setup::Setup,
     spill::{Metrics, Tools},
     stream,
 };
@@ -52,15 +53,11 @@ pub struct SharedHashJoinExec {
 
 impl SharedHashJoinExec {
     /// Returns why `stock` cannot be replaced, or nothing if it can: both sides must end, and keys
-    /// be of types that can be hashed. A right join of an ordered probe side, which keeps the
-    /// order, stays, and so does a null-aware join with a filter.
+    /// be of types that can be hashed. A null-aware join with a filter stays.
     pub fn obstacle(stock: &HashJoinExec) -> Option<&'static str> {
         let is_unbounded = |side: &Arc<dyn ExecutionPlan>| side.boundedness().is_unbounded();
         if is_unbounded(stock.left()) || is_unbounded(stock.right()) {
             return Some("unbounded input");
-        }
-        if stock.right().output_ordering().is_some() && stock.join_type() == &JoinType::Right {
-            return Some("ordered outer join");
         }
         if stock.null_aware && stock.filter().is_some() {
             return Some("null-aware join with a filter");
@@ -82,13 +79,7 @@ impl SharedHashJoinExec {
     }
 
     fn over(stock: Arc<HashJoinExec>, why: Arc<str>) -> Self {
-        let mut properties = Arc::clone(stock.properties());
-        if *stock.join_type() == JoinType::Right {
-            // Of each batch, the rows without a partner come last.
-            let mut equal = properties.equivalence_properties().clone();
-            equal.clear_orderings();
-            Arc::make_mut(&mut properties).set_eq_properties(equal);
-        }
+        let properties = Arc::clone(stock.properties());
         Self { stock, why, properties, metrics: ExecutionPlanMetricsSet::new(), executions: Executions::default() }
     }
 
@@ -206,11 +197,12 @@ impl ExecutionPlan for SharedHashJoinExec {
         let ((layout, build), ticket) =
             self.executions.share((partition, partitions), &context, || self.start(&context))?;
         let batch_rows = context.session_config().batch_size();
-        let setup = stream::Setup {
+        let setup = Setup {
             output: Arc::new(layout.output(batch_rows)?),
             build: Some(build),
             is_ordered: self.properties.output_ordering().is_some(),
             finder: Finder::new(layout.keys(PROBE)?),
+            shown: Arc::clone(&layout),
             layout,
             probe: self.stock.right().execute(partition, context)?,
             batch_rows,

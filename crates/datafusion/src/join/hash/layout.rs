@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use annulus_join::{JoinType, Keys, Output, OutputSpec, Side, Sides};
 use arrow::{
-    array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions},
+    array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{
@@ -180,6 +180,16 @@ impl SideLayout {
             columns.push(key.evaluate(batch)?.into_array(batch.num_rows())?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+
+    /// Returns a batch that [`read`](Self::read) returned, with the numbers of its rows. These are
+    /// the columns of a [numbered](Layout::numbered) layout.
+    pub(super) fn numbered(&self, read: &RecordBatch, first: u64) -> Result<RecordBatch> {
+        let rows = read.num_rows();
+        let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(first..first + rows as u64));
+        let columns = read.columns().iter().cloned().chain([numbers]).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 

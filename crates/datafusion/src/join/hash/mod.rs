@@ -4,7 +4,9 @@ mod build;
 mod display;
 mod exec;
 mod layout;
+mod merged;
 mod metrics;
+mod setup;
 mod spill;
 mod stream;
 

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use annulus_join::{Divider, Finder, SideRows};
+use annulus_join::{Divider, SideRows};
 use arrow::{
-    array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array},
+    array::{BooleanArray, RecordBatch},
     compute::filter_record_batch,
 };
 use datafusion::{
@@ -28,7 +28,7 @@ use crate::{
     join::hash::{
         build::Built,
         layout::{BUILD, Layout, PROBE},
-        stream::Setup,
+        setup::Setup,
     },
 };
 
@@ -80,9 +80,7 @@ impl Walk {
         let tools = Arc::clone(&spilled.tools);
         let mut order = None;
         if setup.is_ordered {
-            setup.layout = Arc::new(setup.layout.numbered());
-            setup.output = Arc::new(setup.layout.output(setup.batch_rows)?);
-            setup.finder = Finder::new(setup.layout.keys(PROBE)?);
+            setup.number()?;
             order = Some(Order::new(tools.files[PROBE].with_schema(setup.layout.schema()), tools.room.another()));
         }
         let layout = Arc::clone(&setup.layout);
@@ -105,7 +103,7 @@ impl Walk {
         match (&mut self.router, &mut self.visit) {
             (Some(router), _) => match setup.probe.next().await.transpose()? {
                 Some(batch) => {
-                    let read = setup.read_input(&self.tools.layout, &self.tools.seen, &batch)?;
+                    let read = setup.read_input(&self.tools.seen, &batch)?;
                     router.route(&self.layout, read, self.order.is_some()).map(Some)
                 }
                 None => Ok(None),
@@ -181,10 +179,18 @@ impl Walk {
         }
     }
 
+    /// Returns whether the rows of a batch meet the last rows of the build side.
+    pub(in crate::join::hash) fn is_last(&self) -> bool {
+        self.visit.as_ref().is_none_or(|visit| visit.begun == visit.blocks().len())
+    }
+
     /// Returns whether the rows of a batch have now met all rows of the build side. If not, notes
     /// which have a match.
     pub(in crate::join::hash) fn end(&mut self, rows: &SideRows) -> bool {
-        let Some(visit) = self.visit.as_mut().filter(|visit| visit.begun < visit.blocks().len()) else { return true };
+        if self.is_last() {
+            return true;
+        }
+        let Some(visit) = &mut self.visit else { return true };
         if let Some(matched) = rows.matched() {
             let marks = matched.to_array();
             match visit.marks.get_mut(visit.batches - 1) {
@@ -217,7 +223,7 @@ impl Router {
     fn route(&mut self, layout: &Layout, read: RecordBatch, is_numbered: bool) -> Result<RecordBatch> {
         let first = self.rows;
         self.rows += read.num_rows() as u64;
-        let batch = if is_numbered { numbered(layout, &read, first)? } else { read };
+        let batch = if is_numbered { layout.sides[PROBE].numbered(&read, first)? } else { read };
         self.lanes.divide(&mut self.divider, &batch)?;
         // Rows without a partner are looked up like those of parts in memory.
         let is_here: Vec<bool> = self.nodes.iter().map(Option::is_none).collect();
@@ -226,16 +232,6 @@ impl Router {
         let here: BooleanArray = self.divider.parts_of_rows().iter().map(here).collect::<Vec<_>>().into();
         Ok(filter_record_batch(&batch, &here)?)
     }
-}
-
-/// Returns the batch with the numbers of its rows as another column.
-fn numbered(layout: &Layout, batch: &RecordBatch, first: u64) -> Result<RecordBatch> {
-    let rows = batch.num_rows();
-    let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(first..first + rows as u64));
-    let columns = batch.columns().iter().cloned().chain([numbers]).collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let schema = Arc::clone(&layout.sides[PROBE].schema);
-    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }
 
 impl Visit {
