@@ -1,6 +1,8 @@
 //! Functions that the tests share. Each test binary uses a part of them.
 #![allow(dead_code)]
 
+pub mod peak;
+
 use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use annulus_datafusion::{

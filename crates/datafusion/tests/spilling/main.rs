@@ -7,4 +7,5 @@ mod full_disk;
 mod lifecycle;
 mod model;
 mod order;
+mod partitions;
 mod support;

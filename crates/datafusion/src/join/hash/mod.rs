@@ -8,6 +8,7 @@ mod merged;
 mod metrics;
 mod setup;
 mod spill;
+mod start;
 mod stream;
 
 pub use exec::SharedHashJoinExec;
