@@ -10,7 +10,7 @@ use arrow::{
     array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
-use common::{context, run, within};
+use common::{context, lines, run, within};
 use datafusion::{
     catalog::memory::MemorySourceConfig,
     common::{JoinSide, JoinType, NullEquality},
@@ -87,6 +87,15 @@ fn dealt(random: &mut StdRng, table: &RecordBatch, partitions: usize) -> Plan {
         let rows = random.random_range(0..=most).min(table.num_rows() - at);
         parts[random.random_range(0..partitions)].push(table.slice(at, rows));
         at += rows;
+    }
+    MemorySourceConfig::try_new_exec(&parts, schema(), None).unwrap()
+}
+
+/// Returns the rows in this number of partitions, with equal keys in one.
+fn by_key(table: &RecordBatch, keys: &[usize], partitions: usize) -> Plan {
+    let mut parts = vec![Vec::new(); partitions];
+    for (row, key) in lines(&[table.project(keys).unwrap()]).into_iter().enumerate() {
+        parts[key.bytes().map(usize::from).sum::<usize>() % partitions].push(table.slice(row, 1));
     }
     MemorySourceConfig::try_new_exec(&parts, schema(), None).unwrap()
 }
@@ -170,8 +179,9 @@ impl Case {
         Arc::new(NestedLoopJoinExec::try_new(left, right, self.filter(with_keys), &self.kind, None).unwrap())
     }
 
-    /// Returns the join on the operators of Annulus; nothing if it has none.
-    fn ours(&self, left: Plan, right: Plan) -> Option<Plan> {
+    /// Returns the join on the operators of Annulus; nothing if it has none. A hash join has a table
+    /// for each partition, if these match, or one for all.
+    fn ours(&self, (left, right): (Plan, Plan), match_each_other: bool) -> Option<Plan> {
         if self.by_loops {
             let stock = self.nested_loops(left, right, false);
             return Some(Arc::new(LoopJoinExec::try_new(&stock, "a test", false).unwrap()?));
@@ -186,7 +196,8 @@ impl Case {
         let nulls = if self.nulls_equal { NullEquality::NullEqualsNull } else { NullEquality::NullEqualsNothing };
         let (kind, filter, mode) = (&self.kind, self.filter(false), PartitionMode::CollectLeft);
         let stock = HashJoinExec::try_new(left, right, on, filter, kind, None, mode, nulls, false).unwrap();
-        Some(Arc::new(SharedHashJoinExec::try_new(&stock, "a test").unwrap()))
+        let of = if match_each_other { SharedHashJoinExec::try_partitioned } else { SharedHashJoinExec::try_new };
+        Some(Arc::new(of(&stock, "a test").unwrap()))
     }
 }
 
@@ -210,8 +221,14 @@ async fn compare_cases(
     for kind in KINDS {
         let case = case(&mut random, kind);
         let length = LENGTHS[random.random_range(0..LENGTHS.len())];
-        let sides = (dealt(&mut random, &left, partitions[0]), dealt(&mut random, &right, partitions[1]));
-        let Some(ours) = case.ours(sides.0, sides.1) else { continue };
+        let (keys, is_hashed) = (case.keys, !case.by_loops && !case.keys.is_empty());
+        let match_each_other = is_hashed && random.random_bool(0.3);
+        let sides = if match_each_other {
+            (by_key(&left, keys, partitions[1]), by_key(&right, keys, partitions[1]))
+        } else {
+            (dealt(&mut random, &left, partitions[0]), dealt(&mut random, &right, partitions[1]))
+        };
+        let Some(ours) = case.ours(sides, match_each_other) else { continue };
         let reference = case.nested_loops(whole(&left), whole(&right), true);
         let mut expected = run(reference, &context(Arc::clone(&runtime), 8192)).await.unwrap().concat();
         let context = context(Arc::clone(&runtime), length);

@@ -18,7 +18,7 @@ use datafusion::{
     },
 };
 
-/// A join that reads all partitions of its left side for each partition of its right side.
+/// A join, of which each partition of the output reads one of the right side.
 pub(super) struct Joined<'a> {
     pub(super) left: &'a Arc<dyn ExecutionPlan>,
     pub(super) right: &'a Arc<dyn ExecutionPlan>,
@@ -27,13 +27,16 @@ pub(super) struct Joined<'a> {
     pub(super) projection: Option<&'a [usize]>,
     /// Whether the output has the order of the right side.
     pub(super) keeps_order: bool,
+    /// Whether each partition of the output reads one of the left side, too. Else it reads all.
+    pub(super) is_partitioned: bool,
 }
 
 impl<'a> From<&'a NestedLoopJoinExec> for Joined<'a> {
     /// Returns what is known of a join without equal keys, whose output is in no order.
     fn from(stock: &'a NestedLoopJoinExec) -> Self {
         let (left, right, kind) = (stock.left(), stock.right(), *stock.join_type());
-        Self { left, right, kind, on: &[], projection: stock.projection().as_deref(), keeps_order: false }
+        let projection = stock.projection().as_deref();
+        Self { left, right, kind, on: &[], projection, keeps_order: false, is_partitioned: false }
     }
 }
 
@@ -54,17 +57,21 @@ impl Joined<'_> {
     fn promises_less(&self) -> bool {
         let left = self.left.equivalence_properties();
         let differs = |expr: &AcrossPartitions| *expr == AcrossPartitions::Heterogeneous;
-        let is_one = self.left.output_partitioning().partition_count() == 1;
         !left.oeq_class().is_empty()
             || !self.keeps_order && !self.right.equivalence_properties().oeq_class().is_empty()
-            || !is_one && left.constants().iter().any(|constant| differs(&constant.across_partitions))
+            || !self.reads_one() && left.constants().iter().any(|constant| differs(&constant.across_partitions))
+    }
+
+    /// Returns whether each partition of the output reads one partition of the left side.
+    fn reads_one(&self) -> bool {
+        self.is_partitioned || self.left.output_partitioning().partition_count() == 1
     }
 
     /// Does what DataFusion's joins do, without the order of the left side.
     fn equivalences(&self) -> Result<EquivalenceProperties> {
         let mut left = self.left.equivalence_properties().clone();
         left.clear_orderings();
-        if self.left.output_partitioning().partition_count() > 1 {
+        if !self.reads_one() {
             left.clear_per_partition_constants();
         }
         let right = self.right.equivalence_properties().clone();

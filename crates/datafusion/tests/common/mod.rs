@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod bands;
+pub mod peak;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
 

@@ -1,5 +1,8 @@
 //! Tables that are partitioned already.
 
+#[path = "../common/peak.rs"]
+mod peak;
+
 mod answers;
 mod memory;
 mod plans;

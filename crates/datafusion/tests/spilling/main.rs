@@ -9,4 +9,5 @@ mod lifecycle;
 mod loops;
 mod model;
 mod order;
+mod partitions;
 mod support;

@@ -1,24 +1,16 @@
 //! Random tables, and sessions with little memory.
 
-use std::{
-    fmt,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::{path::Path, sync::Arc};
 
 use annulus_datafusion::{SessionStateBuilderExt, SharedHashJoinExec};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray};
 use datafusion::{
     common::tree_node::{TreeNode, TreeNodeRecursion},
     datasource::MemTable,
-    error::Result,
     execution::{
         SessionStateBuilder, TaskContext,
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
-        memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation},
+        memory_pool::MemoryPool,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
     physical_plan::ExecutionPlan,
@@ -29,57 +21,7 @@ use tempfile::TempDir;
 
 use crate::common::{context, eventually};
 
-/// A pool that records the most bytes that were reserved.
-#[derive(Debug)]
-pub struct PeakPool {
-    inner: GreedyMemoryPool,
-    pub peak: AtomicUsize,
-}
-
-impl PeakPool {
-    pub fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { inner: GreedyMemoryPool::new(bytes), peak: AtomicUsize::new(0) })
-    }
-
-    fn note(&self) {
-        self.peak.fetch_max(self.inner.reserved(), Relaxed);
-    }
-}
-
-impl MemoryPool for PeakPool {
-    fn name(&self) -> &str {
-        "peak"
-    }
-
-    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
-        self.inner.grow(reservation, additional);
-        self.note();
-    }
-
-    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.inner.shrink(reservation, shrink);
-    }
-
-    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        self.inner.try_grow(reservation, additional)?;
-        self.note();
-        Ok(())
-    }
-
-    fn reserved(&self) -> usize {
-        self.inner.reserved()
-    }
-
-    fn memory_limit(&self) -> MemoryLimit {
-        self.inner.memory_limit()
-    }
-}
-
-impl fmt::Display for PeakPool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.inner, f)
-    }
-}
+pub use crate::common::peak::PeakPool;
 
 /// Returns a runtime on this pool, with a disk.
 pub fn runtime(pool: Arc<dyn MemoryPool>) -> Arc<RuntimeEnv> {

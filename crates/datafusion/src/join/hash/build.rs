@@ -90,7 +90,7 @@ impl Setup {
             _ => {}
         }
         metrics.rows.add(rows);
-        metrics.memory.set(side.memory_bytes());
+        metrics.memory.set_max(side.memory_bytes());
         let rows = tools.output.build_rows(side.batch()).map_err(from_join)?;
         let probing = Arc::new(AtomicUsize::new(tools.streams));
         Ok(Built::new(side, rows, probing, &tools, tools.room.take(), spilled))

@@ -11,7 +11,8 @@ impl DisplayAs for SharedHashJoinExec {
         let stock = self.stock();
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "SharedHashJoinExec: join_type={:?}", stock.join_type())?;
+                let mode = if self.is_partitioned() { "mode=Partitioned, " } else { "" };
+                write!(f, "SharedHashJoinExec: {mode}join_type={:?}", stock.join_type())?;
                 let on = stock.on().iter().map(|(left, right)| format!("({left}, {right})"));
                 write!(f, ", on=[{}]", on.collect::<Vec<_>>().join(", "))?;
                 if let Some(filter) = stock.filter() {

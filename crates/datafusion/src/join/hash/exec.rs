@@ -10,8 +10,9 @@ use datafusion::{
     execution::TaskContext,
     physical_expr::PhysicalExpr,
     physical_plan::{
-        ChildStats, ChildrenPropertiesMode, Distribution, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-        ReplaceChildrenOptions, SendableRecordBatchStream, StatisticsArgs,
+        ChildStats, ChildrenPropertiesMode, Distribution, ExecutionPlan, ExecutionPlanProperties,
+        InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
+        StatisticsArgs,
         execution_plan::CardinalityEffect,
         filter_pushdown::{ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation},
         joins::{HashJoinExec, PartitionMode},
@@ -20,53 +21,43 @@ use datafusion::{
         stream::RecordBatchStreamAdapter,
     },
 };
-use tokio::runtime::Handle;
 
 use super::{
-    build::{self, Building},
     layout::{Layout, PROBE},
-    metrics::{BuildMetrics, ProbeMetrics},
-    spill::{Metrics, Tools},
+    metrics::ProbeMetrics,
+    setup::Setup,
+    start::Execution,
     stream,
 };
-use crate::{
-    executions::Executions,
-    join::{
-        key_filter::{Publisher, has_filters_from_above},
-        properties::Joined,
-    },
-};
+use crate::{executions::Executions, join::properties::Joined};
 
 /// A hash join with one table, which all partitions of the build side fill and all those of the
 /// probe side read. So neither side is repartitioned, and the output has the probe side's
-/// partitions and order.
+/// partitions and order. If matching partitions of both sides have equal keys, it can have a table
+/// for each partition instead, and holds those of the partitions that run.
 ///
-/// It contains the stock operator that it replaces, in its mode `CollectLeft` and over the same
-/// children. The stock operator answers the optimizer's questions. Only the partitions that the
-/// build side may have, and execution, are this one's own. A plan can be executed several times, and
-/// several times at once with contexts of their own.
+/// It contains the stock operator that it replaces, in its mode `CollectLeft` or `Partitioned` and
+/// over the same children. The stock operator answers the optimizer's questions. Only the partitions
+/// that the build side may have, and execution, are this one's own. A plan can be executed several
+/// times, and several times at once with contexts of their own.
 pub struct SharedHashJoinExec {
     stock: Arc<HashJoinExec>,
     why: Arc<str>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    executions: Executions<(Arc<Layout>, Building)>,
+    executions: Executions<Execution>,
 }
 
 impl SharedHashJoinExec {
     /// Returns why `stock` cannot be replaced, or nothing if it can: both sides must end, and keys
-    /// be of types that can be hashed. A right join of an ordered probe side, which keeps the
-    /// order, stays, and so does a null-aware join with a filter.
+    /// be of types that can be hashed.
     pub fn obstacle(stock: &HashJoinExec) -> Option<&'static str> {
         let is_unbounded = |side: &Arc<dyn ExecutionPlan>| side.boundedness().is_unbounded();
         if is_unbounded(stock.left()) || is_unbounded(stock.right()) {
             return Some("unbounded input");
         }
-        if stock.right().output_ordering().is_some() && stock.join_type() == &JoinType::Right {
-            return Some("ordered outer join");
-        }
-        if stock.null_aware && stock.filter().is_some() {
-            return Some("null-aware join with a filter");
+        if stock.null_aware && stock.mode == PartitionMode::Partitioned {
+            return Some("null-aware join of partitions");
         }
         let has_keys = |layout: Layout| Side::BOTH.iter().all(|&side| layout.keys(side).is_ok());
         if stock.on().is_empty() || !Layout::new(stock).is_ok_and(has_keys) {
@@ -80,20 +71,32 @@ impl SharedHashJoinExec {
     /// # Errors
     /// If DataFusion refuses the stock operator in its mode `CollectLeft`.
     pub fn try_new(stock: &HashJoinExec, why: impl Into<Arc<str>>) -> Result<Self> {
-        let stock = stock.builder().with_partition_mode(PartitionMode::CollectLeft).recompute_properties().build()?;
-        Self::over(Arc::new(stock), why.into())
+        Self::in_mode(PartitionMode::CollectLeft, stock, why.into())
+    }
+
+    /// Creates the operator with a table for each partition. Both sides must be partitioned by the
+    /// keys, and alike.
+    ///
+    /// # Errors
+    /// If DataFusion refuses the stock operator in its mode `Partitioned`.
+    pub fn try_partitioned(stock: &HashJoinExec, why: impl Into<Arc<str>>) -> Result<Self> {
+        Self::in_mode(PartitionMode::Partitioned, stock, why.into())
+    }
+
+    fn in_mode(mode: PartitionMode, stock: &HashJoinExec, why: Arc<str>) -> Result<Self> {
+        let stock = stock.builder().with_partition_mode(mode).recompute_properties().build()?;
+        Self::over(Arc::new(stock), why)
     }
 
     fn over(stock: Arc<HashJoinExec>, why: Arc<str>) -> Result<Self> {
-        let kind = *stock.join_type();
         let joined = Joined {
             left: stock.left(),
             right: stock.right(),
-            kind,
+            kind: *stock.join_type(),
             on: stock.on(),
             projection: stock.projection.as_deref(),
-            // Of each batch, the rows without a partner come last.
-            keeps_order: stock.maintains_input_order()[1] && kind != JoinType::Right,
+            keeps_order: stock.maintains_input_order()[1],
+            is_partitioned: *stock.partition_mode() == PartitionMode::Partitioned,
         };
         let properties = joined.properties(stock.properties())?;
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
@@ -103,6 +106,11 @@ impl SharedHashJoinExec {
     /// Returns the stock operator over the same children.
     pub fn stock(&self) -> &HashJoinExec {
         &self.stock
+    }
+
+    /// Returns whether each partition has a table of its own.
+    pub fn is_partitioned(&self) -> bool {
+        self.stock.mode == PartitionMode::Partitioned
     }
 
     /// Returns the reason for the choice of this operator, as `EXPLAIN` prints it.
@@ -119,31 +127,6 @@ impl SharedHashJoinExec {
         let children = children.collect::<Result<Vec<_>>>()?;
         plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
-
-    /// Starts an execution.
-    fn start(&self, context: &Arc<TaskContext>) -> Result<(Arc<Layout>, Building)> {
-        let layout = Arc::new(Layout::new(&self.stock)?);
-        let output = Arc::new(layout.output(context.session_config().batch_size())?);
-        let left = self.stock.left();
-        let partitions = 0..left.output_partitioning().partition_count();
-        let streams = partitions.map(|partition| left.execute(partition, Arc::clone(context)));
-        let probing = self.stock.right().output_partitioning().partition_count();
-        let tools = Tools::new(context, (Arc::clone(&layout), output), probing, Metrics::new(&self.metrics));
-        let setup = build::Setup {
-            tools: Arc::new(tools),
-            streams: streams.collect::<Result<_>>()?,
-            publisher: Publisher::new(&self.stock)?,
-            metrics: BuildMetrics::new(&self.metrics),
-        };
-        Ok((layout, setup.start(starts_now(left)?)))
-    }
-}
-
-/// Returns whether a build side is read as soon as the plan is executed. Then those of a chain of
-/// joins are read at once, and a thread that has read its part of one goes on with another. Not if a
-/// scan of it waits for the keys of a join above, and not outside a runtime, where a task cannot run.
-fn starts_now(build: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    Ok(Handle::try_current().is_ok() && !has_filters_from_above(build)?)
 }
 
 impl fmt::Debug for SharedHashJoinExec {
@@ -162,12 +145,19 @@ impl ExecutionPlan for SharedHashJoinExec {
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
-        vec![Distribution::UnspecifiedDistribution; 2]
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        if self.is_partitioned() {
+            return self.stock.input_distribution_requirements();
+        }
+        InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution; 2])
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        // The build side is read whole, however it is partitioned.
-        vec![false, true]
+        // If the build side is read whole, it does not matter how it is partitioned.
+        vec![self.is_partitioned(), true]
     }
 
     /// Returns whether a sort may move from above to the probe side. DataFusion takes the columns
@@ -211,14 +201,15 @@ impl ExecutionPlan for SharedHashJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.properties.partitioning.partition_count();
-        let ((layout, build), ticket) =
-            self.executions.share((partition, partitions), &context, || self.start(&context))?;
-        let batch_rows = context.session_config().batch_size();
-        let setup = stream::Setup {
+        let start = || Execution::start(&self.stock, &self.metrics, &context);
+        let (execution, ticket) = self.executions.share((partition, partitions), &context, start)?;
+        let (layout, batch_rows) = (Arc::clone(&execution.layout), context.session_config().batch_size());
+        let setup = Setup {
             output: Arc::new(layout.output(batch_rows)?),
-            build: Some(build),
+            build: Some(execution.table(&self.stock, partition, &context)?),
             is_ordered: self.properties.output_ordering().is_some(),
             finder: Finder::new(layout.keys(PROBE)?),
+            shown: Arc::clone(&layout),
             layout,
             probe: self.stock.right().execute(partition, context)?,
             batch_rows,
@@ -268,7 +259,13 @@ impl ExecutionPlan for SharedHashJoinExec {
         parent_filters: Vec<Arc<dyn PhysicalExpr>>,
         config: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        self.stock.gather_filters_for_pushdown(phase, parent_filters, config)
+        if !self.is_partitioned() {
+            return self.stock.gather_filters_for_pushdown(phase, parent_filters, config);
+        }
+        // No partition knows the keys of the others.
+        let mut config = config.clone();
+        config.optimizer.enable_join_dynamic_filter_pushdown = false;
+        self.stock.gather_filters_for_pushdown(phase, parent_filters, &config)
     }
 
     fn handle_child_pushdown_result(

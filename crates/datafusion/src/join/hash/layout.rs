@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use annulus_join::{JoinType, Keys, Output, OutputSpec, Side, Sides};
 use arrow::{
-    array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions},
+    array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{
@@ -88,6 +88,11 @@ impl Layout {
         let (join, mark) = convert::join_type(*stock.join_type());
         let nulls_equal = stock.null_equality() == NullEquality::NullEqualsNull;
         Ok(Self { sides, join, mark, filter: filter.map(Arc::new), arrange, nulls_equal, schema: stock.schema() })
+    }
+
+    /// Returns whether the join has a filter on pairs.
+    pub(super) fn has_filter(&self) -> bool {
+        self.filter.is_some()
     }
 
     /// Returns the keys of a side.
@@ -183,6 +188,16 @@ impl SideLayout {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
+    /// Returns a batch that [`read`](Self::read) returned, with the numbers of its rows. These are
+    /// the columns of a [numbered](Layout::numbered) layout.
+    pub(super) fn numbered(&self, read: &RecordBatch, first: u64) -> Result<RecordBatch> {
+        let rows = read.num_rows();
+        let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(first..first + rows as u64));
+        let columns = read.columns().iter().cloned().chain([numbers]).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+
     /// Returns the keys of a batch that [`read`](Self::read) returned.
     pub(super) fn key_columns(&self, read: &RecordBatch) -> Vec<ArrayRef> {
         self.keys.iter().map(|&key| Arc::clone(read.column(key))).collect()
@@ -191,6 +206,12 @@ impl SideLayout {
     /// Returns whether a row of a batch that [`read`](Self::read) returned has a null key.
     pub(super) fn has_null_key(&self, read: &RecordBatch) -> bool {
         self.keys.iter().any(|&key| read.column(key).logical_null_count() > 0)
+    }
+
+    /// Returns the rows with a null key, of a batch that [`read`](Self::read) returned.
+    pub(super) fn null_keys(&self, read: &RecordBatch) -> Vec<u32> {
+        let nulls: Vec<_> = self.keys.iter().filter_map(|&key| read.column(key).logical_nulls()).collect();
+        (0..read.num_rows() as u32).filter(|&row| nulls.iter().any(|nulls| nulls.is_null(row as usize))).collect()
     }
 
     /// Returns the columns that are output, of a batch that [`read`](Self::read) returned.

@@ -8,6 +8,7 @@ pub(in crate::join) struct BuildMetrics {
     /// The time to make the table, without that of reading.
     pub(in crate::join) time: Time,
     pub(in crate::join) rows: Count,
+    /// That of the largest table.
     pub(in crate::join) memory: Gauge,
 }
 

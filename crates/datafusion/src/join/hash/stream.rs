@@ -1,11 +1,8 @@
 //! One output partition: looks up the rows of one partition of the probe side.
 
-use std::{
-    ops::Range,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{ops::Range, sync::Arc};
 
-use annulus_join::{Alone, Finder, Output, SideRows, Wanted};
+use annulus_join::{Alone, Wanted};
 use arrow::{
     array::{BooleanArray, RecordBatch},
     compute::BatchCoalescer,
@@ -18,30 +15,13 @@ use datafusion::{
 use futures::{Stream, StreamExt, stream};
 
 use super::{
-    build::{Building, Built, Seen},
-    layout::{BUILD, Layout, PROBE},
-    metrics::ProbeMetrics,
+    build::Built,
+    layout::{BUILD, PROBE},
+    merged::{merged, without_numbers},
+    setup::{Probed, Setup},
     spill::Walk,
 };
 use crate::error::from_join;
-
-/// What a stream needs.
-pub(super) struct Setup {
-    pub(super) layout: Arc<Layout>,
-    pub(super) output: Arc<Output>,
-    /// Until the build side is ready.
-    pub(super) build: Option<Building>,
-    pub(super) probe: SendableRecordBatchStream,
-    pub(super) finder: Finder,
-    pub(super) batch_rows: usize,
-    /// The most rows to output.
-    pub(super) fetch: Option<usize>,
-    /// Whether rows with null keys decide about the rows of the other side, as in `NOT IN`.
-    pub(super) null_aware: bool,
-    /// Whether the output must be in the order of the probe side.
-    pub(super) is_ordered: bool,
-    pub(super) metrics: ProbeMetrics,
-}
 
 /// The join of one partition of the probe side.
 struct Joining {
@@ -67,12 +47,6 @@ enum Stage {
     /// The output of all tables is put in the order of the probe side.
     Ordered(SendableRecordBatchStream),
     Ended,
-}
-
-/// A batch of the probe side.
-struct Probed {
-    batch: RecordBatch,
-    rows: SideRows,
 }
 
 /// Returns the stream of a partition's output.
@@ -116,10 +90,7 @@ impl Joining {
                 Stage::Probing(built, probing @ None) => {
                     let batch = match &mut self.walk {
                         Some(walk) => walk.next(&mut self.setup).await?,
-                        None => match self.setup.probe.next().await.transpose()? {
-                            Some(batch) => Some(self.setup.read_input(&self.setup.layout, &built.seen, &batch)?),
-                            None => None,
-                        },
+                        None => self.setup.next(&built.seen).await?,
                     };
                     match batch {
                         Some(batch) if batch.num_rows() == 0 => {}
@@ -152,6 +123,8 @@ impl Joining {
         if let Some(spilled) = &built.spilled {
             self.walk = Some(Box::new(Walk::new(spilled, &mut self.setup)?));
             self.coalescer = coalescer(&self.setup);
+        } else if self.setup.merges() {
+            self.setup.number()?;
         }
         let is_needed = built.side.batch().num_rows() > 0 || self.walk.is_some() || self.setup.needs_no_partner();
         self.stage = if is_needed { Stage::Probing(built, None) } else { Stage::Ended };
@@ -191,7 +164,7 @@ impl Joining {
     /// Makes the next pairs of the batch, or ends it.
     fn probe(&mut self) -> Result<()> {
         let Stage::Probing(built, probing) = &mut self.stage else { return Ok(()) };
-        let Some(probed) = &*probing else { return Ok(()) };
+        let Some(probed) = probing else { return Ok(()) };
         let compute = self.setup.metrics.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
         let output = Arc::clone(&self.setup.output);
@@ -199,43 +172,52 @@ impl Joining {
         let found = self.setup.finder.next(&built.side, marked).map_err(from_join)?;
         match found {
             Some((build, probe)) => {
+                // Rows before the last one have met all partners in this table.
+                let met = probe.last().map_or(0, |&row| row as usize);
                 let joined = output.joined((&built.rows, &probed.rows), build, probe).map_err(from_join)?;
-                joined.map_or(Ok(()), |batch| self.push(&batch, None))
-            }
-            None => match probing.take() {
-                Some(probed) if self.walk.as_mut().is_none_or(|walk| walk.end(&probed.rows)) => {
-                    self.probe_alone(&probed)
+                let mut made: Vec<_> = joined.into_iter().collect();
+                if self.setup.merges() && self.walk.as_ref().is_none_or(|walk| walk.is_last()) {
+                    made.extend(self.setup.alone(probed, probed.done..met)?);
+                    probed.done = met;
                 }
-                _ => Ok(()),
-            },
+                merged(&made)?.map_or(Ok(()), |batch| self.push(&batch, None))
+            }
+            None => {
+                if let Some((build, probe)) = probed.null_pairs(built) {
+                    // It marks those that the filter keeps.
+                    let joined = output.joined((&built.rows, &probed.rows), &build, &probe).map_err(from_join)?;
+                    return joined.map_or(Ok(()), |batch| self.push(&batch, None));
+                }
+                match probing.take() {
+                    Some(probed) if self.walk.as_mut().is_none_or(|walk| walk.end(&probed.rows)) => {
+                        self.probe_alone(&probed)
+                    }
+                    _ => Ok(()),
+                }
+            }
         }
     }
 
     /// Outputs the rows of a batch of the probe side that are output alone.
     fn probe_alone(&mut self, probed: &Probed) -> Result<()> {
-        let Setup { layout, output, .. } = &self.setup;
+        let layout = &self.setup.layout;
         if layout.mark == Some(PROBE) {
             let mark = probed.rows.matched().map(|matched| matched.to_array());
             let read = layout.sides[PROBE].output(&probed.batch)?;
             return self.push(&read, mark.as_ref());
         }
-        let mut made = Vec::new();
-        let emit = |batch| {
-            made.push(batch);
-            Ok(())
-        };
-        output.probe_alone(&probed.rows, 0..probed.batch.num_rows(), emit).map_err(from_join)?;
-        made.iter().try_for_each(|batch| self.push(batch, None))
+        let alone = self.setup.alone(probed, probed.done..probed.batch.num_rows())?;
+        alone.iter().try_for_each(|batch| self.push(batch, None))
     }
 
     /// Outputs the next rows of the build side that are output alone.
     fn alone(&mut self) -> Result<()> {
         let Stage::Alone(built, rest) = &mut self.stage else { return Ok(()) };
         let built = Arc::clone(built);
-        let Setup { layout, output, batch_rows, null_aware, .. } = &self.setup;
+        let Setup { layout, output, batch_rows, .. } = &self.setup;
         let now = rest.start..rest.end.min(rest.start + batch_rows);
         rest.start = now.end;
-        let is_none = output.emits().build == Alone::None || *null_aware && !built.settle_nulls();
+        let is_none = output.emits().build == Alone::None || self.setup.decides_by_nulls() && !built.settle_nulls();
         if now.is_empty() || is_none {
             self.stage = Stage::Next;
             return Ok(());
@@ -256,39 +238,15 @@ impl Joining {
     }
 
     fn push(&mut self, batch: &RecordBatch, mark: Option<&BooleanArray>) -> Result<()> {
-        let batch = self.setup.layout.arrange(batch, mark)?;
+        let mut batch = self.setup.layout.arrange(batch, mark)?;
+        if self.walk.is_none() && self.setup.merges() {
+            batch = without_numbers(&batch)?;
+        }
         self.coalescer.push_batch(batch)?;
         if self.coalescer.get_buffered_rows() >= self.left {
             // These are the last ones.
             self.coalescer.finish_buffered_batch()?;
         }
         Ok(())
-    }
-}
-
-impl Setup {
-    /// Returns whether there may be output though the build side has no rows.
-    fn needs_no_partner(&self) -> bool {
-        self.layout.mark == Some(PROBE) || self.output.emits().probe == Alone::Unmatched
-    }
-
-    /// Reads the columns of a batch of the input.
-    pub(super) fn read_input(&self, layout: &Layout, seen: &Seen, batch: &RecordBatch) -> Result<RecordBatch> {
-        self.metrics.rows.add(batch.num_rows());
-        let read = layout.sides[PROBE].read(batch)?;
-        if self.null_aware && read.num_rows() > 0 {
-            seen.rows.fetch_or(true, Ordering::Relaxed);
-            seen.null_key.fetch_or(layout.sides[PROBE].has_null_key(&read), Ordering::Relaxed);
-        }
-        Ok(read)
-    }
-
-    /// Starts to look up the rows of a batch that was [read](Self::read_input).
-    fn begin(&mut self, built: &Built, batch: RecordBatch) -> Result<Probed> {
-        let compute = self.metrics.baseline.elapsed_compute().clone();
-        let _timer = compute.timer();
-        self.finder.start(&built.side, &batch).map_err(from_join)?;
-        let rows = self.output.probe_rows(&batch).map_err(from_join)?;
-        Ok(Probed { batch, rows })
     }
 }

@@ -29,5 +29,5 @@ pub(super) use gather::{Gathered, gather};
 pub(super) use metrics::Metrics;
 pub(super) use node::Spilled;
 pub(super) use room::Room;
-pub(super) use tools::Tools;
+pub(super) use tools::{Crowd, Tools};
 pub(super) use walk::Walk;

@@ -20,6 +20,27 @@ const MOST_FILES: usize = 128;
 /// The most partitions of one table. More take more than one pass.
 const MOST_PARTITIONS: usize = 1 << 9;
 
+/// How many share the memory, the files and the threads of a join.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::join::hash) struct Crowd {
+    /// The streams that probe one table.
+    streams: usize,
+    /// The tables that are there at once, each with its own build side.
+    tables: usize,
+}
+
+impl Crowd {
+    /// Returns that of one table, which this number of streams probe.
+    pub(in crate::join::hash) fn of_streams(streams: usize) -> Self {
+        Self { streams, tables: 1 }
+    }
+
+    /// Returns that of tables of which one stream each probes one.
+    pub(in crate::join::hash) fn of_tables(tables: usize) -> Self {
+        Self { streams: 1, tables: tables.max(1) }
+    }
+}
+
 /// What the build side and the streams of one join share.
 pub(in crate::join::hash) struct Tools {
     pub(in crate::join::hash) layout: Arc<Layout>,
@@ -30,6 +51,8 @@ pub(in crate::join::hash) struct Tools {
     pub(super) parts: usize,
     /// The number of streams that probe.
     pub(in crate::join::hash) streams: usize,
+    /// The number of tables that are there at once.
+    tables: usize,
     pub(super) batch_rows: usize,
     pub(super) threads: usize,
     pub(super) metrics: Arc<Metrics>,
@@ -40,18 +63,19 @@ impl Tools {
     pub(in crate::join::hash) fn new(
         context: &TaskContext,
         (layout, output): (Arc<Layout>, Arc<Output>),
-        streams: usize,
-        metrics: Metrics,
+        Crowd { streams, tables }: Crowd,
+        metrics: Arc<Metrics>,
     ) -> Self {
-        let metrics = Arc::new(metrics);
+        let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
         let files = |side: Side| Files::new(context, Arc::clone(&layout.sides[side].schema), Arc::clone(&metrics));
         Self {
             files: Sides::from_fn(files),
             room: Room::new(context),
-            parts: (MOST_FILES / streams.max(1)).clamp(LEAST_PARTS, MOST_PARTS),
+            parts: (MOST_FILES / (streams * tables).max(1)).clamp(LEAST_PARTS, MOST_PARTS),
             streams,
+            tables,
             batch_rows: context.session_config().batch_size(),
-            threads: std::thread::available_parallelism().map_or(1, |threads| threads.get()),
+            threads: threads.div_ceil(tables),
             metrics,
             seen: Arc::default(),
             layout,
@@ -85,7 +109,7 @@ impl Tools {
     /// Returns the bytes of a piece of one side, whose parts have an open piece each.
     pub(super) fn piece_bytes(&self, side: Side) -> usize {
         let writers = if side == BUILD { 1 } else { self.streams };
-        self.room.piece_bytes(self.parts * writers)
+        self.room.piece_bytes(self.parts * writers * self.tables)
     }
 
     /// Returns whether rows of a side are output when all of the other side have been seen: without a
