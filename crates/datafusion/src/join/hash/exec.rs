@@ -124,7 +124,7 @@ impl SharedHashJoinExec {
         let setup = build::Setup {
             tools: Arc::new(tools),
             streams: streams.collect::<Result<_>>()?,
-            publisher: Publisher::new(&self.stock)?,
+            publisher: Publisher::new(&self.stock, context.session_config().options())?,
             metrics: BuildMetrics::new(&self.metrics),
         };
         Ok((layout, setup.start(starts_now(left)?)))
