@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use annulus_datafusion::{SessionStateBuilderExt, SharedHashJoinExec};
+use annulus_datafusion::{SessionStateBuilderExt, SharedHashJoinExec, why_stock_joins};
 use arrow::{
     array::{
         ArrayRef, Date32Array, Decimal128Array, Float64Array, Int8Array, Int64Array, RecordBatch, StringArray,
@@ -312,5 +312,31 @@ async fn joins_of_recursive_queries_start_anew_in_each_step() {
         let (found, joins) = found.await.unwrap_or_else(|error| panic!("{query}: {error}"));
         assert_eq!(found, expected, "{query}");
         assert!(joins > 0, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_plan_says_why_a_join_runs_where_it_does() {
+    let builder = SessionStateBuilder::new_with_default_features().with_config(SessionConfig::new());
+    let context = SessionContext::new_with_state(builder.with_annulus().build());
+    for (name, rows) in [("few", 10), ("many", 1000)] {
+        let create = format!("CREATE TABLE {name} AS SELECT value AS k, 1::INT AS v FROM range({rows})");
+        context.sql(&create).await.unwrap().collect().await.unwrap();
+    }
+    let inner = "SELECT few.v, many.v FROM few JOIN many ON few.k = many.k";
+    let anti = "SELECT * FROM many WHERE NOT EXISTS (SELECT 1 FROM few WHERE few.k = many.k)";
+    for (joins, query, why, stock) in [
+        ("auto", inner, "why=auto: 10 rows of 12 B by 1000 rows", None),
+        ("auto", anti, "HashJoinExec: mode=CollectLeft", Some("few rows on its build side")),
+        ("always", anti, "why=always: 10 rows of 8 B by 1000 rows", None),
+        ("never", anti, "HashJoinExec: mode=CollectLeft", None),
+    ] {
+        context.sql(&format!("SET annulus.joins = '{joins}'")).await.unwrap();
+        let plan = context.sql(query).await.unwrap().create_physical_plan().await.unwrap();
+        let text = displayable(plan.as_ref()).indent(false).to_string();
+        assert!(text.contains(why), "{joins}: {text}");
+        let reasons = why_stock_joins(&plan, context.state().config_options()).unwrap();
+        assert_eq!(reasons.len(), usize::from(stock.is_some()), "{joins}: {reasons:?}");
+        assert!(stock.is_none_or(|stock| reasons[0].contains(stock)), "{joins}: {reasons:?}");
     }
 }

@@ -13,7 +13,7 @@ use datafusion::{
         SessionStateBuilder,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    physical_plan::{collect, displayable},
+    physical_plan::{ExecutionPlan, collect, displayable, metrics::MetricValue},
     prelude::{SessionConfig, SessionContext},
 };
 use tempfile::TempDir;
@@ -31,16 +31,47 @@ const FILES: [&str; 6] = [
     "COPY (SELECT value AS k, value AS v, 'text ' || value AS s FROM range(1000) WHERE value < 0) \
      TO '{dir}/none.parquet'",
 ];
-const TABLES: [&str; 5] = [
+const TABLES: [&str; 6] = [
     "CREATE EXTERNAL TABLE big (k BIGINT, v BIGINT, s STRING) STORED AS PARQUET LOCATION '{dir}/big/'",
     "CREATE EXTERNAL TABLE small STORED AS PARQUET LOCATION '{dir}/small.parquet'",
     "CREATE EXTERNAL TABLE parts (k BIGINT, s STRING, part BIGINT) STORED AS PARQUET PARTITIONED BY (part) \
      LOCATION '{dir}/parts/'",
     "CREATE EXTERNAL TABLE nulls STORED AS PARQUET LOCATION '{dir}/nulls.parquet'",
+    "CREATE EXTERNAL TABLE known (k BIGINT NOT NULL) STORED AS PARQUET LOCATION '{dir}/small.parquet'",
     "CREATE EXTERNAL TABLE none STORED AS PARQUET LOCATION '{dir}/none.parquet'",
 ];
+/// Ten row groups or folders, of which keys of two have partners: in their order; mixed, with Bloom
+/// filters; and each in a folder of its own, by numbers and by texts.
+const LISTED: [&str; 10] = [
+    "COPY (SELECT value AS k, 'text ' || lpad(value::STRING, 4, '0') AS s FROM range(1000)) TO '{dir}/t.parquet' \
+     OPTIONS ('format.max_row_group_size' '100')",
+    "COPY (SELECT value * 37 % 1000 * 7 AS k, 'text ' || lpad((value * 37 % 1000 * 7)::STRING, 4, '0') AS s \
+     FROM range(1000)) TO '{dir}/mixed.parquet' \
+     OPTIONS ('format.max_row_group_size' '100', 'format.bloom_filter_on_write' 'true')",
+    "COPY (SELECT value AS k, value % 10 AS part FROM range(1000)) TO '{dir}/parts' STORED AS PARQUET \
+     PARTITIONED BY (part)",
+    "COPY (SELECT value AS k, 'name ' || (value % 10) AS name FROM range(1000)) TO '{dir}/named' \
+     STORED AS PARQUET PARTITIONED BY (name)",
+    "COPY (SELECT value * 693 + 7 AS k, 'text ' || lpad((value * 693 + 7)::STRING, 4, '0') AS s, \
+     value * 5 + 2 AS part, 'name ' || (value * 5 + 2) AS name FROM range(2)) TO '{dir}/few.parquet'",
+    "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{dir}/t.parquet'",
+    "CREATE EXTERNAL TABLE mixed STORED AS PARQUET LOCATION '{dir}/mixed.parquet'",
+    "CREATE EXTERNAL TABLE parts (k BIGINT, part BIGINT) STORED AS PARQUET PARTITIONED BY (part) \
+     LOCATION '{dir}/parts/'",
+    "CREATE EXTERNAL TABLE named STORED AS PARQUET PARTITIONED BY (name) LOCATION '{dir}/named/'",
+    "CREATE EXTERNAL TABLE few STORED AS PARQUET LOCATION '{dir}/few.parquet'",
+];
+/// A table of more than a megabyte with keys that are not dense, and one of which each fifth row has
+/// a partner.
+const WIDE: [&str; 4] = [
+    "COPY (SELECT value * 1000 AS k, 'text ' || (value * 1000) AS s, repeat('wide' || value, 50) AS text \
+     FROM range(4000)) TO '{dir}/wide.parquet'",
+    "COPY (SELECT value * 200 AS k, 'text ' || (value * 200) AS s FROM range(20000)) TO '{dir}/t.parquet'",
+    "CREATE EXTERNAL TABLE wide STORED AS PARQUET LOCATION '{dir}/wide.parquet'",
+    "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{dir}/t.parquet'",
+];
 /// All have one answer, whatever the order of the rows.
-const QUERIES: [&str; 17] = [
+const QUERIES: [&str; 24] = [
     "SELECT * FROM small JOIN big ON small.k = big.k",
     "SELECT * FROM small JOIN big ON small.s = big.s",
     "SELECT * FROM small JOIN big ON small.k = big.k AND small.s = big.s",
@@ -49,6 +80,15 @@ const QUERIES: [&str; 17] = [
     "SELECT count(*), sum(parts.k) FROM small JOIN parts ON small.v = parts.part",
     "SELECT count(*) FROM nulls a JOIN nulls b ON a.k = b.k JOIN small ON small.k = a.k",
     "SELECT count(*) FROM nulls a JOIN nulls b ON a.k IS NOT DISTINCT FROM b.k",
+    "SELECT count(*) FROM small JOIN nulls ON small.k IS NOT DISTINCT FROM nulls.k",
+    "SELECT count(*), sum(b.v) FROM nulls a JOIN nulls b \
+     ON (a.k IS NOT DISTINCT FROM b.k) AND a.s = b.s AND a.v = b.v",
+    "SELECT count(*) FROM (SELECT k, v FROM nulls WHERE v < 9 OR k < 70) a JOIN nulls b \
+     ON (a.k IS NOT DISTINCT FROM b.k) AND (a.v IS NOT DISTINCT FROM b.v)",
+    "SELECT k, s FROM big INTERSECT SELECT k, s FROM small",
+    "SELECT k FROM nulls INTERSECT ALL SELECT k FROM small",
+    "SELECT k FROM known WHERE k NOT IN (SELECT k FROM big)",
+    "SELECT k FROM known WHERE k NOT IN (SELECT k + 2000 FROM nulls)",
     "SELECT * FROM big WHERE k IN (SELECT k FROM small WHERE v > 10)",
     "SELECT count(*) FROM big WHERE k NOT IN (SELECT k FROM nulls WHERE k IS NOT NULL)",
     "SELECT count(*) FROM big WHERE NOT EXISTS (SELECT 1 FROM small WHERE small.k = big.k)",
@@ -94,20 +134,28 @@ async fn rows(context: &SessionContext, query: &str) -> Result<(Vec<String>, usi
     Ok((lines, filters))
 }
 
+/// Writes the files and returns their folder.
+async fn files() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let writer = session(false, false).await.unwrap();
+    run(&writer, &dir, &FILES).await;
+    dir
+}
+
+async fn run(context: &SessionContext, dir: &TempDir, statements: &[&str]) {
+    for sql in statements {
+        let sql = sql.replace("{dir}", &dir.path().display().to_string());
+        context.sql(&sql).await.unwrap().collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scans_of_files_lose_no_row_that_has_a_partner() {
-    let dir = TempDir::new().unwrap();
-    let at = |sql: &str| sql.replace("{dir}", &dir.path().display().to_string());
-    let writer = session(false, false).await.unwrap();
-    for sql in FILES {
-        writer.sql(&at(sql)).await.unwrap().collect().await.unwrap();
-    }
+    let dir = files().await;
     for pushdown in [false, true] {
         let (stock, ours) = (session(false, pushdown).await.unwrap(), session(true, pushdown).await.unwrap());
-        for sql in TABLES {
-            stock.sql(&at(sql)).await.unwrap().collect().await.unwrap();
-            ours.sql(&at(sql)).await.unwrap().collect().await.unwrap();
-        }
+        run(&stock, &dir, &TABLES).await;
+        run(&ours, &dir, &TABLES).await;
         let mut all = 0;
         for query in QUERIES {
             let at = format!("pushdown {pushdown}: {query}");
@@ -121,21 +169,16 @@ async fn scans_of_files_lose_no_row_that_has_a_partner() {
     }
 }
 
-/// A build side on disk has no set of its keys, but their bounds.
+/// In a tiny pool, a build side on disk has no set of its keys, but their bounds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_that_spill_publish_the_bounds_of_their_keys() {
-    let dir = TempDir::new().unwrap();
-    let at = |sql: &str| sql.replace("{dir}", &dir.path().display().to_string());
+    let dir = files().await;
     let stock = session(false, false).await.unwrap();
-    for sql in FILES.iter().chain(&TABLES) {
-        stock.sql(&at(sql)).await.unwrap().collect().await.unwrap();
-    }
+    run(&stock, &dir, &TABLES).await;
     // So little memory that each build side goes to disk.
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(1, 1.0).build_arc().unwrap();
     let ours = session_on(runtime, true, false).await.unwrap();
-    for sql in TABLES {
-        ours.sql(&at(sql)).await.unwrap().collect().await.unwrap();
-    }
+    run(&ours, &dir, &TABLES).await;
     for query in QUERIES.iter().filter(|query| query.starts_with("SELECT *")) {
         let (expected, _) = rows(&stock, query).await.unwrap_or_else(|error| panic!("stock, {query}: {error}"));
         let (found, _) = rows(&ours, query).await.unwrap_or_else(|error| panic!("{query}: {error}"));
@@ -146,4 +189,113 @@ async fn joins_that_spill_publish_the_bounds_of_their_keys() {
     let text = displayable(plan.as_ref()).indent(false).to_string();
     // 59 * 37 is the greatest key of the small table.
     assert!(text.contains("k@0 >= 0 AND k@0 <= 2183") && !text.contains("may_match"), "{text}");
+}
+
+/// Executes a query and returns its plan, with the filters that were published.
+async fn executed(context: &SessionContext, query: &str) -> (Arc<dyn ExecutionPlan>, String) {
+    let plan = context.sql(query).await.unwrap().create_physical_plan().await.unwrap();
+    collect(Arc::clone(&plan), context.task_ctx()).await.unwrap_or_else(|error| panic!("{query}: {error}"));
+    let text = displayable(plan.as_ref()).indent(false).to_string();
+    (plan, text)
+}
+
+/// Returns the sum of a metric of all operators with this name. Of one that counts what was pruned,
+/// that.
+fn metric(plan: &Arc<dyn ExecutionPlan>, operator: &str, name: &str) -> usize {
+    let mut sum = 0;
+    plan.apply(|node| {
+        if node.name() == operator {
+            let metrics = node.metrics().unwrap();
+            sum += metrics.sum(|metric| metric.value().name() == name).map_or(0, |value| match value {
+                MetricValue::PruningMetrics { pruning_metrics, .. } => pruning_metrics.pruned(),
+                value => value.as_usize(),
+            });
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .unwrap();
+    sum
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_few_keys_prunes_what_their_bounds_do_not() {
+    let dir = TempDir::new().unwrap();
+    let ours = session(true, false).await.unwrap();
+    run(&ours, &dir, &LISTED).await;
+    // A file in two ranges would count twice.
+    run(&ours, &dir, &["SET datafusion.optimizer.repartition_file_scans = false"]).await;
+    let statistics = "row_groups_pruned_statistics";
+    for (keys, pruned, by) in [
+        ("few.k = t.k", 8, statistics),
+        ("few.s = t.s", 8, statistics),
+        ("few.s = t.s AND few.k = t.k", 8, statistics),
+        ("few.k IS NOT DISTINCT FROM t.k", 8, statistics),
+        ("few.k = mixed.k", 8, "row_groups_pruned_bloom_filter"),
+        ("few.s = mixed.s", 8, "row_groups_pruned_bloom_filter"),
+        ("few.part = parts.part", 8, "files_ranges_pruned_statistics"),
+        ("few.part = parts.part AND few.k = parts.k", 8, "files_ranges_pruned_statistics"),
+        ("few.name = named.name", 8, "files_ranges_pruned_statistics"),
+    ] {
+        let table = keys.split([' ', '.']).rev().nth(1).unwrap();
+        let query = format!("SELECT count(*) FROM few JOIN {table} ON {keys}");
+        let (plan, text) = executed(&ours, &query).await;
+        assert!(text.contains("IN (SET)"), "{text}");
+        assert_eq!(metric(&plan, "DataSourceExec", by), pruned, "{query}: {text}");
+        for option in ["size", "distinct_values"] {
+            let option = format!("datafusion.optimizer.hash_join_inlist_pushdown_max_{option}");
+            run(&ours, &dir, &[&format!("SET {option} = 1")]).await;
+            assert!(!executed(&ours, &query).await.1.contains("IN (SET)"), "{option}");
+            run(&ours, &dir, &[&format!("RESET {option}")]).await;
+        }
+    }
+}
+
+/// Null keys pass where they match each other and the build side has one, or where one of the probe
+/// side decides about all rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn null_keys_pass_filters_where_the_join_needs_them() {
+    let dir = files().await;
+    let ours = session(true, false).await.unwrap();
+    run(&ours, &dir, &TABLES).await;
+    for (query, passes, kept) in [
+        // Of 500 rows, 167 have a null key.
+        ("SELECT * FROM (SELECT * FROM small WHERE k < 100) a JOIN nulls ON a.k = nulls.k", false, 2),
+        (
+            "SELECT * FROM (SELECT * FROM small WHERE k < 100) a JOIN nulls ON a.k IS NOT DISTINCT FROM nulls.k",
+            false,
+            2,
+        ),
+        (
+            "SELECT * FROM (SELECT k FROM nulls WHERE v < 3) a JOIN nulls b ON a.k IS NOT DISTINCT FROM b.k",
+            true,
+            167 + 2,
+        ),
+        ("SELECT * FROM (SELECT k FROM known WHERE k < 100) a WHERE k NOT IN (SELECT k FROM nulls)", true, 167 + 2),
+    ] {
+        let (plan, text) = executed(&ours, query).await;
+        assert_eq!(text.contains("IS NULL OR"), passes, "{query}: {text}");
+        assert_eq!(metric(&plan, "KeyFilterExec", "output_rows"), kept, "{query}: {text}");
+    }
+}
+
+/// Rows that have no partner are neither divided nor written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_that_spill_publish_a_set_of_their_keys() {
+    let dir = TempDir::new().unwrap();
+    let runtime = RuntimeEnvBuilder::new().with_memory_limit(1 << 20, 1.0).build_arc().unwrap();
+    let ours = session_on(Arc::clone(&runtime), true, false).await.unwrap();
+    run(&session(false, false).await.unwrap(), &dir, &WIDE[..2]).await;
+    run(&ours, &dir, &WIDE[2..]).await;
+    for keys in ["wide.k = t.k", "wide.s = t.s", "wide.k = t.k AND wide.s = t.s", "wide.k IS NOT DISTINCT FROM t.k"] {
+        let query = format!("SELECT count(wide.text) FROM wide JOIN t ON {keys}");
+        let (plan, text) = executed(&ours, &query).await;
+        assert!(text.contains("may_match"), "{text}");
+        assert!(metric(&plan, "SharedHashJoinExec", "spilled_parts") > 0, "{query}");
+        let kept = metric(&plan, "KeyFilterExec", "output_rows");
+        // 4,000 of 20,000 have a partner.
+        assert!((4000..5000).contains(&kept), "{query}: {kept} rows");
+        assert_eq!(runtime.memory_pool.reserved(), 0, "{query}");
+        let (found, _) = rows(&ours, &query).await.unwrap();
+        assert!(found[0].contains("4000"), "{found:?}");
+    }
 }

@@ -21,8 +21,8 @@ pub use annulus_sync::{CancelToken, Cancelled};
 pub use error::JoinError;
 pub use filter::{FilterColumn, PairFilter};
 pub use hash::{
-    BuildSide, Divider, Finder, Found, Fragment, FragmentFormat, HashConfig, KeySet, Morsel, Partitions, match_bits,
-    store_matched,
+    BuildSide, Divider, Finder, Found, Fragment, FragmentFormat, HashConfig, KeyHashes, KeySet, KeySetBuilder, Morsel,
+    Partitions, match_bits, store_matched,
 };
 pub use key::Keys;
 pub use key_filter::{KeyFilter, KeyFilterBuilder, KeyFilterKind};

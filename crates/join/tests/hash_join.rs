@@ -6,8 +6,8 @@ mod support;
 use std::{collections::HashMap, sync::Arc};
 
 use annulus_join::{
-    BuildSide, Finder, Fragment, FragmentFormat, HashConfig, JoinError, Keys, MOST_PAIRS, Matched, Partitions,
-    match_bits, store_matched,
+    BuildSide, Finder, Fragment, FragmentFormat, HashConfig, JoinError, KeySetBuilder, Keys, MOST_PAIRS, Matched,
+    Partitions, match_bits, store_matched,
 };
 use arrow::{
     array::{
@@ -38,6 +38,29 @@ fn nested_loop(case: &Case) -> HashMap<(Row, Row), usize> {
         }
     }
     pairs
+}
+
+/// Checks that sets of the build side's keys have all keys of the probe side that are in a pair, and
+/// no null keys if they match nothing.
+fn expect_members(case: &Case, build: &BuildSide, pairs: &HashMap<(Row, Row), usize>) {
+    let keys = |batch: &RecordBatch, columns: &[usize]| Keys::new(&batch.schema(), columns, case.nulls_equal).unwrap();
+    let mut builder = KeySetBuilder::new(1 << 12);
+    let of_build = keys(&case.build, &case.build_keys);
+    pieces(&case.build, case.batch_rows).iter().for_each(|piece| builder.insert(&of_build.hash(piece).unwrap()));
+    assert!(builder.false_positives() < 0.5);
+    let of_probe = keys(&case.probe, &case.probe_keys);
+    for set in [build.key_set(), builder.complete()] {
+        let found = set.test(&of_probe, &case.probe).unwrap();
+        let with_nulls = set.with_nulls().test(&of_probe, &case.probe).unwrap();
+        let rows = rows_of(&case.probe).into_iter().zip(rows_of(&case.probe.project(&case.probe_keys).unwrap()));
+        for (row, (values, key)) in rows.enumerate() {
+            let (has_partner, is_null) = (pairs.keys().any(|(_, probe)| *probe == values), key.contains(&None));
+            assert!(found.value(row) || !has_partner, "{values:?}");
+            if is_null && !case.nulls_equal {
+                assert!(!found.value(row) && with_nulls.value(row), "{values:?}");
+            }
+        }
+    }
 }
 
 /// Checks that rows of either side are marked if and only if they are in a pair.
@@ -157,6 +180,7 @@ proptest! {
         prop_assert_eq!(&before, &expected);
         prop_assert_eq!(&found_in_order(&case, &build), &expected);
         expect_marked(&case, &build, &fragments, &expected);
+        expect_members(&case, &build, &expected);
         prop_assert_eq!(&after, &expected);
         let all = |rows: Vec<Row>| { let mut rows = rows; rows.sort(); rows };
         prop_assert_eq!(all(rows_of(build.batch())), all(rows_of(&case.build)));

@@ -1,16 +1,21 @@
 //! The choice of the joins that run on `annulus-join`.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use datafusion::{
-    common::tree_node::{Transformed, TreeNode},
+    common::{
+        JoinType, Statistics,
+        stats::Precision,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeVisitor},
+    },
     config::ConfigOptions,
     error::Result,
     physical_expr::LexOrdering,
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
-        ExecutionPlan, ExecutionPlanProperties,
+        ExecutionPlan, ExecutionPlanProperties, StatisticsArgs,
         joins::{HashJoinExec, PartitionMode},
+        statistics::StatisticsContext,
     },
 };
 
@@ -23,11 +28,19 @@ use crate::{
     join::SharedHashJoinExec,
 };
 
+/// The most rows of the build side of a right anti join that stays with DataFusion's operator. Its
+/// table is as fast to make then, and it outputs rows in less time.
+const FEW_ROWS: usize = 1 << 17;
+/// The most bytes of these rows: DataFusion's operator does not spill.
+const FEW_BYTES: usize = 4 << 20;
+
 /// Replaces `HashJoinExec` by [`SharedHashJoinExec`], before DataFusion decides about repartitions:
 /// ours needs none.
 ///
 /// A join of tables that are partitioned alike by its keys stays until exchanges were inserted. It
 /// then has a table for each partition, and only those of the partitions that run are in memory.
+/// With `annulus.joins = auto`, an anti join that outputs rows of its probe side stays if its build
+/// side is small.
 #[derive(Debug, Default)]
 pub struct SharedJoins {
     defaults: AnnulusConfig,
@@ -62,12 +75,21 @@ impl PhysicalOptimizerRule for SharedJoins {
         if joins == Joins::Never {
             return Ok(plan);
         }
+        let mut sizes = Sizes::default();
+        plan.visit(&mut sizes)?;
         let replace = |node: Arc<dyn ExecutionPlan>| {
             let Some(stock) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
-            if SharedHashJoinExec::obstacle(stock).is_some() || joins_partitions(&node)? {
+            let Size { text: size, is_small } = sizes.found.pop_front().unwrap_or_default();
+            if let Some(why) = why_stock(stock, joins == Joins::Auto && is_small) {
+                log::debug!("{}", stays(stock, why));
                 return Ok(Transformed::no(node));
             }
-            let ours: Arc<dyn ExecutionPlan> = Arc::new(SharedHashJoinExec::try_new(stock, joins.to_string())?);
+            if joins_partitions(&node)? {
+                // The second step replaces it.
+                return Ok(Transformed::no(node));
+            }
+            let ours: Arc<dyn ExecutionPlan> =
+                Arc::new(SharedHashJoinExec::try_new(stock, format!("{joins}: {size}"))?);
             Ok(Transformed::yes(ours))
         };
         Ok(plan.transform_up(replace)?.data)
@@ -98,7 +120,9 @@ impl PhysicalOptimizerRule for PartitionedJoins {
         let replace = |node: Arc<dyn ExecutionPlan>| {
             let stock = node.downcast_ref::<HashJoinExec>().filter(|stock| stock.mode == PartitionMode::Partitioned);
             let stock = stock.filter(|stock| SharedHashJoinExec::obstacle(stock).is_none());
-            let ours = stock.map(|stock| SharedHashJoinExec::try_partitioned(stock, joins.to_string())).transpose()?;
+            let ours = stock
+                .map(|stock| SharedHashJoinExec::try_partitioned(stock, format!("{joins}: partitioned alike")))
+                .transpose()?;
             Ok(match ours.filter(|ours| has_orders_of(ours, &node)) {
                 Some(ours) => Transformed::yes(Arc::new(ours) as _),
                 None => Transformed::no(node),
@@ -123,6 +147,106 @@ fn has_orders_of(ours: &SharedHashJoinExec, stock: &Arc<dyn ExecutionPlan>) -> b
         ours.properties().equivalence_properties().ordering_satisfy(order.clone()).unwrap_or(false)
     };
     orders.iter().all(has)
+}
+
+/// The sizes of the inputs of each hash join, in the order in which a plan is transformed from
+/// below.
+#[derive(Default)]
+struct Sizes {
+    /// Goes by the addresses of nodes, so it is for one plan only.
+    statistics: StatisticsContext,
+    found: VecDeque<Size>,
+}
+
+/// The sizes of the inputs of a join.
+#[derive(Default)]
+struct Size {
+    text: String,
+    /// Whether the build side surely has few rows.
+    is_small: bool,
+}
+
+impl TreeNodeVisitor<'_> for Sizes {
+    type Node = Arc<dyn ExecutionPlan>;
+
+    fn f_up(&mut self, node: &Arc<dyn ExecutionPlan>) -> Result<TreeNodeRecursion> {
+        if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+            let (build, probe) = (self.of(join.left()), self.of(join.right()));
+            let width = width(&build, join.left());
+            let bytes = width.map_or_else(String::new, |bytes| format!(" of {bytes} B"));
+            let text = format!("{}{bytes} by {}", rows(&build), rows(&probe));
+            let fits = |rows: usize| width.is_some_and(|width| rows.saturating_mul(width) <= FEW_BYTES);
+            let is_small = matches!(build.num_rows, Precision::Exact(rows) if rows <= FEW_ROWS && fits(rows));
+            self.found.push_back(Size { text, is_small });
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+}
+
+impl Sizes {
+    /// Returns what is known of an input. Statistics that cannot be computed are no reason to fail.
+    fn of(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
+        let found = self.statistics.compute(input.as_ref(), &StatisticsArgs::new());
+        found.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&input.schema())))
+    }
+}
+
+/// Returns the number of rows as a text: `~` stands before an estimate.
+fn rows(input: &Statistics) -> String {
+    match input.num_rows {
+        Precision::Exact(rows) => format!("{rows} rows"),
+        Precision::Inexact(rows) => format!("~{rows} rows"),
+        Precision::Absent => "unknown rows".to_owned(),
+    }
+}
+
+/// Returns the bytes of a row, if they are known.
+fn width(input: &Statistics, plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let fixed: Option<usize> = plan.schema().fields().iter().map(|field| field.data_type().primitive_width()).sum();
+    fixed.or_else(|| {
+        let (rows, bytes) = (input.num_rows.get_value()?, input.total_byte_size.get_value()?);
+        bytes.checked_div(*rows)
+    })
+}
+
+/// Returns why the hash joins in a finished plan stayed with DataFusion's operator, though
+/// `annulus.joins` let them run on Annulus: a sentence for each.
+///
+/// # Errors
+/// If DataFusion cannot walk the plan.
+pub fn why_stock_joins(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    if super::joins(config, &AnnulusConfig::default()) != Joins::Never {
+        plan.apply(|node| {
+            if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+                // A large one without another reason has been replaced.
+                let why = why_stock(join, true).unwrap_or("its output has an order that Annulus does not keep");
+                all.push(stays(join, why));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(all)
+}
+
+/// Returns why a hash join is not replaced, if it cannot be, or has a small build side and should
+/// not be.
+fn why_stock(join: &HashJoinExec, is_small: bool) -> Option<&'static str> {
+    let few =
+        (is_small && is_collected_anti(join)).then_some("an anti join with few rows on its build side is faster so");
+    SharedHashJoinExec::obstacle(join).or(few)
+}
+
+/// Returns the sentence about a hash join that stays.
+fn stays(join: &HashJoinExec, why: &str) -> String {
+    let on: Vec<_> = join.on().iter().map(|(left, right)| format!("({left}, {right})")).collect();
+    format!("the {:?} join on [{}] stays with DataFusion's HashJoinExec: {why}", join.join_type(), on.join(", "))
+}
+
+/// Returns whether a join outputs the probe side's rows without a partner, and has one table for all
+/// of its partitions: then neither operator repartitions or drops rows early.
+fn is_collected_anti(join: &HashJoinExec) -> bool {
+    *join.join_type() == JoinType::RightAnti && *join.partition_mode() == PartitionMode::CollectLeft
 }
 
 /// Returns whether a join reads tables whose partitions match, so that it needs no exchange.

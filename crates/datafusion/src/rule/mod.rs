@@ -19,7 +19,7 @@ use crate::config::{AnnulusConfig, Joins};
 
 pub use band::BandJoin;
 pub use groupings::RunAggregates;
-pub use joins::SharedJoins;
+pub use joins::{SharedJoins, why_stock_joins};
 pub use key_filters::KeyFilters;
 pub(crate) use partitioned::PartitionedTables;
 pub use repartition::RingRepartition;

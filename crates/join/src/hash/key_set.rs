@@ -41,7 +41,11 @@ const RANGE_BITS: u64 = 32;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct KeySet(Form);
+pub struct KeySet {
+    form: Form,
+    /// Whether null keys are members.
+    nulls: bool,
+}
 
 #[derive(Debug)]
 enum Form {
@@ -52,19 +56,26 @@ enum Form {
 }
 
 impl BuildSide {
-    /// Returns the set of the keys. Takes 1.5 to 4 bytes for each row. O(rows).
+    /// Returns the set of the keys. Null keys are members if they match a null key of the build
+    /// side. Takes 1.5 to 4 bytes for each row. O(rows).
     pub fn key_set(&self) -> KeySet {
-        KeySet(match self.tables() {
+        let form = match self.tables() {
             KeyTables::Narrow(tables) => form(tables),
             KeyTables::Wide(tables) => form(tables),
             KeyTables::Dense(table) => range(table),
-        })
+        };
+        KeySet { form, nulls: self.keys().null_rows_match() && !self.nulls().is_empty() }
     }
 }
 
 impl KeySet {
-    /// Returns for each row of a batch of the probe side whether it may have a partner. Rows with
-    /// null keys have none. O(rows).
+    /// Makes null keys members, for joins that must see them though they have no partner.
+    #[must_use]
+    pub fn with_nulls(self) -> Self {
+        Self { nulls: true, ..self }
+    }
+
+    /// Returns for each row of a batch of the probe side whether its key may be a member. O(rows).
     ///
     /// # Errors
     /// If the batch has other columns than `keys`, which must be comparable with the build side's.
@@ -75,19 +86,19 @@ impl KeySet {
             KeyValues::Wide(keys) => self.look_up(keys),
         };
         if let Some(nulls) = nulls {
-            found = &found & nulls.inner();
+            found = if self.nulls { &found | &!nulls.inner() } else { &found & nulls.inner() };
         }
         Ok(BooleanArray::new(found, None))
     }
 
     /// Returns the number of bytes that the set takes.
     pub fn bytes(&self) -> usize {
-        let (Form::Range { words, .. } | Form::Bloom { words }) = &self.0;
+        let (Form::Range { words, .. } | Form::Bloom { words }) = &self.form;
         size_of_val(&words[..])
     }
 
     fn look_up<K: Key>(&self, keys: &[K]) -> BooleanBuffer {
-        match &self.0 {
+        match &self.form {
             Form::Range { first, words } => BooleanBuffer::collect_bool(keys.len(), |row| {
                 let bit = keys[row].wide().wrapping_sub(*first);
                 words.get((bit >> 6) as usize).is_some_and(|word| word >> (bit & 63) & 1 == 1)
@@ -97,6 +108,85 @@ impl KeySet {
                 words[word] & mask == mask
             }),
         }
+    }
+}
+
+/// A set of keys that are added batch by batch, whose number need not be known before.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use annulus_join::{KeySetBuilder, Keys};
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+///
+/// let ids = |ids: Vec<i64>| RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from(ids)) as ArrayRef)]);
+/// let (build, probe) = (ids(vec![1 << 40, 7])?, ids(vec![7, 8])?);
+/// let keys = Keys::new(&build.schema(), &[0], false)?;
+/// let mut builder = KeySetBuilder::new(64);
+/// builder.insert(&keys.hash(&build)?);
+/// assert!(builder.false_positives() < 0.01);
+/// let found = builder.complete().test(&keys, &probe)?;
+/// assert_eq!(found.iter().collect::<Vec<_>>(), [Some(true), Some(false)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct KeySetBuilder {
+    words: Vec<u64>,
+    nulls: bool,
+}
+
+/// The hashes of the keys of a batch.
+#[derive(Debug)]
+pub struct KeyHashes {
+    /// Those of keys that are not null.
+    hashes: Vec<u64>,
+    /// Whether there are null keys, and they match each other.
+    nulls: bool,
+}
+
+impl Keys {
+    /// Returns the hashes of the keys of a batch, for a [`KeySetBuilder`]. O(rows).
+    ///
+    /// # Errors
+    /// If the batch has other columns than these keys.
+    pub fn hash(&self, batch: &RecordBatch) -> Result<KeyHashes, JoinError> {
+        let Keyed { values, nulls, .. } = self.extend(batch)?;
+        let mut hashes: Vec<u64> = match &values {
+            KeyValues::Narrow(keys) => keys.iter().map(|key| key.hash()).collect(),
+            KeyValues::Wide(keys) => keys.iter().map(|key| key.hash()).collect(),
+        };
+        if let Some(nulls) = &nulls {
+            let mut valid = nulls.iter();
+            hashes.retain(|_| valid.next() == Some(true));
+        }
+        Ok(KeyHashes { hashes, nulls: nulls.is_some() && self.null_rows_match() })
+    }
+}
+
+impl KeySetBuilder {
+    /// Returns a builder of a set that takes this number of bytes, rounded up to a multiple of 8.
+    pub fn new(bytes: usize) -> Self {
+        Self { words: vec![0; bytes.div_ceil(size_of::<u64>()).max(1)], nulls: false }
+    }
+
+    /// Adds keys. O(keys).
+    pub fn insert(&mut self, keys: &KeyHashes) {
+        for &hash in &keys.hashes {
+            let (word, mask) = place(hash, self.words.len());
+            self.words[word] |= mask;
+        }
+        self.nulls |= keys.nulls;
+    }
+
+    /// Returns the share of other keys that the set takes for members, from 0 to 1. O(bytes).
+    pub fn false_positives(&self) -> f64 {
+        let of_word = |word: &u64| (f64::from(word.count_ones()) / 64.0).powi(4);
+        self.words.iter().map(of_word).sum::<f64>() / self.words.len() as f64
+    }
+
+    /// Returns the set of all keys that were added.
+    pub fn complete(self) -> KeySet {
+        KeySet { form: Form::Bloom { words: self.words }, nulls: self.nulls }
     }
 }
 

@@ -29,7 +29,7 @@ mod wire;
 pub use build::{BuildSide, HashConfig};
 pub use divide::Divider;
 pub use fragment::{Fragment, Morsel};
-pub use key_set::KeySet;
+pub use key_set::{KeyHashes, KeySet, KeySetBuilder};
 pub use probe::{Finder, Found};
 pub use radix::Partitions;
 pub use wire::{FragmentFormat, match_bits, store_matched};

@@ -2,15 +2,15 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use annulus_datafusion::{DatasetTable, NotPartitioned};
+use annulus_datafusion::{DatasetTable, NotPartitioned, why_stock_joins};
 use annulus_dataset::NoLayout;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use datafusion::{
     common::tree_node::TreeNodeRecursion,
     dataframe::DataFrame,
     datasource::{listing::ListingTableUrl, source_as_provider},
-    execution::SendableRecordBatchStream,
-    logical_expr::{DdlStatement, LogicalPlan},
+    execution::{SendableRecordBatchStream, SessionState},
+    logical_expr::{Analyze, DdlStatement, Explain, LogicalPlan},
     prelude::SessionContext,
     sql::parser::Statement,
 };
@@ -72,8 +72,11 @@ async fn execute(ctx: &SessionContext, statement: Statement, is_last: bool) -> R
             ctx.register_object_store(url.as_ref(), stores::open(url.as_ref(), &options)?);
         }
     }
-    if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
+    if let LogicalPlan::Explain(Explain { plan: explained, .. })
+    | LogicalPlan::Analyze(Analyze { input: explained, .. }) = &plan
+    {
         note_not_partitioned(&plan)?;
+        note_stock_joins(&state, explained).await?;
     }
     if asks_for_first_rows(&plan) {
         // Several threads would read different places of a file, and the fastest one would fill the
@@ -114,6 +117,15 @@ fn note_not_partitioned(plan: &LogicalPlan) -> Result<()> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     notes.iter().for_each(|note| eprintln!("{note}"));
+    Ok(())
+}
+
+/// Says on standard error which joins of a plan stay with DataFusion's operator, and why.
+async fn note_stock_joins(state: &SessionState, explained: &LogicalPlan) -> Result<()> {
+    // What cannot be planned is the error of the statement itself.
+    let Ok(plan) = state.create_physical_plan(explained).await else { return Ok(()) };
+    let notes: BTreeSet<String> = why_stock_joins(&plan, state.config_options())?.into_iter().collect();
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use annulus_join::{BuildSide, SideRows};
+use annulus_join::{BuildSide, KeySet, SideRows};
 use datafusion::{
     common::runtime::SpawnedTask,
     error::{DataFusionError, Result},
@@ -29,7 +29,7 @@ use crate::{
     error::from_join,
     join::{
         collect::{ended, no_memory},
-        key_filter::Publisher,
+        key_filter::{Known, Publisher},
     },
 };
 
@@ -76,18 +76,20 @@ impl Setup {
     async fn build(self) -> Result<Built> {
         let Self { tools, streams, publisher, metrics } = self;
         let keys = tools.layout.keys(BUILD)?;
-        let bounds = publisher.as_ref().map(|publisher| publisher.bounds(keys.types())).transpose()?;
-        let Gathered { batches, rows, spilled, bounds } = gather(streams, &tools, bounds).await?;
+        let known = publisher.as_ref().map(|_| Known::new(keys.types())).transpose()?;
+        let Gathered { batches, rows, spilled, known } = gather(streams, &tools, known).await?;
         let _timer = metrics.time.timer();
         let in_memory = batches.iter().map(|batch| batch.num_rows()).sum();
         let side = BuildSide::prepare(keys, batches, &tools.hash_config(in_memory)).map_err(from_join)?;
-        tools.room.settle(side.memory_bytes()).map_err(no_memory)?;
-        match (publisher, bounds, &spilled) {
-            (Some(publisher), Some(bounds), Some(_)) => publisher.publish_bounds(bounds)?,
-            (Some(publisher), _, None) => {
+        let known = known.filter(|_| spilled.is_some()).map(Known::complete);
+        let set_bytes = known.as_ref().and_then(|(_, set)| set.as_ref()).map_or(0, KeySet::bytes);
+        tools.room.settle(side.memory_bytes() + set_bytes).map_err(no_memory)?;
+        match (publisher, known) {
+            (Some(publisher), Some((known, set))) => publisher.publish_known(known, set, side.keys())?,
+            (Some(publisher), None) => {
                 publisher.publish(&side, &tools.layout.sides[BUILD].key_columns(side.batch()))?;
             }
-            _ => {}
+            (None, _) => {}
         }
         metrics.rows.add(rows);
         metrics.memory.set_max(side.memory_bytes());

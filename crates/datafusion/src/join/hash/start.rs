@@ -58,7 +58,8 @@ impl Execution {
             let output = Arc::new(layout.output(context.session_config().batch_size())?);
             let tools = Tools::new(context, (Arc::clone(&layout), output), Crowd::of_streams(probing), spill);
             let streams = streams.collect::<Result<_>>()?;
-            let setup = Setup { tools: Arc::new(tools), streams, publisher: Publisher::new(stock)?, metrics: build };
+            let publisher = Publisher::new(stock, context.session_config().options())?;
+            let setup = Setup { tools: Arc::new(tools), streams, publisher, metrics: build };
             Tables::One(setup.start(starts_now(left)?))
         };
         Ok(Self { layout, tables })

@@ -2,16 +2,19 @@
 //! read.
 //!
 //! ```text
-//! build side ready -> bounds of its keys, a Bloom filter of them      publish.rs, expr.rs
-//!                  -> the join's dynamic filter, which DataFusion has pushed to the scans
-//! scan             -> prunes files, row groups and pages by the bounds (DataFusion)
-//!                  -> KeyFilterExec above it drops rows by the Bloom filter     exec.rs
+//! build side ready -> bounds of its keys, a list of few, a set of them     known.rs, list.rs, expr.rs
+//!                  -> the join's dynamic filter, which DataFusion has pushed to the scans publish.rs
+//! scan             -> prunes files, row groups and pages by bounds and list (DataFusion)
+//!                  -> KeyFilterExec above it drops rows by the set          exec.rs, dropping.rs
 //! ```
 
 mod dropping;
 mod exec;
 mod expr;
+mod known;
+mod list;
 mod publish;
 
 pub use exec::KeyFilterExec;
-pub(super) use publish::{Bounds, Publisher, has_filters_from_above};
+pub(super) use known::Known;
+pub(super) use publish::{Publisher, has_filters_from_above};

@@ -2,27 +2,31 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use annulus_join::{BuildSide, Keys};
+use annulus_join::{BuildSide, KeySet, Keys};
 use arrow::{
     array::{Array, ArrayRef},
-    datatypes::{DataType, Field, Schema},
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{
     common::{
         NullEquality,
         tree_node::{TreeNode, TreeNodeRecursion},
     },
+    config::ConfigOptions,
     error::Result,
-    functions_aggregate::min_max::{MaxAccumulator, MinAccumulator},
-    logical_expr::{Accumulator, Operator},
+    logical_expr::Operator,
     physical_expr::{
         PhysicalExpr, conjunction,
-        expressions::{BinaryExpr, DynamicFilterPhysicalExpr, lit},
+        expressions::{BinaryExpr, DynamicFilterPhysicalExpr, InListExpr, IsNullExpr, lit},
     },
     physical_plan::{ExecutionPlan, joins::HashJoinExec},
 };
 
-use super::expr::{Filter, MayMatch};
+use super::{
+    expr::{Filter, MayMatch},
+    known::{KeyColumn, Known},
+    list::Limits,
+};
 use crate::error::from_join;
 
 /// The most rows of a build side of which scans get the keys. The keys of more would miss the
@@ -36,21 +40,43 @@ pub(in crate::join) struct Publisher {
     filter: Arc<dyn PhysicalExpr>,
     /// The keys of the probe side.
     keys: Vec<Arc<dyn PhysicalExpr>>,
+    /// The columns of the probe side.
+    schema: SchemaRef,
+    nulls: Nulls,
+    limits: Limits,
+}
+
+/// What becomes of a row of the probe side with a null key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nulls {
+    /// It has no partner.
+    Drop,
+    /// It has a partner with a null key in the same place, if there is one.
+    Match,
+    /// It decides about other rows, so the join must see it.
+    Keep,
 }
 
 impl Publisher {
-    /// Returns the publisher for a join, if a node of its probe side uses the filter. A join in
-    /// which null keys decide about other rows has none.
+    /// Returns the publisher for a join, if a node of its probe side uses the filter.
+    ///
+    /// A null-aware anti join has a filter only if the keys of its build side are declared without
+    /// nulls, since a row with a null key asks whether the probe side has any rows.
     ///
     /// # Errors
     /// If a node cannot list its expressions.
-    pub(in crate::join) fn new(stock: &HashJoinExec) -> Result<Option<Self>> {
+    pub(in crate::join) fn new(stock: &HashJoinExec, options: &ConfigOptions) -> Result<Option<Self>> {
         let Some(filter) = stock.dynamic_expressions_produced().pop() else { return Ok(None) };
-        if stock.null_aware || stock.null_equality() == NullEquality::NullEqualsNull || !uses(stock.right(), &filter)? {
+        if !uses(stock.right(), &filter)? {
             return Ok(None);
         }
+        let nulls = match stock.null_equality() {
+            _ if stock.null_aware => Nulls::Keep,
+            NullEquality::NullEqualsNull => Nulls::Match,
+            NullEquality::NullEqualsNothing => Nulls::Drop,
+        };
         let keys = stock.on().iter().map(|(_, key)| Arc::clone(key)).collect();
-        Ok(Some(Self { filter, keys }))
+        Ok(Some(Self { filter, keys, schema: stock.right().schema(), nulls, limits: Limits::new(options) }))
     }
 
     /// Publishes what the build side, with these key columns, says of the probe side's keys.
@@ -63,31 +89,65 @@ impl Publisher {
         if rows == 0 {
             return self.complete(vec![lit(false)]);
         }
-        let mut bounds = self.bounds(keys.iter().map(|key| key.data_type()))?;
-        bounds.update(keys)?;
-        let mut all = bounds.conditions(&self.keys)?;
-        if rows <= MOST_ROWS {
-            let filter = Filter { set: side.key_set(), keys: key_columns(keys)? };
+        let mut known = Known::new(keys.iter().map(|key| key.data_type()))?;
+        known.update(keys)?;
+        let lists = keys.iter().map(|keys| self.limits.list(keys)).collect::<Result<_>>()?;
+        let set = (rows <= MOST_ROWS).then(|| side.key_set());
+        self.publish_all(known, lists, set, side.keys().types())
+    }
+
+    /// Publishes what is known of a build side that has rows, of which not all are in memory.
+    ///
+    /// # Errors
+    /// If a kernel fails.
+    pub(in crate::join) fn publish_known(&self, known: Known, set: Option<KeySet>, keys: &Keys) -> Result<()> {
+        self.publish_all(known, vec![None; self.keys.len()], set, keys.types())
+    }
+
+    fn publish_all<'a>(
+        &self,
+        mut known: Known,
+        lists: Vec<Option<ArrayRef>>,
+        set: Option<KeySet>,
+        types: impl Iterator<Item = &'a DataType>,
+    ) -> Result<()> {
+        let mut all = Vec::new();
+        for ((key, column), list) in self.keys.iter().zip(&mut known.columns).zip(lists) {
+            all.extend(self.condition(key, column, list)?);
+        }
+        if let Some(set) = set {
+            let set = if self.nulls == Nulls::Keep { set.with_nulls() } else { set };
+            let filter = Filter { set, keys: key_columns(types, self.nulls == Nulls::Match)? };
             all.push(Arc::new(MayMatch::new(self.keys.clone(), Arc::new(filter))));
         }
         self.complete(all)
     }
 
-    /// Returns the bounds of no rows, for keys of these types.
-    ///
-    /// # Errors
-    /// If a type has no order, though it should.
-    pub(in crate::join) fn bounds<'a>(&self, types: impl Iterator<Item = &'a DataType>) -> Result<Bounds> {
-        types.map(Bound::new).collect::<Result<_>>().map(Bounds)
-    }
-
-    /// Publishes the bounds of a build side that has rows, of which not all are in memory.
-    ///
-    /// # Errors
-    /// If a kernel fails.
-    pub(in crate::join) fn publish_bounds(&self, mut bounds: Bounds) -> Result<()> {
-        let conditions = bounds.conditions(&self.keys)?;
-        self.complete(conditions)
+    /// Returns what a key fulfils in each row that the join needs.
+    fn condition(
+        &self,
+        key: &Arc<dyn PhysicalExpr>,
+        column: &mut KeyColumn,
+        list: Option<ArrayRef>,
+    ) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let mut found = if column.has_value { column.within(key)? } else { vec![lit(false)] };
+        if let Some(list) = list {
+            found.push(Arc::new(InListExpr::try_new_from_array(Arc::clone(key), list, false, &self.schema)?));
+        }
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let found = conjunction(found);
+        let keeps_nulls = match self.nulls {
+            Nulls::Drop => false,
+            Nulls::Match => column.has_null,
+            Nulls::Keep => true,
+        };
+        if !keeps_nulls || !key.nullable(&self.schema)? {
+            return Ok(Some(found));
+        }
+        let is_null = Arc::new(IsNullExpr::new(Arc::clone(key)));
+        Ok(Some(Arc::new(BinaryExpr::new(is_null, Operator::Or, found))))
     }
 
     fn complete(&self, conditions: Vec<Arc<dyn PhysicalExpr>>) -> Result<()> {
@@ -99,62 +159,11 @@ impl Publisher {
     }
 }
 
-/// The least and the greatest key of each key column.
-#[derive(Debug)]
-pub(in crate::join) struct Bounds(Vec<Option<Bound>>);
-
-#[derive(Debug)]
-struct Bound {
-    least: MinAccumulator,
-    greatest: MaxAccumulator,
-}
-
-impl Bound {
-    /// Returns nothing if the type has no order that scans can use.
-    fn new(data_type: &DataType) -> Result<Option<Self>> {
-        if !(data_type.is_integer() || data_type.is_temporal() || data_type.is_decimal() || data_type.is_string()) {
-            return Ok(None);
-        }
-        let (least, greatest) = (MinAccumulator::try_new(data_type)?, MaxAccumulator::try_new(data_type)?);
-        Ok(Some(Self { least, greatest }))
-    }
-}
-
-impl Bounds {
-    /// Adds rows with these keys.
-    ///
-    /// # Errors
-    /// If a kernel fails.
-    pub(in crate::join) fn update(&mut self, keys: &[ArrayRef]) -> Result<()> {
-        for (bound, key) in self.0.iter_mut().zip(keys) {
-            if let Some(Bound { least, greatest }) = bound {
-                least.update_batch(std::slice::from_ref(key))?;
-                greatest.update_batch(std::slice::from_ref(key))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the conditions that keys lie within the bounds.
-    fn conditions(&mut self, keys: &[Arc<dyn PhysicalExpr>]) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
-        let mut all = Vec::new();
-        for (bound, key) in self.0.iter_mut().zip(keys) {
-            let Some(Bound { least, greatest }) = bound else { continue };
-            let bound = |operator, bound| -> Arc<dyn PhysicalExpr> {
-                Arc::new(BinaryExpr::new(Arc::clone(key), operator, lit(bound)))
-            };
-            all.push(bound(Operator::GtEq, least.evaluate()?));
-            all.push(bound(Operator::LtEq, greatest.evaluate()?));
-        }
-        Ok(all)
-    }
-}
-
-/// Returns the keys of a table with these columns alone.
-fn key_columns(columns: &[ArrayRef]) -> Result<Keys> {
-    let fields = columns.iter().map(|column| Field::new("key", column.data_type().clone(), true));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    Keys::new(&schema, &(0..columns.len()).collect::<Vec<_>>(), false).map_err(from_join)
+/// Returns the keys of a table with columns of these types alone.
+fn key_columns<'a>(types: impl Iterator<Item = &'a DataType>, nulls_equal: bool) -> Result<Keys> {
+    let fields: Vec<_> = types.map(|data_type| Field::new("key", data_type.clone(), true)).collect();
+    let columns: Vec<_> = (0..fields.len()).collect();
+    Keys::new(&Arc::new(Schema::new(fields)), &columns, nulls_equal).map_err(from_join)
 }
 
 /// Returns whether a node of the plan uses the filter, perhaps over other columns.

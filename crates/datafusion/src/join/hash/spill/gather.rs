@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::Divider;
+use annulus_join::{Divider, Keys};
 use arrow::array::RecordBatch;
 use datafusion::{
     common::utils::memory::RecordBatchMemoryCounter,
@@ -17,10 +17,13 @@ use super::{
     residents::{Kept, Residents},
     tools::Tools,
 };
-use crate::join::{
-    collect::{Keeper, no_memory, read_all},
-    hash::layout::BUILD,
-    key_filter::Bounds,
+use crate::{
+    error::from_join,
+    join::{
+        collect::{Keeper, no_memory, read_all},
+        hash::layout::BUILD,
+        key_filter::Known,
+    },
 };
 
 /// The rows of a build side.
@@ -32,8 +35,8 @@ pub(in crate::join::hash) struct Gathered {
     pub(in crate::join::hash) rows: usize,
     /// The rows on disk, if any.
     pub(in crate::join::hash) spilled: Option<Spilled>,
-    /// The bounds of the keys, if they were asked for and rows were spilled.
-    pub(in crate::join::hash) bounds: Option<Bounds>,
+    /// What is known of the keys, if it was asked for and rows were spilled.
+    pub(in crate::join::hash) known: Option<Known>,
 }
 
 /// Reads the build side, with a task for each of its streams.
@@ -44,14 +47,15 @@ pub(in crate::join::hash) struct Gathered {
 pub(in crate::join::hash) async fn gather(
     streams: Vec<SendableRecordBatchStream>,
     tools: &Arc<Tools>,
-    bounds: Option<Bounds>,
+    known: Option<Known>,
 ) -> Result<Gathered> {
     let shared = Arc::new(Shared {
+        is_asked: known.is_some(),
         tools: Arc::clone(tools),
         state: Mutex::new(State::InMemory(streams.iter().map(|_| Collected::default()).collect())),
-        bounds: Mutex::new(bounds),
+        known: Mutex::new(known),
     });
-    let task = |(stream, at)| (stream, Task { shared: Arc::clone(&shared), stream: at, divider: None, rows: 0 });
+    let task = |(stream, at)| (stream, Task { shared: Arc::clone(&shared), stream: at, dividing: None, rows: 0 });
     let tasks = read_all(streams.into_iter().zip(0..).map(task).collect()).await?;
     let rows = tasks.iter().map(|task| task.rows).sum();
     drop(tasks);
@@ -62,7 +66,9 @@ pub(in crate::join::hash) async fn gather(
 struct Shared {
     tools: Arc<Tools>,
     state: Mutex<State>,
-    bounds: Mutex<Option<Bounds>>,
+    /// What is known of the keys of rows that were divided, if it is asked for.
+    known: Mutex<Option<Known>>,
+    is_asked: bool,
 }
 
 enum State {
@@ -83,8 +89,14 @@ struct Collected {
 struct Task {
     shared: Arc<Shared>,
     stream: usize,
-    divider: Option<Divider>,
+    dividing: Option<Dividing>,
     rows: usize,
+}
+
+/// What a task needs to divide rows.
+struct Dividing {
+    divider: Divider,
+    keys: Keys,
 }
 
 impl Keeper for Task {
@@ -95,12 +107,12 @@ impl Keeper for Task {
             Next::InMemory => return Ok(()),
             Next::Divide(residents, before) => (residents, before),
         };
-        let divider = match &mut self.divider {
-            Some(divider) => divider,
-            none => none.insert(self.shared.divider()?),
+        let dividing = match &mut self.dividing {
+            Some(dividing) => dividing,
+            none => none.insert(self.shared.dividing()?),
         };
-        self.shared.divide(&residents, divider, before)?;
-        self.shared.add(&residents, divider, &batch)
+        self.shared.divide(&residents, dividing, before)?;
+        self.shared.add(&residents, dividing, &batch)
     }
 }
 
@@ -113,8 +125,9 @@ enum Next {
 }
 
 impl Shared {
-    fn divider(&self) -> Result<Divider> {
-        self.tools.divider(BUILD, 0, self.tools.parts)
+    fn dividing(&self) -> Result<Dividing> {
+        let divider = self.tools.divider(BUILD, 0, self.tools.parts)?;
+        Ok(Dividing { divider, keys: self.tools.layout.keys(BUILD)? })
     }
 
     /// Keeps a batch in memory, or says how it is to be divided.
@@ -143,26 +156,33 @@ impl Shared {
             return Err(no_memory(error));
         }
         let before = std::mem::take(all).into_iter().flat_map(|collected| collected.batches).collect();
+        if let Some(known) = &mut *self.known.lock() {
+            known.collect_set(self.tools.room.grow_for_set());
+        }
         let residents = Arc::new(Residents::new(&self.tools, like));
         *state = State::Divided(Arc::clone(&residents));
         Ok(Next::Divide(residents, before))
     }
 
     /// Divides batches for which memory is reserved.
-    fn divide(&self, residents: &Residents, divider: &mut Divider, batches: Vec<(RecordBatch, usize)>) -> Result<()> {
+    fn divide(&self, residents: &Residents, dividing: &mut Dividing, batches: Vec<(RecordBatch, usize)>) -> Result<()> {
         for (batch, bytes) in batches {
             // Their rows take it again.
             self.tools.room.shrink(bytes);
-            self.add(residents, divider, &batch)?;
+            self.add(residents, dividing, &batch)?;
         }
         Ok(())
     }
 
-    fn add(&self, residents: &Residents, divider: &mut Divider, batch: &RecordBatch) -> Result<()> {
-        if let Some(bounds) = &mut *self.bounds.lock() {
-            bounds.update(&self.tools.layout.sides[BUILD].key_columns(batch))?;
+    fn add(&self, residents: &Residents, dividing: &mut Dividing, batch: &RecordBatch) -> Result<()> {
+        if self.is_asked {
+            let hashes = dividing.keys.hash(batch).map_err(from_join)?;
+            if let Some(known) = &mut *self.known.lock() {
+                known.update(&self.tools.layout.sides[BUILD].key_columns(batch))?;
+                known.insert(&hashes);
+            }
         }
-        residents.add(divider, batch)
+        residents.add(&mut dividing.divider, batch)
     }
 
     /// Makes room for the table, and returns all rows.
@@ -176,11 +196,11 @@ impl Shared {
                 _ => {
                     let batches = std::mem::take(all).into_iter().flat_map(|collected| collected.batches);
                     let batches = batches.map(|(batch, _)| batch).collect();
-                    return Ok(Gathered { batches, rows, spilled: None, bounds: None });
+                    return Ok(Gathered { batches, rows, spilled: None, known: None });
                 }
             };
             if let Next::Divide(residents, before) = self.begin_dividing(&mut state, &like, refused)? {
-                self.divide(&residents, &mut self.divider()?, before)?;
+                self.divide(&residents, &mut self.dividing()?, before)?;
             }
         }
         let State::Divided(residents) = &*state else {
@@ -201,6 +221,6 @@ impl Shared {
             });
         }
         let spilled = Spilled::new(&self.tools, nodes);
-        Ok(Gathered { batches, rows, spilled, bounds: self.bounds.lock().take() })
+        Ok(Gathered { batches, rows, spilled, known: self.known.lock().take() })
     }
 }

@@ -19,13 +19,15 @@ const SMALL: usize = 64;
 const PIECES: usize = 32;
 /// The bounds of the size of a piece, in bytes.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 8 << 10..=128 << 10;
+/// The bounds of the size of a set of keys, in bytes. Look-ups in a larger one would miss the caches.
+const SET_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=6 << 20;
 
 /// From this size of the pool on, in bytes, joins keep memory for later ones beside it.
 const WIDE: usize = 2 << 30;
 
 /// The memory of one join. A join that can spill leaves a part of the pool to others, and what it
-/// cannot do without it takes though the pool is full: the open pieces of its files, and one block
-/// of a part.
+/// cannot do without it takes though the pool is full: the open pieces of its files, a set of the
+/// keys, and one block of a part.
 #[derive(Debug)]
 pub(in crate::join::hash) struct Room {
     reservation: MemoryReservation,
@@ -114,6 +116,15 @@ impl Room {
     /// Takes memory that the join cannot do without.
     pub(super) fn grow(&self, bytes: usize) {
         self.reservation.grow(bytes);
+    }
+
+    /// Takes memory for a set of the keys of a build side that spills, and returns how much: none in a
+    /// tiny pool.
+    pub(super) fn grow_for_set(&self) -> usize {
+        let bytes = (self.limit.map_or(*SET_BYTES.end(), |limit| limit / SMALL)).min(*SET_BYTES.end());
+        let bytes = if bytes < *SET_BYTES.start() { 0 } else { bytes };
+        self.grow(bytes);
+        bytes
     }
 
     pub(super) fn shrink(&self, bytes: usize) {
