@@ -50,7 +50,7 @@ pub struct SharedHashJoinExec {
 
 impl SharedHashJoinExec {
     /// Returns why `stock` cannot be replaced, or nothing if it can: both sides must end, and keys
-    /// be of types that can be hashed. A null-aware join with a filter stays.
+    /// be of types that can be hashed.
     pub fn obstacle(stock: &HashJoinExec) -> Option<&'static str> {
         let is_unbounded = |side: &Arc<dyn ExecutionPlan>| side.boundedness().is_unbounded();
         if is_unbounded(stock.left()) || is_unbounded(stock.right()) {
@@ -58,9 +58,6 @@ impl SharedHashJoinExec {
         }
         if stock.null_aware && stock.mode == PartitionMode::Partitioned {
             return Some("null-aware join of partitions");
-        }
-        if stock.null_aware && stock.filter().is_some() {
-            return Some("null-aware join with a filter");
         }
         let has_keys = |layout: Layout| Side::BOTH.iter().all(|&side| layout.keys(side).is_ok());
         if stock.on().is_empty() || !Layout::new(stock).is_ok_and(has_keys) {

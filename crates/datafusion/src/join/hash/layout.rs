@@ -90,6 +90,11 @@ impl Layout {
         Ok(Self { sides, join, mark, filter: filter.map(Arc::new), arrange, nulls_equal, schema: stock.schema() })
     }
 
+    /// Returns whether the join has a filter on pairs.
+    pub(super) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
     /// Returns the keys of a side.
     ///
     /// # Errors
@@ -201,6 +206,12 @@ impl SideLayout {
     /// Returns whether a row of a batch that [`read`](Self::read) returned has a null key.
     pub(super) fn has_null_key(&self, read: &RecordBatch) -> bool {
         self.keys.iter().any(|&key| read.column(key).logical_null_count() > 0)
+    }
+
+    /// Returns the rows with a null key, of a batch that [`read`](Self::read) returned.
+    pub(super) fn null_keys(&self, read: &RecordBatch) -> Vec<u32> {
+        let nulls: Vec<_> = self.keys.iter().filter_map(|&key| read.column(key).logical_nulls()).collect();
+        (0..read.num_rows() as u32).filter(|&row| nulls.iter().any(|nulls| nulls.is_null(row as usize))).collect()
     }
 
     /// Returns the columns that are output, of a batch that [`read`](Self::read) returned.

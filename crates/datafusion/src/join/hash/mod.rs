@@ -6,6 +6,7 @@ mod exec;
 mod layout;
 mod merged;
 mod metrics;
+mod nulls;
 mod setup;
 mod spill;
 mod start;

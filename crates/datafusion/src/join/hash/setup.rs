@@ -14,6 +14,7 @@ use super::{
     build::{Building, Built, Seen},
     layout::{Layout, PROBE},
     metrics::ProbeMetrics,
+    nulls::NullPairs,
 };
 use crate::error::from_join;
 
@@ -44,12 +45,31 @@ pub(super) struct Probed {
     pub(super) rows: SideRows,
     /// The rows before this one have been output, if they are at all.
     pub(super) done: usize,
+    nulls: Option<NullPairs>,
+}
+
+impl Probed {
+    /// Returns the next pairs of which one row has a null key, if they count.
+    pub(super) fn null_pairs(&mut self, built: &Built) -> Option<(Vec<u32>, Vec<u32>)> {
+        let rows = built.side.batch().num_rows() as u32;
+        self.nulls.as_mut()?.next(rows, &built.side.nulls(), built.rows.matched()?)
+    }
 }
 
 impl Setup {
     /// Returns whether there may be output though the build side has no rows.
     pub(super) fn needs_no_partner(&self) -> bool {
         self.layout.mark == Some(PROBE) || self.output.emits().probe == Alone::Unmatched
+    }
+
+    /// Returns whether a null key of the probe side decides about all rows of the build side.
+    pub(super) fn decides_by_nulls(&self) -> bool {
+        self.null_aware && !self.layout.has_filter()
+    }
+
+    /// Returns whether a null key decides about the rows that the filter pairs with it.
+    pub(super) fn pairs_nulls(&self) -> bool {
+        self.null_aware && self.layout.has_filter()
     }
 
     /// Returns whether rows without a partner must be output between pairs.
@@ -102,7 +122,7 @@ impl Setup {
         self.metrics.rows.add(batch.num_rows());
         let side = &self.shown.sides[PROBE];
         let read = side.read(batch)?;
-        if self.null_aware && read.num_rows() > 0 {
+        if self.decides_by_nulls() && read.num_rows() > 0 {
             seen.rows.fetch_or(true, Ordering::Relaxed);
             seen.null_key.fetch_or(side.has_null_key(&read), Ordering::Relaxed);
         }
@@ -115,6 +135,8 @@ impl Setup {
         let _timer = compute.timer();
         self.finder.start(&built.side, &batch).map_err(from_join)?;
         let rows = self.output.probe_rows(&batch).map_err(from_join)?;
-        Ok(Probed { batch, rows, done: 0 })
+        let nulls =
+            self.pairs_nulls().then(|| NullPairs::new(batch.num_rows(), self.layout.sides[PROBE].null_keys(&batch)));
+        Ok(Probed { batch, rows, done: 0, nulls })
     }
 }

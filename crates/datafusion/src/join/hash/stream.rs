@@ -182,12 +182,19 @@ impl Joining {
                 }
                 merged(&made)?.map_or(Ok(()), |batch| self.push(&batch, None))
             }
-            None => match probing.take() {
-                Some(probed) if self.walk.as_mut().is_none_or(|walk| walk.end(&probed.rows)) => {
-                    self.probe_alone(&probed)
+            None => {
+                if let Some((build, probe)) = probed.null_pairs(built) {
+                    // It marks those that the filter keeps.
+                    let joined = output.joined((&built.rows, &probed.rows), &build, &probe).map_err(from_join)?;
+                    return joined.map_or(Ok(()), |batch| self.push(&batch, None));
                 }
-                _ => Ok(()),
-            },
+                match probing.take() {
+                    Some(probed) if self.walk.as_mut().is_none_or(|walk| walk.end(&probed.rows)) => {
+                        self.probe_alone(&probed)
+                    }
+                    _ => Ok(()),
+                }
+            }
         }
     }
 
@@ -207,10 +214,10 @@ impl Joining {
     fn alone(&mut self) -> Result<()> {
         let Stage::Alone(built, rest) = &mut self.stage else { return Ok(()) };
         let built = Arc::clone(built);
-        let Setup { layout, output, batch_rows, null_aware, .. } = &self.setup;
+        let Setup { layout, output, batch_rows, .. } = &self.setup;
         let now = rest.start..rest.end.min(rest.start + batch_rows);
         rest.start = now.end;
-        let is_none = output.emits().build == Alone::None || *null_aware && !built.settle_nulls();
+        let is_none = output.emits().build == Alone::None || self.setup.decides_by_nulls() && !built.settle_nulls();
         if now.is_empty() || is_none {
             self.stage = Stage::Next;
             return Ok(());

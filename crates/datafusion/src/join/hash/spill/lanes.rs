@@ -16,6 +16,8 @@ pub(super) struct Lanes {
     room: Room,
     piece_bytes: usize,
     most_rows: usize,
+    /// Whether rows with null keys are in the files of all parts.
+    nulls_everywhere: bool,
     /// Made for the first batch.
     mould: Option<Mould>,
     /// None for parts whose rows are left out.
@@ -37,7 +39,14 @@ impl Lanes {
         (piece_bytes, most_rows): (usize, usize),
     ) -> Self {
         let lane = |is_wanted: bool| is_wanted.then(|| Lane { pieces: None, file: files.create() });
-        Self { room, piece_bytes, most_rows, mould: None, lanes: wanted.map(lane).collect() }
+        let lanes = wanted.map(lane).collect();
+        Self { room, piece_bytes, most_rows, nulls_everywhere: false, mould: None, lanes }
+    }
+
+    /// Puts rows with null keys, which have no partner, into the files of all parts. If there is a
+    /// file after those of the parts, it gets all rows.
+    pub(super) fn with_nulls_everywhere(self, nulls_everywhere: bool) -> Self {
+        Self { nulls_everywhere, ..self }
     }
 
     /// Adds the rows of a batch that the divider has divided.
@@ -45,13 +54,14 @@ impl Lanes {
     /// # Errors
     /// If a kernel fails, or the disk.
     pub(super) fn add(&mut self, divider: &Divider, batch: &RecordBatch) -> Result<()> {
-        let Self { room, piece_bytes, most_rows, mould, lanes } = self;
+        let Self { room, piece_bytes, most_rows, nulls_everywhere, mould, lanes } = self;
         let mould = mould.get_or_insert_with(|| Mould::new(batch, *piece_bytes, *most_rows));
-        let source = mould.source(batch)?;
+        let (source, nulls) = (mould.source(batch)?, divider.parts());
         for (part, lane) in lanes.iter_mut().enumerate() {
-            let (Some(lane), rows) = (lane, divider.rows(part)) else { continue };
-            if !rows.is_empty() {
-                let Lane { pieces, file } = lane;
+            let Some(Lane { pieces, file }) = lane else { continue };
+            let own = if part == nulls { 0..=nulls } else { part..=part };
+            let others = (*nulls_everywhere && part != nulls).then_some(nulls);
+            for rows in own.chain(others).map(|part| divider.rows(part)).filter(|rows| !rows.is_empty()) {
                 let pieces = pieces.get_or_insert_with(|| mould.pieces());
                 pieces.push((&source, rows), room, |piece| file.append(&piece))?;
             }

@@ -39,6 +39,9 @@ pub(in crate::join::hash) struct Walk {
     /// The columns of the probe side, with a number of each row if the order counts.
     layout: Arc<Layout>,
     files: Files,
+    /// Whether rows with null keys meet all parts of the build side, and those of the build side all
+    /// rows.
+    pairs_nulls: bool,
     /// While the input is read.
     router: Option<Router>,
     /// The parts that the stream has not passed, with its rows for them.
@@ -85,13 +88,16 @@ impl Walk {
         }
         let layout = Arc::clone(&setup.layout);
         let files = tools.files[PROBE].with_schema(Arc::clone(&layout.sides[PROBE].schema));
+        let pairs_nulls = setup.pairs_nulls();
         // Rows that have no partner are not divided.
-        let wanted = spilled.nodes[..tools.parts].iter().map(Option::is_some);
+        let divided = tools.parts + usize::from(pairs_nulls);
+        let wanted = spilled.nodes.iter().take(divided).map(Option::is_some);
         let lanes = Lanes::new(tools.room.another(), &files, wanted, (tools.piece_bytes(PROBE), tools.batch_rows));
+        let lanes = lanes.with_nulls_everywhere(pairs_nulls);
         let divider = Divider::new(layout.keys(PROBE)?, 0, tools.parts);
-        let router = Router { divider, lanes, nodes: spilled.nodes.clone(), rows: 0 };
+        let router = Some(Router { divider, lanes, nodes: spilled.nodes.clone(), rows: 0 });
         let room = tools.room.another();
-        Ok(Self { tools, room, layout, files, router: Some(router), ahead: Vec::new(), visit: None, order })
+        Ok(Self { tools, room, layout, files, pairs_nulls, router, ahead: Vec::new(), visit: None, order })
     }
 
     /// Returns the next batch to look up, which may have no rows, or nothing when the current table
@@ -104,7 +110,9 @@ impl Walk {
             (Some(router), _) => match setup.probe.next().await.transpose()? {
                 Some(batch) => {
                     let read = setup.read_input(&self.tools.seen, &batch)?;
-                    router.route(&self.layout, read, self.order.is_some()).map(Some)
+                    let batch = router.route(&self.layout, read, self.order.is_some())?;
+                    // Nulls of the build side that are in memory meet rows of all parts.
+                    Ok(Some(if self.pairs_nulls { batch } else { router.here(&batch)? }))
                 }
                 None => Ok(None),
             },
@@ -157,7 +165,8 @@ impl Walk {
         let mut divider = Divider::new(self.layout.keys(PROBE)?, level, nodes.len());
         let size = (self.tools.piece_bytes(PROBE), self.tools.batch_rows);
         let wanted = nodes.iter().map(Option::is_some);
-        let mut lanes = Lanes::new(self.tools.room.another(), &self.files, wanted, size);
+        let lanes = Lanes::new(self.tools.room.another(), &self.files, wanted, size);
+        let mut lanes = lanes.with_nulls_everywhere(self.pairs_nulls);
         let mut stream = self.files.read(&probe)?;
         drop(probe);
         while let Some(batch) = stream.next().await.transpose()? {
@@ -219,18 +228,23 @@ impl Walk {
 }
 
 impl Router {
-    /// Writes the rows of parts on disk to their files, and returns the others in their order.
+    /// Writes the rows of parts on disk to their files, and returns all of them.
     fn route(&mut self, layout: &Layout, read: RecordBatch, is_numbered: bool) -> Result<RecordBatch> {
         let first = self.rows;
         self.rows += read.num_rows() as u64;
         let batch = if is_numbered { layout.sides[PROBE].numbered(&read, first)? } else { read };
         self.lanes.divide(&mut self.divider, &batch)?;
+        Ok(batch)
+    }
+
+    /// Returns the rows of the last batch that are not of parts on disk, in their order.
+    fn here(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         // Rows without a partner are looked up like those of parts in memory.
         let is_here: Vec<bool> = self.nodes.iter().map(Option::is_none).collect();
         let parts = self.divider.parts();
         let here = |&part: &u16| usize::from(part) >= parts || is_here[usize::from(part)];
         let here: BooleanArray = self.divider.parts_of_rows().iter().map(here).collect::<Vec<_>>().into();
-        Ok(filter_record_batch(&batch, &here)?)
+        Ok(filter_record_batch(batch, &here)?)
     }
 }
 
