@@ -111,6 +111,12 @@ pub enum Command {
     Host {
         /// Process id of the coordinator
         coordinator: u32,
+        /// No other host takes part
+        #[arg(long)]
+        single: bool,
+        /// Bytes of memory that a single host is to stay within
+        #[arg(long)]
+        memory_bytes: Option<usize>,
     },
     /// Set up a ring of hosts, or run one of its hosts
     Node(NodeArgs),
@@ -146,7 +152,12 @@ impl Command {
             Self::Partition(args) => partition::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Join(args) => join::run(*args),
-            Self::Host { coordinator } => join::serve_host(coordinator),
+            Self::Host { coordinator, single, memory_bytes } => {
+                if single {
+                    join::spare_memory(memory_bytes);
+                }
+                join::serve_host(coordinator)
+            }
             Self::Node(args) => node::run(args),
             Self::Bench(command) => bench::run(command),
             Self::Reproduce(command) => reproduce::run(command),

@@ -11,7 +11,8 @@ use std::{
 
 use mimalloc::MiMalloc;
 
-/// A global allocator: mimalloc, and the system's allocator after [`limit`]. It counts while a
+/// A global allocator: mimalloc, and the system's allocator after [`limit`] or
+/// [`serve_large_blocks`]. It counts while a
 /// [`PeakCounter`] exists. At other times that costs one load of a number.
 #[derive(Debug)]
 pub struct CountingAllocator;
@@ -53,8 +54,8 @@ impl Drop for PeakCounter {
     }
 }
 
-/// Returns freed memory of the calling thread, and of threads that have ended, to the system. After
-/// [`limit`], that of all threads. A program calls it when it becomes idle after much work.
+/// Returns freed memory of the calling thread, and of threads that have ended, to the system. From
+/// the system's allocator, that of all threads. A program calls it when it becomes idle after much work.
 pub fn release() {
     unsafe extern "C" {
         fn mi_collect(force: bool);
@@ -77,19 +78,55 @@ pub fn release() {
 /// from here on the memory is the system allocator's. That of glibc has heaps that threads share,
 /// here one for each 64 MiB of the limit, but at most one for each core.
 pub fn limit(bytes: usize) {
+    take_no_huge_pages();
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    share_heaps(bytes >> 26);
+    MODE.fetch_or(LIMITED, Relaxed);
+}
+
+/// Makes the program keep less memory, though it has no limit: for one that gets and frees blocks of
+/// up to megabytes all the time, such as the pages of files and batches of rows. Call it once,
+/// before there are other threads.
+///
+/// In huge pages, mimalloc takes a third more memory for such work; without them, a fifth more time.
+/// The heaps of glibc, which threads share, take least of both if they keep some free megabytes at
+/// their ends. With another library, nothing changes.
+pub fn serve_large_blocks() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        take_no_huge_pages();
+        share_heaps(usize::MAX);
+        for (option, value) in [(libc::M_MMAP_THRESHOLD, LARGEST), (libc::M_TRIM_THRESHOLD, KEPT)] {
+            // SAFETY: the option has a number, and the function refuses those that it does not
+            // allow.
+            unsafe { libc::mallopt(option, value) };
+        }
+        MODE.fetch_or(LIMITED, Relaxed);
+    }
+}
+
+/// The largest block that comes from a heap, in bytes. Larger ones go back as soon as they are freed.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGEST: libc::c_int = 4 << 20;
+/// The free bytes at the end of a heap that stay with the program.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const KEPT: libc::c_int = 32 << 20;
+
+/// Makes threads share at most `heaps` heaps, and no more than there are cores.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn share_heaps(heaps: usize) {
+    let heaps = heaps.min(available_parallelism().map_or(1, usize::from)).max(1);
+    // SAFETY: the option has a number, and the function refuses those that it does not allow.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps as libc::c_int) };
+}
+
+fn take_no_huge_pages() {
     #[cfg(target_os = "linux")]
     // SAFETY: this option has one argument, and the others are zero. A system without huge pages
     // refuses, and has none to give up.
     unsafe {
         libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0)
     };
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        let heaps = (bytes >> 26).min(available_parallelism().map_or(1, usize::from)).max(1);
-        // SAFETY: the option has a number, and the function refuses those that it does not allow.
-        unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps as libc::c_int) };
-    }
-    MODE.fetch_or(LIMITED, Relaxed);
 }
 
 /// Returns whether new memory is the system allocator's, and counts it.

@@ -169,7 +169,7 @@ fn an_empty_folder_outlasts_a_join_that_fails() {
 #[test]
 fn mistakes_are_explained_and_leave_nothing() {
     let folder = inputs();
-    let cases: [(&[&str], &[&str]); 19] = [
+    let cases: [(&[&str], &[&str]); 20] = [
         (&["a", "b", "--on", "no"], &["'no'", "k, g, t"]),
         (&["a", "none.parquet", "--on", "k"], &["none.parquet"]),
         (&["a", "b"], &["--on", "--where"]),
@@ -177,7 +177,8 @@ fn mistakes_are_explained_and_leave_nothing() {
         (&["a", "b", "--where", "a.k = b.g"], &["'CAST(b.g", "Int"]),
         (&["a", "b", "--on", "k", "--suffix", ""], &["--suffix"]),
         (&["a", "b", "--on", "k", "--timeout", "0.2"], &["--timeout", "1 s"]),
-        (&["a", "b", "--on", "k", "--memory-limit", "1M"], &["--memory-limit", "--buffers"]),
+        (&["a", "b", "--on", "k", "--memory-limit", "1M"], &["--memory-limit", "--threads"]),
+        (&["a", "b", "--on", "k", "--memory-limit", "1M", "--local", "2"], &["--memory-limit", "--buffers"]),
         (&["a", "b", "--where", "a.t + b.t"], &["true or false"]),
         (&["a", "b", "--where", "NULL"], &["Null", "true or false"]),
         (&["a", "b", "--where", "a.t < c.t"], &["c.t"]),
@@ -278,7 +279,12 @@ fn doubles_are_joined_with_decimals() {
 #[test]
 fn the_memory_that_is_demanded_is_enough() {
     let folder = inputs();
-    for options in [&[][..], &["--local", "2"], &["--revolutions", "auto"]] {
+    for (options, too_little) in [
+        (&["--threads", "2"][..], "140M"),
+        (&["--local", "2"], "118M"),
+        (&["--revolutions", "auto"], "118M"),
+        (&["--algorithm", "merge"], "118M"),
+    ] {
         let with = |limit: &str| join(folder.path(), &[options, &["--explain", "--memory-limit", limit]].concat());
         let demanded = |limit: &str| {
             let error = with(limit).fails().stderr;
@@ -286,7 +292,7 @@ fn the_memory_that_is_demanded_is_enough() {
             format!("{}M", before.rsplit(' ').next().unwrap_or_default())
         };
         let amount = demanded("1K");
-        assert_eq!(demanded("118M"), amount, "{options:?}");
+        assert_eq!(demanded(too_little), amount, "{options:?}");
         with(&amount).succeeds();
     }
 }

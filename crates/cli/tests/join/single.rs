@@ -204,9 +204,9 @@ fn rows_that_are_skipped_are_counted() {
     assert_eq!((&report["engine"], &report["rows_bad"], &report["rows_out"]), (&"sql".into(), &2.into(), &1.into()));
 }
 
-/// The plan estimates too little, because the rows of one value are many.
+/// A few rows have most bytes, so that an estimate from the first ones is far too low.
 #[test]
-fn memory_that_does_not_suffice_is_explained_and_nothing_is_left() {
+fn a_side_with_long_values_is_joined_though_memory_does_not_suffice() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = "CASE WHEN value > 2000 THEN repeat('x' || value, 60000) ELSE 'x' END";
     let query = format!("SELECT value AS id, {long} AS text FROM generate_series(1, 3000)");
@@ -216,11 +216,65 @@ fn memory_that_does_not_suffice_is_explained_and_nothing_is_left() {
         .at(folder.path())
         .succeeds();
     let join = ["join", "long.arrow", "ids.parquet", "--on", "id", "--rotate", "right", "--threads", "2"];
-    let limited = ["--memory-limit", "300M", "--output", "out"];
-    let failed = Annulus::new(join.iter().chain(&limited)).at(folder.path()).fails();
-    assert_says(&failed, "--memory-limit");
-    assert_says(&failed, "--revolutions");
-    assert_eq!(names(folder.path()), ["ids.parquet", "long.arrow"]);
+    let limited = ["--select", "a.id, length(a.text) AS bytes", "--memory-limit", "300M", "--output", "out"];
+    Annulus::new(join.iter().chain(&limited)).at(folder.path()).succeeds();
+    assert_eq!(names(folder.path()), ["ids.parquet", "long.arrow", "out"]);
+    assert_eq!(names(&folder.path().join("out")), ["host-00", "manifest.json"]);
+    let rows = rows_of_files(&folder.path().join("out/host-00"));
+    assert!(rows.len() == 3000 && rows.contains(&"3000|300000".to_owned()), "{} rows", rows.len());
+}
+
+/// Writes a side of 200,000 rows, which take 400 MB, and a small one whose rows each have a partner.
+fn wide() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "repeat(cast(value + 1000000 AS varchar), 285) AS text";
+    for (query, file) in [
+        (format!("SELECT value AS id, {text} FROM generate_series(1, 200000)"), "wide.parquet"),
+        ("SELECT value * 100 AS id FROM generate_series(1, 2000)".to_owned(), "ids.parquet"),
+    ] {
+        Annulus::new(["sql", &query, "--output", file]).at(folder.path()).succeeds();
+    }
+    folder
+}
+
+/// The wide side is kept, because the other one rotates.
+const WIDE: [&str; 6] = ["wide.parquet", "ids.parquet", "--rotate", "right", "--threads", "2"];
+
+#[test]
+fn a_side_that_is_larger_than_memory_is_joined_and_nothing_else_is_left() {
+    let folder = wide();
+    for (condition, limit) in [(["--on", "id"], 150), (["--where", "a.id BETWEEN b.id - 1 AND b.id"], 180)] {
+        let join = ["join", "--output", "out", "--overwrite", "--json"];
+        let text = format!("{limit}M");
+        let options = WIDE.into_iter().chain(["--memory-limit", &text]).chain(condition);
+        let done = Annulus::new(join.into_iter().chain(options)).at(folder.path()).succeeds();
+        let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+        let rows = if condition[0] == "--on" { 2000 } else { 4000 };
+        assert_eq!((&report["engine"], &report["rows_out"]), (&"sql".into(), &rows.into()), "{report}");
+        assert!(report["memory_per_host"].as_u64() <= Some(limit << 20), "{report}");
+        let peak = report["per_host"][0]["peak_bytes"].as_u64().expect("a number");
+        assert!(peak < (limit + 100) << 20, "{peak} bytes for {condition:?}");
+        let out = folder.path().join("out");
+        assert_eq!(names(&out), ["host-00", "manifest.json"]);
+        assert!(names(&out.join("host-00")).iter().all(|name| !name.starts_with('.')), "{condition:?}");
+        assert_eq!(rows_of_files(&out.join("host-00")).len(), rows, "{condition:?}");
+    }
+}
+
+/// A ring of one host keeps its side in memory.
+#[test]
+fn memory_that_does_not_suffice_for_a_ring_is_explained_and_nothing_is_left() {
+    let folder = wide();
+    for condition in [
+        &["--where", "a.id % 1000 = b.id % 1000 + 1 OR a.id = b.id"][..],
+        &["--on", "id", "--where", "a.id < b.id + 5"],
+        &["--on", "id", "--algorithm", "merge"],
+    ] {
+        let options = WIDE.iter().chain(&["--memory-limit", "150M"]).chain(condition);
+        let failed = Annulus::new(["join", "--output", "out"].iter().chain(options)).at(folder.path()).fails();
+        ["--memory-limit", "at least", "MiB"].iter().for_each(|text| assert_says(&failed, text));
+        assert_eq!(names(folder.path()), ["ids.parquet", "wide.parquet"]);
+    }
 }
 
 #[test]

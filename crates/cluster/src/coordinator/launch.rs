@@ -1,7 +1,6 @@
 //! Starts hosts.
 
 use std::{
-    env,
     io::{self, Read, Write},
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -79,7 +78,6 @@ pub struct LocalProcesses {
     hosts: usize,
     program: PathBuf,
     arguments: Vec<String>,
-    variables: Vec<(String, String)>,
     folder: TempDir,
 }
 
@@ -102,18 +100,7 @@ impl LocalProcesses {
         if folder.path().as_os_str().len() > LONGEST_FOLDER {
             folder = builder.tempdir_in("/tmp")?;
         }
-        Ok(Self { hosts, program, arguments, variables: Vec::new(), folder })
-    }
-
-    /// Sets a variable in the environment of the processes, unless this process has it. So a
-    /// program can adjust what reads the environment before its code runs, such as an
-    /// allocator.
-    #[must_use]
-    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
-        if env::var_os(name).is_none() {
-            self.variables.push((name.to_owned(), value.to_owned()));
-        }
-        self
+        Ok(Self { hosts, program, arguments, folder })
     }
 }
 
@@ -124,7 +111,7 @@ impl Launch for LocalProcesses {
 
     fn start(&self, host: usize) -> Result<HostProcess, ClusterError> {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).envs(self.variables.iter().cloned()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         // Only the coordinator gets Ctrl-C, and ends its hosts.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);

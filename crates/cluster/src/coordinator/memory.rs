@@ -4,7 +4,7 @@ use annulus_dataset::{Dataset, Extent, Unit};
 
 use crate::{
     error::{ClusterError, mebibytes},
-    host::{wave_bytes, writers_bytes},
+    host::{query_bytes, wave_bytes, writers_bytes},
     job::{JoinOptions, Revolutions, threads_or_cores},
 };
 
@@ -137,6 +137,24 @@ impl Sizes<'_> {
         let (hosts, enough) = (self.hosts as usize, needs.enough(revolutions, limit - needs.base));
         let more_revolutions = revolutions < MOST_SENSIBLE && options.revolutions != Revolutions::Auto;
         Err(ClusterError::Memory { hosts, needed, limit, enough, more_revolutions })
+    }
+
+    /// Returns the memory of a single host that runs a query. Rows for which its limit leaves no
+    /// room go to disk.
+    ///
+    /// # Errors
+    /// If the limit leaves no room for any rows.
+    pub(super) fn of_query(&self) -> Result<u64, ClusterError> {
+        let limit = self.options.memory_bytes.unwrap_or(u64::MAX);
+        let least = query_bytes(threads_or_cores(self.options.threads));
+        if limit < least {
+            let reason = format!(
+                "must be at least {} for this join; allow more, or use fewer threads (`threads`)",
+                mebibytes(least)
+            );
+            return Err(ClusterError::Option { option: "memory_limit", reason });
+        }
+        Ok(Needs::new(self, self.options.memory_bytes).each(1).min(limit))
     }
 
     /// Returns the smallest limit that suffices. What hosts need grows with the limit, but by less

@@ -6,6 +6,7 @@
 //!                    -> reports, and the first host that fails (lines.rs, watch.rs, failure.rs)
 //! ```
 
+mod decide;
 mod estimates;
 mod failure;
 mod key_filter;

@@ -12,7 +12,7 @@ use annulus_roundabout::FRAGMENT_BYTES;
 use arrow::datatypes::SchemaRef;
 
 use super::{
-    estimates::Estimates,
+    decide::{Decided, Deciding},
     key_filter::{self, KeyFilterDecision, KeyFilterReason},
     memory::kept_bytes,
 };
@@ -103,26 +103,14 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     check_types(query, [&left, &right])?;
     let now_ns = nanoseconds_since_1970();
     let condition = Condition::new(query, &left.schema, &right.schema, now_ns)?;
-    // If each host has its own files, the files seen here are those of one host.
-    let copies = if job.options.inputs == Inputs::Each { hosts as u64 } else { 1 };
-    let of_all = |Extent { rows, bytes }| Extent { rows: rows * copies, bytes: bytes * copies };
     // The columns that are read do not depend on the choice.
     let read = plan::bind(&condition, query, Side::Right, Algorithm::Loops)?.scans.map(|scan| scan.columns);
-    let seen = Sides { left: left.extent(&read.left)?, right: right.extent(&read.right)? };
-    let extents = seen.map(of_all);
     let sides = Sides { left: &left, right: &right };
-    let estimates = Estimates { condition: &condition, query, options: &job.options, hosts, sides, seen, extents };
-    let choice = plan::choose(&condition, &job.options, seen, hosts, |rotate| estimates.costs(rotate))?;
-    let bound = plan::bind(&condition, query, choice.rotate, choice.algorithm)?;
+    let decided = Deciding { condition: &condition, query, options: &job.options, hosts, sides }.decide(&read)?;
+    let Decided { choice, bound, extents, is_single, revolutions, memory_per_host } = decided;
     let columns = bound.schema()?;
-    let (revolutions, memory_per_host) = estimates.memory(&bound, choice.rotate, choice.algorithm)?.revolutions()?;
     let parts = NonZeroUsize::new(revolutions).unwrap_or(NonZeroUsize::MIN);
     let mut key_filter = key_filter::plan(&job.options, &bound, parts)?;
-    // The forms of a key filter, and revolutions, are those of rings.
-    let is_single = hosts == 1
-        && revolutions == 1
-        && matches!(job.options.key_filter, KeyFilterMode::Auto | KeyFilterMode::Never)
-        && condition.suits_query(choice.algorithm);
     if is_single && key_filter == KeyFilterReason::Undecided {
         key_filter = KeyFilterReason::AtScan;
     }
@@ -138,6 +126,8 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
     }
     let sizes = Sides { left: left.total_bytes, right: right.total_bytes };
     let (in_each, once) = sizes.one_and_other(choice.rotate);
+    // If each host has its own files, the files seen here are those of one host.
+    let copies = if job.options.inputs == Inputs::Each { hosts as u64 } else { 1 };
     Ok(Planned {
         query: query.clone(),
         now_ns,

@@ -13,6 +13,12 @@ const WRITERS_SHARE: u64 = 8;
 /// The memory of each file that a single host writes. A row group that takes as much has enough
 /// rows.
 const FILE_BYTES: u64 = 32 << 20;
+/// The memory of a single host that its operators do not account for: the program, and batches in
+/// transit.
+const QUERY_BYTES: u64 = 96 << 20;
+/// The memory of a single host's operators for each thread, at least. With less, rows go to disk in
+/// very small parts.
+const POOL_BYTES: u64 = 16 << 20;
 /// The number of fragments whose rotating rows are prepared together. Each fragment then meets few
 /// partitions, or values.
 const WAVE_FRAGMENTS: u64 = 32;
@@ -29,6 +35,16 @@ pub(crate) fn writers_bytes(memory_bytes: Option<u64>) -> u64 {
 pub(crate) fn wave_bytes(fragment_bytes: u32, memory_bytes: Option<u64>) -> u64 {
     let fragment = u64::from(fragment_bytes);
     (WAVE_FRAGMENTS * fragment).min(MOST_BYTES).min(memory_bytes.unwrap_or(u64::MAX) / WAVE_SHARE).max(fragment)
+}
+
+/// Returns the memory that the operators of a single host's query may take together.
+pub(super) fn pool_bytes(memory_bytes: u64) -> u64 {
+    memory_bytes.saturating_sub(writers_bytes(Some(memory_bytes))).saturating_sub(QUERY_BYTES)
+}
+
+/// Returns the smallest memory limit of a single host that runs a query on `threads` threads.
+pub(crate) fn query_bytes(threads: usize) -> u64 {
+    (QUERY_BYTES + POOL_BYTES * threads as u64) / (WRITERS_SHARE - 1) * WRITERS_SHARE
 }
 
 /// Begins a host's part of the result. No file exists before it has rows.

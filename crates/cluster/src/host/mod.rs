@@ -33,7 +33,7 @@ use annulus_roundabout::{HostId, Reason, RoundaboutError};
 use tracing::{error, field::display, info, warn};
 
 pub(crate) use self::{
-    memory::{wave_bytes, writers_bytes},
+    memory::{query_bytes, wave_bytes, writers_bytes},
     queue::{Queue, Seat},
 };
 use self::{

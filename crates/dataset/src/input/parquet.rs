@@ -137,6 +137,17 @@ impl Part for RowGroup {
     }
 
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
+        self.read_rows(self.rows.clone(), columns)
+    }
+
+    /// Reads the row group's first rows: before others, pages would be decoded and dropped.
+    fn read_nearby(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
+        self.read_rows(0..self.rows.len(), columns)
+    }
+}
+
+impl RowGroup {
+    fn read_rows(&self, rows: Range<usize>, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
         let path = self.file.path.clone();
         let schema = project(&self.schema, columns)?;
         let file_fields = self.file.metadata.schema().fields();
@@ -163,12 +174,12 @@ impl Part for RowGroup {
             .with_row_groups(vec![self.group])
             .with_projection(mask)
             .with_batch_size(self.batch_rows)
-            .with_offset(self.rows.start)
-            .with_limit(self.rows.len())
+            .with_offset(rows.start)
+            .with_limit(rows.len())
             .build()
             .map_err(|error| corrupt(&error))?;
 
-        let rows = self.rows.len().max(1) as u64;
+        let rows = rows.len().max(1) as u64;
         let bytes = self.bytes();
         Ok(Box::new(reader.map(move |batch| {
             let batch = batch.and_then(|batch| projection.apply(&batch)).map_err(|error| corrupt(&error))?;

@@ -36,6 +36,11 @@ pub(super) trait Part: Send + Sync {
     }
     /// Reads all columns, or those at `columns` of the dataset's schema, in that order.
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError>;
+    /// Reads rows that are like those of the part, as cheaply as possible. Their number is another
+    /// one.
+    fn read_nearby(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
+        self.read(columns)
+    }
 }
 
 /// A file whose columns are known.
@@ -109,7 +114,7 @@ impl Unit {
     /// # Errors
     /// If the file cannot be opened, or has changed since the dataset was opened.
     pub fn read(&self) -> Result<UnitReader, DatasetError> {
-        self.reader(None)
+        self.reader(|part| part.read(None))
     }
 
     /// Like [`read`](Self::read), for some columns, in the given order.
@@ -117,11 +122,17 @@ impl Unit {
     /// # Errors
     /// As there, or if a number is not below the number of columns.
     pub fn read_columns(&self, columns: &[usize]) -> Result<UnitReader, DatasetError> {
-        self.reader(Some(columns))
+        self.reader(|part| part.read(Some(columns)))
     }
 
-    fn reader(&self, columns: Option<&[usize]>) -> Result<UnitReader, DatasetError> {
-        let batches = guard(self.part.path(), || self.part.read(columns))?;
+    /// Like [`read_columns`](Self::read_columns), but the rows may be others of the same file that
+    /// are cheaper to read.
+    pub(super) fn read_nearby(&self, columns: &[usize]) -> Result<UnitReader, DatasetError> {
+        self.reader(|part| part.read_nearby(Some(columns)))
+    }
+
+    fn reader(&self, read: impl Fn(&dyn Part) -> Result<Batches, DatasetError>) -> Result<UnitReader, DatasetError> {
+        let batches = guard(self.part.path(), || read(&*self.part))?;
         Ok(UnitReader { path: self.part.path().to_owned(), batches: Some(batches) })
     }
 }

@@ -135,7 +135,8 @@ pub struct JoinArgs {
     threads: Option<usize>,
     /// Memory that each host may use [default: unlimited]
     ///
-    /// A size such as 512M or 2G. A join that would need more is refused.
+    /// A size such as 512M or 2G. On one host, rows that do not fit go to hidden files in the output
+    /// folder. On a ring, a join that would need more is refused.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory_limit: Option<usize>,
     /// Parts of the stationary relation, or auto

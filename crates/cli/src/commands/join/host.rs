@@ -7,16 +7,33 @@ use std::{
 };
 
 use annulus_cluster::{self as cluster, Stop};
+use annulus_terminal::heap;
 use anyhow::{Context, Result};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{interrupt::Signals, outcome::Outcome, runtime};
 
-/// The command that runs this program as a host. Its argument is the coordinator's process id.
-pub const HOST_COMMAND: &str = "host";
-
 /// The time that a host has to remove its files after a signal.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// Returns the arguments that run this program as a host, whose coordinator is this process. A
+/// `single` host may have a limit of its memory in bytes.
+pub fn arguments(single: bool, memory_bytes: Option<u64>) -> Vec<String> {
+    let mut arguments = vec!["host".to_owned(), process::id().to_string()];
+    if single {
+        arguments.push("--single".to_owned());
+        arguments.extend(memory_bytes.map(|bytes| format!("--memory-bytes={bytes}")));
+    }
+    arguments
+}
+
+/// Makes the process of a single host keep little memory that it no longer needs.
+pub fn spare_memory(memory_bytes: Option<usize>) {
+    match memory_bytes {
+        Some(bytes) => heap::limit(bytes),
+        None => heap::serve_large_blocks(),
+    }
+}
 
 /// Follows the orders on standard input until they end, the process `coordinator` ends, or a signal
 /// arrives.

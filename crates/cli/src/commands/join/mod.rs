@@ -8,5 +8,5 @@ mod run;
 mod values;
 
 pub use args::JoinArgs;
-pub use host::serve as serve_host;
+pub use host::{serve as serve_host, spare_memory};
 pub use run::run;

@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     args::{JoinArgs, JoinCommandJob},
-    host::HOST_COMMAND,
+    host,
     progress::Shown,
     report,
 };
@@ -27,12 +27,6 @@ use crate::{interrupt::Signals, outcome::Outcome, reading::note_mixed, runtime};
 
 /// The time that a join has to kill its hosts.
 const AT_ONCE: Duration = Duration::from_millis(500);
-
-/// Settings of a single host's allocator. It frees large blocks all the time, for pages of files
-/// and batches of rows. With the defaults, freed memory waits 1 s for its next use, and new memory
-/// comes in huge pages that the kernel clears: up to a third more memory, and in large joins more
-/// time.
-const ALLOCATOR: [(&str, &str); 2] = [("MIMALLOC_PURGE_DELAY", "100"), ("MIMALLOC_ALLOW_THP", "0")];
 
 /// Runs the join, or explains it. A signal ends all hosts and removes the partial output.
 pub fn run(args: JoinArgs) -> Result<Outcome> {
@@ -118,11 +112,8 @@ fn join_on(
         }
         // The hosts are processes of this program.
         None => {
-            let arguments = vec![HOST_COMMAND.to_owned(), process::id().to_string()];
-            let processes = LocalProcesses::new(hosts, env::current_exe()?, arguments)?;
-            let set = |hosts: LocalProcesses, (name, value)| hosts.with_variable(name, value);
-            let variables = ALLOCATOR.into_iter().filter(|_| planned.is_single);
-            Box::new(variables.fold(processes, set))
+            let arguments = host::arguments(planned.is_single, command.job.options.memory_bytes);
+            Box::new(LocalProcesses::new(hosts, env::current_exe()?, arguments)?)
         }
     };
     let shown = Shown::new(&planned, command.job.options.wait);

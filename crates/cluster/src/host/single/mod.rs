@@ -3,11 +3,13 @@
 //!
 //! ```text
 //! both sides as tables -> plan::logical -> DataFusion with Annulus     query.rs
+//!                      -> files in pieces for all threads              pieces.rs
 //!                      -> a task for each partition, which also writes its file     run.rs
 //!                      -> what the operators have counted              counts.rs
 //! ```
 
 mod counts;
+mod pieces;
 mod query;
 mod run;
 
@@ -61,7 +63,7 @@ impl<'a> SingleHost<'a> {
         let tables = Tables::new(sides, session.state().config(), &rows_bad);
         let plan = logical(condition, query, bound, build, tables.providers())?;
         let runtime = Builder::new_multi_thread().worker_threads(task.threads()).enable_all().build()?;
-        let plan = runtime.block_on(session.state().create_physical_plan(&plan))?;
+        let plan = pieces::in_pieces(runtime.block_on(session.state().create_physical_plan(&plan))?)?;
         let probe = build.other();
         let counts = Arc::new(Counts::new(Arc::clone(&plan), tables, probe, condition.drops_nothing(probe)));
         let run = Run { plan, context: session.task_ctx(), files: task.threads() };

@@ -25,11 +25,8 @@ use datafusion::{
 
 use crate::{
     control::{Single, Task},
-    host::{load::HostInput, writers_bytes},
+    host::{load::HostInput, memory::pool_bytes},
 };
-
-/// The memory of a host that operators do not account for: the program, and batches in transit.
-const BASE_BYTES: u64 = 64 << 20;
 
 /// Returns a session with Annulus, which spills to `scratch`. With `is_reduced`, predicates drop
 /// rows of the build side, so that keys of the probe side are looked up before its other columns
@@ -56,8 +53,8 @@ pub(super) fn session(
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![scratch.to_owned()]));
     let mut runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk);
     if let Some(limit) = task.resources.memory_bytes {
-        let left = limit.saturating_sub(writers_bytes(Some(limit))).saturating_sub(BASE_BYTES);
-        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(left.try_into().unwrap_or(usize::MAX))));
+        let bytes = pool_bytes(limit).try_into().unwrap_or(usize::MAX);
+        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
     }
     let state =
         SessionStateBuilder::new().with_config(config).with_runtime_env(runtime.build_arc()?).with_default_features();
