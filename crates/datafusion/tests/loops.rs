@@ -33,7 +33,7 @@ const JOINS: [&str; 8] = [
 
 /// Conditions without equal keys or bands. Some are constants in the operator, some are functions,
 /// some read one side only, and one has no columns.
-const CONDITIONS: [&str; 20] = [
+const CONDITIONS: [&str; 22] = [
     "a.s < b.s",
     "a.s <> b.s",
     "a.s LIKE b.p",
@@ -54,6 +54,8 @@ const CONDITIONS: [&str; 20] = [
     "a.n > 4 AND b.n + a.n < 9 OR a.f < b.f AND a.n < 3",
     "a.l <> b.l",
     "a.n IN (b.n, b.m, 3)",
+    "b.s LIKE a.s || '%' AND a.n % 4 > 1",
+    "NOT (a.n + 1 = b.n AND b.m - 1 <> a.m * 2)",
 ];
 
 /// Returns rows with nulls: numbers, texts of several types, patterns and lists.

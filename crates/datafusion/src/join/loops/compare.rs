@@ -17,6 +17,7 @@ use datafusion::{
 };
 
 use super::{
+    once::Once,
     plan::Condition,
     value::{Row, RowValue, takes_constants},
 };
@@ -218,6 +219,6 @@ impl Condition {
             };
             Ok(Transformed::yes(moved))
         })?;
-        Ok((moved.data, row))
+        Ok((if constants { Once::within(moved.data)? } else { moved.data }, row))
     }
 }

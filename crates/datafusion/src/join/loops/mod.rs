@@ -8,6 +8,7 @@
 
 mod compare;
 mod exec;
+mod once;
 mod plan;
 mod value;
 
