@@ -83,6 +83,8 @@ struct Probe<M: Method> {
 enum State<M: Method> {
     Waiting(BuildFuture<M>),
     Probing(Box<Probing<M>>),
+    /// All pairs have been found, and some may not be output yet.
+    Probed(Arc<Build<M>>),
     /// The last partition outputs the rows of the build side that the join emits alone.
     Alone(Box<Alone<M>>),
     Ended,
@@ -154,6 +156,13 @@ impl<M: Method> Probe<M> {
                 Some(batches) => probing.prepare(&**method, batches, metrics)?,
                 None => self.end()?,
             },
+            State::Probed(build) => {
+                // Release: what this partition matched. Acquire: what the others have. All pairs of
+                // this partition have been taken, so rows alone come after the pairs of all.
+                let last = build.probing.fetch_sub(1, Ordering::AcqRel) == 1;
+                let is_alone = last && build.left.tracks_matches();
+                *state = if is_alone { State::Alone(Box::new(Alone::new(Arc::clone(build)))) } else { State::Ended };
+            }
             State::Alone(alone) => {
                 if !alone.step(method, ready, metrics).await? {
                     *state = State::Ended;
@@ -170,11 +179,7 @@ impl<M: Method> Probe<M> {
             let _compute = self.metrics.baseline.elapsed_compute().timer();
             let Probing { build, writer, .. } = *probing;
             writer.finish().map_err(from_join)?;
-            // Release: what this partition matched. Acquire: what the others have.
-            let last = build.probing.fetch_sub(1, Ordering::AcqRel) == 1;
-            if last && build.left.tracks_matches() {
-                self.state = State::Alone(Box::new(Alone::new(build)));
-            }
+            self.state = State::Probed(build);
         }
         Ok(())
     }
@@ -239,6 +244,12 @@ impl<M: Method> Probing<M> {
             let marked = plan.marked((Side::Right, batch), rows.matched(), 0..batch.num_rows())?;
             ready.lock().push_back(marked);
         } else {
+            let emits = build.output.emits();
+            if emits.pairs && emits.probe != annulus_join::Alone::None {
+                // Rows alone come after the pairs, as from DataFusion's operator.
+                let pairs = Writer::new(Arc::clone(&build.output), into(method, ready));
+                std::mem::replace(writer, pairs).finish().map_err(from_join)?;
+            }
             build.output.probe_alone(&rows, 0..usize::MAX, into(method, ready)).map_err(from_join)?;
         }
         Ok(true)
