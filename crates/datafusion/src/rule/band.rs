@@ -13,7 +13,7 @@ use datafusion::{
     physical_expr::{PhysicalExpr, expressions::Column},
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
-        ExecutionPlan, StatisticsArgs,
+        ExecutionPlan,
         joins::{HashJoinExec, NestedLoopJoinExec},
         statistics::StatisticsContext,
     },
@@ -119,10 +119,8 @@ fn candidate(
     Ok(why.map(|why| (stock, why)))
 }
 
-/// Returns what is known of an input. Statistics that cannot be computed are no reason to fail.
-fn statistics(input: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
-    let found = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new());
-    found.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&input.schema())))
+fn known(input: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
+    super::statistics(&StatisticsContext::new(), input)
 }
 
 /// Returns why a nested-loops join is worth replacing, or `None` if it is not.
@@ -131,7 +129,7 @@ fn why_not_looped(stock: &NestedLoopJoinExec, joins: Joins) -> Option<String> {
         return Some("annulus.joins".to_owned());
     }
     // An estimate may be far too low.
-    match (statistics(stock.left()).num_rows, statistics(stock.right()).num_rows) {
+    match (known(stock.left()).num_rows, known(stock.right()).num_rows) {
         (Precision::Exact(left), Precision::Exact(right)) => {
             (left.saturating_mul(right) > FEW_PAIRS).then(|| format!("{left} rows by {right}"))
         }
@@ -147,7 +145,7 @@ fn why_not_hashed(stock: &HashJoinExec, keyed_bands: Joins) -> Option<String> {
         Joins::Always => return Some("annulus.keyed_bands".to_owned()),
         Joins::Auto => {}
     }
-    let (left, right) = (statistics(stock.left()), statistics(stock.right()));
+    let (left, right) = (known(stock.left()), known(stock.right()));
     let (left_rows, right_rows) = (*left.num_rows.get_value()?, *right.num_rows.get_value()?);
     let keys = stock.on().iter().map(|(of_left, of_right)| {
         let most = [most_values(&left, of_left), most_values(&right, of_right)];

@@ -13,7 +13,7 @@ use datafusion::{
     physical_expr::LexOrdering,
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
-        ExecutionPlan, ExecutionPlanProperties, StatisticsArgs,
+        ExecutionPlan, ExecutionPlanProperties,
         joins::{HashJoinExec, PartitionMode},
         statistics::StatisticsContext,
     },
@@ -171,7 +171,7 @@ impl TreeNodeVisitor<'_> for Sizes {
 
     fn f_up(&mut self, node: &Arc<dyn ExecutionPlan>) -> Result<TreeNodeRecursion> {
         if let Some(join) = node.downcast_ref::<HashJoinExec>() {
-            let (build, probe) = (self.of(join.left()), self.of(join.right()));
+            let [build, probe] = [join.left(), join.right()].map(|input| super::statistics(&self.statistics, input));
             let width = width(&build, join.left());
             let bytes = width.map_or_else(String::new, |bytes| format!(" of {bytes} B"));
             let text = format!("{}{bytes} by {}", rows(&build), rows(&probe));
@@ -180,14 +180,6 @@ impl TreeNodeVisitor<'_> for Sizes {
             self.found.push_back(Size { text, is_small });
         }
         Ok(TreeNodeRecursion::Continue)
-    }
-}
-
-impl Sizes {
-    /// Returns what is known of an input. Statistics that cannot be computed are no reason to fail.
-    fn of(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
-        let found = self.statistics.compute(input.as_ref(), &StatisticsArgs::new());
-        found.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&input.schema())))
     }
 }
 

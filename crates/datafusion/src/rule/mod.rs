@@ -13,7 +13,12 @@ mod unused;
 
 use std::sync::Arc;
 
-use datafusion::{config::ConfigOptions, physical_optimizer::PhysicalOptimizerRule};
+use datafusion::{
+    common::Statistics,
+    config::ConfigOptions,
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{ExecutionPlan, StatisticsArgs, statistics::StatisticsContext},
+};
 
 use crate::config::{AnnulusConfig, Joins};
 
@@ -51,4 +56,10 @@ fn install(rule: impl PhysicalOptimizerRule + Send + Sync + 'static, before: &st
     }
     let place = rules.iter().rposition(|known| known.name() == before);
     rules.insert(place.unwrap_or(rules.len()), Arc::new(rule));
+}
+
+/// Returns what is known of an input. Statistics that cannot be computed are no reason to fail.
+fn statistics(context: &StatisticsContext, input: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
+    let found = context.compute(input.as_ref(), &StatisticsArgs::new());
+    found.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&input.schema())))
 }
