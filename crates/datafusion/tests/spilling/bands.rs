@@ -9,9 +9,9 @@ use datafusion::{
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    common::{JOINS, Plan, Step, bands::band, batch, context, eventually, poll_once, rows, run, scripted, within},
+    common::{JOINS, Plan, bands::band, context, eventually, poll_once, rows, run, within},
     full_disk::full_after,
-    support::{Watched, metric},
+    support::{Failing, Watched, metric, sorted},
 };
 
 /// Less than the left side takes.
@@ -20,12 +20,6 @@ const LITTLE: usize = 350_000;
 /// Two tables of 18,000 rows, in three and in two partitions.
 fn sides() -> (Plan, Plan) {
     (rows(3, 12, 500).0, rows(2, 18, 500).0)
-}
-
-fn sorted(partitions: Vec<Vec<String>>) -> Vec<String> {
-    let mut rows = partitions.concat();
-    rows.sort_unstable();
-    rows
 }
 
 #[tokio::test]
@@ -71,33 +65,8 @@ async fn streams_that_are_dropped_at_any_moment_leave_nothing() {
 
 #[tokio::test]
 async fn after_an_error_of_either_side_nothing_is_left() {
-    let mut random = StdRng::seed_from_u64(5);
-    for case in 0..40 {
-        let at = random.random_range(0..12);
-        let steps = |fails: bool, first: i64| {
-            let batches = (0..12).map(|index| Step::Batch(batch((first * 12 + index) * 500, 500)));
-            let mut steps: Vec<_> = batches.flat_map(|batch| [batch, Step::Yield]).collect();
-            if fails {
-                steps[2 * at] = if case % 3 == 0 { Step::Panic } else { Step::Error };
-            }
-            steps
-        };
-        let of_left = case % 2 == 0;
-        let (left, _) = scripted((0..3).map(|input| steps(of_left && input == 1, input)).collect());
-        let (right, _) = scripted((0..2).map(|input| steps(!of_left && input == 1, input)).collect());
-        let (watched, ours) = (Watched::new(LITTLE), band((left, right), JOINS[case % JOINS.len()]));
-        let context = watched.context();
-        let task = tokio::spawn(async move { run(ours, &context).await });
-        match within("the error", task).await {
-            Ok(result) => {
-                let error = result.expect_err("an input fails").to_string();
-                assert!(error.contains("scripted"), "{error}");
-            }
-            // A panic of the right side is the stream's own.
-            Err(error) => assert!(error.is_panic() && !of_left, "{error}"),
-        }
-        watched.expect_nothing().await;
-    }
+    let failing = Failing { inputs: [3, 2], batches: (12, 500), pool: LITTLE };
+    failing.expect_nothing_left(|sides, kind| band(sides, kind)).await;
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     common::{JOINS, Plan, Step, batch, context, lines, poll_once, rows, run, scripted, shared_join, within},
-    support::{Watched, metric},
+    support::{Failing, Watched, metric, sorted},
 };
 
 /// Two tables of 6000 rows each, of which 4000 have partners, in two and three partitions.
@@ -24,12 +24,6 @@ fn sides() -> (Plan, Plan) {
 }
 
 const LITTLE: usize = 60_000;
-
-fn sorted(partitions: Vec<Vec<String>>) -> Vec<String> {
-    let mut rows = partitions.concat();
-    rows.sort_unstable();
-    rows
-}
 
 #[tokio::test]
 async fn all_join_types_spill_and_leave_nothing() {
@@ -111,34 +105,8 @@ async fn a_limit_ends_one_stream_and_not_the_others() {
 
 #[tokio::test]
 async fn after_an_error_of_either_side_nothing_is_left() {
-    let mut random = StdRng::seed_from_u64(5);
-    for case in 0..40 {
-        let at = random.random_range(0..10);
-        let steps = |fails: bool, first: i64| {
-            let batches = (0..10).map(|index| Step::Batch(batch((first * 10 + index) * 300, 300)));
-            let mut steps: Vec<_> = batches.flat_map(|batch| [batch, Step::Yield]).collect();
-            if fails {
-                steps[2 * at] = if case % 3 == 0 { Step::Panic } else { Step::Error };
-            }
-            steps
-        };
-        let of_build = case % 2 == 0;
-        let (build, _) = scripted((0..2).map(|input| steps(of_build && input == 1, input)).collect());
-        let (probe, _) = scripted((0..3).map(|input| steps(!of_build && input == 1, input)).collect());
-        let watched = Watched::new(LITTLE);
-        let ours = shared_join((build, probe), JOINS[case % JOINS.len()]);
-        let context = watched.context();
-        let task = tokio::spawn(async move { run(ours, &context).await });
-        match within("the error", task).await {
-            Ok(result) => {
-                let error = result.expect_err("an input fails").to_string();
-                assert!(error.contains("scripted"), "{error}");
-            }
-            // A panic of the probe side is the stream's own.
-            Err(error) => assert!(error.is_panic() && !of_build, "{error}"),
-        }
-        watched.expect_nothing().await;
-    }
+    let failing = Failing { inputs: [2, 3], batches: (10, 300), pool: LITTLE };
+    failing.expect_nothing_left(|sides, kind| shared_join(sides, kind)).await;
 }
 
 #[tokio::test]

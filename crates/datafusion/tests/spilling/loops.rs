@@ -32,7 +32,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use crate::{
     common::{JOINS, Plan, Step, batch, context, eventually, lines, poll_once, rows, run, scripted, within},
     full_disk::full_after,
-    support::{Keys, PeakPool, Watched, metric, partitions, runtime, session, table},
+    support::{Keys, PeakPool, Watched, metric, partitions, runtime, session, sorted, table},
 };
 
 /// Returns a join on `(l.v + r.v) % 7 = equal`.
@@ -56,12 +56,6 @@ fn loops(sides: (Plan, Plan), kind: JoinType) -> Arc<LoopJoinExec> {
 /// Returns the left and right side: 2000 rows of 16 bytes, and 300.
 fn sides() -> (Plan, Plan) {
     (rows(2, 10, 100).0, rows(3, 2, 50).0)
-}
-
-fn sorted(partitions: Vec<Vec<String>>) -> Vec<String> {
-    let mut rows = partitions.concat();
-    rows.sort_unstable();
-    rows
 }
 
 async fn expected(kind: JoinType) -> Vec<String> {

@@ -5,7 +5,10 @@ use std::{path::Path, sync::Arc};
 use annulus_datafusion::{SessionStateBuilderExt, SharedHashJoinExec};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray};
 use datafusion::{
-    common::tree_node::{TreeNode, TreeNodeRecursion},
+    common::{
+        JoinType,
+        tree_node::{TreeNode, TreeNodeRecursion},
+    },
     datasource::MemTable,
     execution::{
         SessionStateBuilder, TaskContext,
@@ -16,10 +19,10 @@ use datafusion::{
     physical_plan::ExecutionPlan,
     prelude::{SessionConfig, SessionContext},
 };
-use rand::{Rng, rngs::StdRng};
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use tempfile::TempDir;
 
-use crate::common::{context, eventually};
+use crate::common::{JOINS, Plan, Step, batch, context, eventually, run, scripted, within};
 
 pub use crate::common::peak::PeakPool;
 
@@ -154,4 +157,63 @@ impl Watched {
 fn files(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
     entries.map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { 1 }).sum()
+}
+
+/// Returns the rows of all partitions in order.
+pub fn sorted(partitions: Vec<Vec<String>>) -> Vec<String> {
+    let mut rows = partitions.concat();
+    rows.sort_unstable();
+    rows
+}
+
+/// Inputs of a join, one of which fails.
+pub struct Failing {
+    /// The partitions of the build side and of the probe side, of which the second one fails.
+    pub inputs: [i64; 2],
+    /// The batches of a partition, and the rows of a batch.
+    pub batches: (usize, i64),
+    /// The memory pool in bytes.
+    pub pool: usize,
+}
+
+impl Failing {
+    /// Expects that each of 40 joins ends with the error or the panic of an input, which comes after
+    /// any number of batches, and leaves nothing.
+    pub async fn expect_nothing_left(&self, join: impl Fn((Plan, Plan), JoinType) -> Plan) {
+        let mut random = StdRng::seed_from_u64(5);
+        for case in 0..40 {
+            let (of_build, at) = (case % 2 == 0, random.random_range(0..self.batches.0));
+            let bad = if case % 3 == 0 { Step::Panic } else { Step::Error };
+            let [build, probe] = [(self.inputs[0], of_build), (self.inputs[1], !of_build)]
+                .map(|(inputs, fails)| self.side(inputs, fails.then(|| (at, bad.clone()))));
+            let watched = Watched::new(self.pool);
+            let ours = join((build, probe), JOINS[case % JOINS.len()]);
+            let context = watched.context();
+            let task = tokio::spawn(async move { run(ours, &context).await });
+            match within("the error", task).await {
+                Ok(result) => {
+                    let error = result.expect_err("an input fails").to_string();
+                    assert!(error.contains("scripted"), "{error}");
+                }
+                // A panic of the probe side is the stream's own.
+                Err(error) => assert!(error.is_panic() && !of_build, "{error}"),
+            }
+            watched.expect_nothing().await;
+        }
+    }
+
+    /// Returns a side. With `bad`, its second partition has this step in the place of a batch.
+    fn side(&self, inputs: i64, bad: Option<(usize, Step)>) -> Plan {
+        let (batches, rows) = self.batches;
+        let steps = |input: i64| {
+            let at = |index| (input * batches as i64 + index) * rows;
+            let batches = (0..batches as i64).map(|index| Step::Batch(batch(at(index), rows)));
+            let mut steps: Vec<_> = batches.flat_map(|batch| [batch, Step::Yield]).collect();
+            if let Some((at, bad)) = bad.clone().filter(|_| input == 1) {
+                steps[2 * at] = bad;
+            }
+            steps
+        };
+        scripted((0..inputs).map(steps).collect()).0
+    }
 }
