@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_join::{Finder, Side};
+use annulus_join::Side;
 use datafusion::{
     common::{JoinType, Statistics, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
@@ -22,13 +22,7 @@ use datafusion::{
     },
 };
 
-use super::{
-    layout::{Layout, PROBE},
-    metrics::ProbeMetrics,
-    setup::Setup,
-    start::Execution,
-    stream,
-};
+use super::{layout::Layout, metrics::ProbeMetrics, setup::Setup, start::Execution, stream};
 use crate::{executions::Executions, join::properties::Joined};
 
 /// A hash join with one table, which all partitions of the build side fill and all those of the
@@ -208,7 +202,7 @@ impl ExecutionPlan for SharedHashJoinExec {
             output: Arc::new(layout.output(batch_rows)?),
             build: Some(execution.table(&self.stock, partition, &context)?),
             is_ordered: self.properties.output_ordering().is_some(),
-            finder: Finder::new(layout.keys(PROBE)?),
+            finder: None,
             shown: Arc::clone(&layout),
             layout,
             probe: self.stock.right().execute(partition, context)?,

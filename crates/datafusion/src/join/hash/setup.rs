@@ -28,7 +28,8 @@ pub(super) struct Setup {
     /// Until the build side is ready.
     pub(super) build: Option<Building>,
     pub(super) probe: SendableRecordBatchStream,
-    pub(super) finder: Finder,
+    /// While a table is probed: it takes memory, and most streams may wait.
+    pub(super) finder: Option<Finder>,
     pub(super) batch_rows: usize,
     /// The most rows to output.
     pub(super) fetch: Option<usize>,
@@ -78,14 +79,14 @@ impl Setup {
         self.is_ordered && emits.pairs && emits.probe != Alone::None
     }
 
-    /// Gives each row of the probe side, and of the output, a number in a last column.
+    /// Gives each row of the probe side, and of the output, a number in a last column. Call it before
+    /// the first batch.
     ///
     /// # Errors
     /// If a key's type cannot be compared.
     pub(super) fn number(&mut self) -> Result<()> {
         self.layout = Arc::new(self.layout.numbered());
         self.output = Arc::new(self.layout.output(self.batch_rows)?);
-        self.finder = Finder::new(self.layout.keys(PROBE)?);
         Ok(())
     }
 
@@ -133,7 +134,11 @@ impl Setup {
     pub(super) fn begin(&mut self, built: &Built, batch: RecordBatch) -> Result<Probed> {
         let compute = self.metrics.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
-        self.finder.start(&built.side, &batch).map_err(from_join)?;
+        let finder = match &mut self.finder {
+            Some(finder) => finder,
+            none => none.insert(Finder::new(self.layout.keys(PROBE)?)),
+        };
+        finder.start(&built.side, &batch).map_err(from_join)?;
         let rows = self.output.probe_rows(&batch).map_err(from_join)?;
         let nulls =
             self.pairs_nulls().then(|| NullPairs::new(batch.num_rows(), self.layout.sides[PROBE].null_keys(&batch)));

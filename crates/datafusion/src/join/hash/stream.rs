@@ -101,6 +101,7 @@ impl Joining {
                         }
                         None => {
                             let rows = built.finish_probing();
+                            self.setup.finder = None;
                             self.stage = Stage::Alone(Arc::clone(built), rows);
                         }
                     }
@@ -169,8 +170,8 @@ impl Joining {
         let _timer = compute.timer();
         let output = Arc::clone(&self.setup.output);
         let marked = built.rows.matched().filter(|_| output.wanted() == Wanted::OneOfEachBuildRow);
-        let found = self.setup.finder.next(&built.side, marked).map_err(from_join)?;
-        match found {
+        let found = self.setup.finder.as_mut().map(|finder| finder.next(&built.side, marked)).transpose();
+        match found.map_err(from_join)?.flatten() {
             Some((build, probe)) => {
                 // Rows before the last one have met all partners in this table.
                 let met = probe.last().map_or(0, |&row| row as usize);
