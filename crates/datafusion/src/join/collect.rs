@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use datafusion::{
     common::runtime::SpawnedTask,
     error::{DataFusionError, Result},
-    execution::SendableRecordBatchStream,
+    execution::{SendableRecordBatchStream, TaskContext},
 };
 use futures::{StreamExt, future};
 
@@ -53,4 +53,11 @@ pub(super) fn no_memory(error: DataFusionError) -> DataFusionError {
          datafusion.optimizer.prefer_hash_join to false, so that a sort-merge join spills: {}",
         error.find_root()
     ))
+}
+
+/// Returns the number of threads that prepare a build side: those that the session's partitions may
+/// keep busy.
+pub(super) fn threads(context: &TaskContext) -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    context.session_config().target_partitions().clamp(1, cpus)
 }

@@ -22,16 +22,19 @@ fn sides() -> (Plan, Plan) {
     (rows(3, 12, 500).0, rows(2, 18, 500).0)
 }
 
+/// Pools with room for some of the left side, and for nothing.
 #[tokio::test]
 async fn all_join_types_spill_and_leave_nothing() {
     let unlimited = context(Arc::new(RuntimeEnv::default()), 1000);
     for kind in JOINS {
         let expected = sorted(run(band(sides(), kind), &unlimited).await.unwrap());
-        let (watched, ours) = (Watched::new(LITTLE), band(sides(), kind));
-        let found = within("the join", run(Arc::clone(&ours) as _, &watched.context())).await.unwrap();
-        assert!(sorted(found) == expected, "{kind:?}");
-        assert!(metric(&[ours as _], "spilled_bytes") > 100_000, "{kind:?}");
-        watched.expect_nothing().await;
+        for pool in [LITTLE, 1] {
+            let (watched, ours) = (Watched::new(pool), band(sides(), kind));
+            let found = within("the join", run(Arc::clone(&ours) as _, &watched.context())).await.unwrap();
+            assert!(sorted(found) == expected, "{kind:?} in {pool} bytes");
+            assert!(metric(&[ours as _], "spilled_bytes") > 100_000, "{kind:?} in {pool} bytes");
+            watched.expect_nothing().await;
+        }
     }
 }
 

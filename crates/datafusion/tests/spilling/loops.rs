@@ -102,8 +102,8 @@ async fn without_a_disk_the_pool_must_have_room() {
     let error = within("the refusal", run(loops(sides(), JoinType::Left), &context(Arc::clone(&runtime), 100))).await;
     let error = error.unwrap_err();
     assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
-    assert!(error.to_string().contains("a nested-loops join needs memory"), "{error}");
-    assert!(error.to_string().contains("enable the disk manager"), "{error}");
+    assert!(error.to_string().contains("a nested-loops join has no memory"), "{error}");
+    assert!(error.to_string().contains("the disk manager is disabled; enable it"), "{error}");
     eventually("nothing is reserved", || runtime.memory_pool.reserved() == 0).await;
 }
 

@@ -54,7 +54,6 @@ impl Method for BandPlan {
     /// build side.
     const MORSEL_ROWS: usize = 1 << 17;
     const MORSEL_BYTES: usize = usize::MAX;
-    const LEAST_BYTES: usize = 0;
 
     fn rows(&self) -> &RowsPlan {
         &self.rows

@@ -78,7 +78,6 @@ impl Method for LoopPlan {
     const MORSEL_ROWS: usize = annulus_join::MOST_PAIRS;
     /// Text of a morsel has offsets of 32 bits.
     const MORSEL_BYTES: usize = 1 << 30;
-    const LEAST_BYTES: usize = 1 << 16;
 
     fn rows(&self) -> &RowsPlan {
         &self.rows

@@ -25,10 +25,14 @@ use super::{
     left::{Disk, Left, Part},
     method::Method,
 };
-use crate::join::hash::BuildMetrics;
+use crate::join::{collect::threads, hash::BuildMetrics};
 
 /// The most memory for a part that is read from disk. More saves little.
 const PART_BYTES: usize = 16 << 20;
+/// The bytes of a part, and of a morsel, for which a join with files does not depend on the pool. It
+/// takes them, and a batch of each side, even if the pool refuses, and does not reserve them then:
+/// other operators need not fail.
+const LEAST_BYTES: usize = 1 << 16;
 
 /// The prepared build side of one execution, which all output partitions share.
 pub(in crate::join) struct Build<M: Method> {
@@ -79,12 +83,11 @@ impl<M: Method> BuildInput<M> {
             SpillManager::new(context.runtime_env(), SpillMetrics::new(metrics, 0), schema)
                 .with_compression_type(context.session_config().spill_compression())
         });
-        let cpus = std::thread::available_parallelism().map_or(1, |threads| threads.get());
         Ok(Self {
             inputs: inputs.collect::<Result<_>>()?,
             method,
             memory: MemoryConsumer::new(M::NAMES.operator).register(context.memory_pool()),
-            threads: context.session_config().target_partitions().min(cpus),
+            threads: threads(context),
             probes,
             spill,
             metrics: BuildMetrics::new(metrics),
@@ -102,11 +105,9 @@ impl<M: Method> BuildInput<M> {
         let output = plan.output()?;
         let mut unread = inputs.into_iter().map(|stream| Unread { held: None, stream }).collect();
         let (mut disk, mut room, mut granted) = (None, 0, 0);
-        let takes_one = M::LEAST_BYTES > 0 && spill.is_some();
         let left = loop {
-            let read = input::read(unread, &memory, M::ROW_BYTES, takes_one).await?;
-            let no_progress = read.batches.is_empty() && !read.unread.is_empty();
-            if let Some(refused) = read.refused.filter(|_| no_progress || spill.is_none()) {
+            let read = input::read(unread, &memory, M::ROW_BYTES, spill.is_some()).await?;
+            if let Some(refused) = read.refused.filter(|_| spill.is_none()) {
                 return Err(no_memory::<M>(refused));
             }
             let _timer = metrics.time.timer();
@@ -124,7 +125,7 @@ impl<M: Method> BuildInput<M> {
             let disk = disk.get_or_insert_with(|| Disk::new(manager.clone()));
             granted = memory.size().max(granted);
             for part in run.iter().filter(|_| rows > 0) {
-                room = room.max(disk.write(part, PART_BYTES.min(share::<M>(granted, probes)))?);
+                room = room.max(disk.write(part, PART_BYTES.min(share(granted, probes)))?);
             }
             drop((run, read.batches));
             memory.free();
@@ -134,11 +135,11 @@ impl<M: Method> BuildInput<M> {
             }
         };
         if let Left::Disk(disk) = &left {
-            let refused = memory.try_resize(probes * room + disk.bits_bytes()).err();
-            refused.filter(|_| M::LEAST_BYTES == 0).map_or(Ok(()), |refused| Err(no_memory::<M>(refused)))?;
+            // A pool that refuses does not end the join.
+            let _ = memory.try_resize(probes * room + disk.bits_bytes());
         }
         metrics.memory.set(memory.size());
-        let morsel_bytes = if let Left::Disk(_) = left { share::<M>(granted, probes) } else { usize::MAX };
+        let morsel_bytes = if let Left::Disk(_) = left { share(granted, probes) } else { usize::MAX };
         let morsel_bytes = morsel_bytes.min(M::MORSEL_BYTES);
         Ok(Build { left, output, morsel_bytes, probing: AtomicUsize::new(probes), _memory: memory })
     }
@@ -146,17 +147,17 @@ impl<M: Method> BuildInput<M> {
 
 /// Returns the share of the memory that each output partition may take for a part of the left side,
 /// and for a morsel. The last two quarters are for operators above and below.
-fn share<M: Method>(granted: usize, probes: usize) -> usize {
-    (granted / (4 * probes.max(1))).max(M::LEAST_BYTES)
+fn share(granted: usize, probes: usize) -> usize {
+    (granted / (4 * probes.max(1))).max(LEAST_BYTES)
 }
 
 /// Returns the error for a pool that has no room for a join.
-pub(super) fn no_memory<M: Method>(error: DataFusionError) -> DataFusionError {
+fn no_memory<M: Method>(error: DataFusionError) -> DataFusionError {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(refused) if refused.contains(M::NAMES.operator) => {
             DataFusionError::ResourcesExhausted(format!(
-                "a {} needs memory for a part of each side; allow more memory, or fewer target partitions, or enable \
-                 the disk manager, if it is disabled: {refused}",
+                "a {} has no memory for its left side, and the disk manager is disabled; enable it, or allow more \
+                 memory: {refused}",
                 M::NAMES.join
             ))
         }

@@ -24,10 +24,6 @@ pub(in crate::join) trait Method: Sized + Send + Sync + 'static {
     const MORSEL_ROWS: usize;
     /// The same in bytes, if the left side is on disk.
     const MORSEL_BYTES: usize;
-    /// The bytes of a part, and of a morsel, for which a join with files does not depend on the
-    /// pool. It takes them, and a batch of each side, even if the pool refuses, and does not reserve
-    /// them then: other operators need not fail. 0 for a join that fails itself.
-    const LEAST_BYTES: usize;
 
     /// Returns the columns of the join.
     fn rows(&self) -> &RowsPlan;

@@ -8,7 +8,7 @@ use datafusion::{
 };
 use futures::StreamExt;
 
-use super::{build::no_memory, method::Method, metrics::ProbeMetrics};
+use super::{method::Method, metrics::ProbeMetrics};
 
 /// Reads the right side in morsels.
 pub(super) struct Reader {
@@ -30,10 +30,10 @@ impl Reader {
     }
 
     /// Returns the batches of a morsel, or `None` after the last one. Reserves the memory to prepare
-    /// them.
+    /// them, except that of a single batch that the pool refuses.
     ///
     /// # Errors
-    /// If the input fails, or the pool has no memory for a batch.
+    /// If the input fails.
     pub(super) async fn read<M: Method>(
         &mut self,
         method: &M,
@@ -64,14 +64,9 @@ impl Reader {
             }
             // The rows are gathered, so for a while they are there twice.
             let bytes = 2 * counter.count_batch(&batch) + batch.num_rows() * M::ROW_BYTES;
-            if let Err(error) = self.memory.try_grow(bytes) {
-                if !batches.is_empty() {
-                    self.held = Some(batch);
-                    break;
-                }
-                if M::LEAST_BYTES == 0 {
-                    return Err(no_memory::<M>(error));
-                }
+            if self.memory.try_grow(bytes).is_err() && !batches.is_empty() {
+                self.held = Some(batch);
+                break;
             }
             rows += batch.num_rows();
             batches.push(batch);

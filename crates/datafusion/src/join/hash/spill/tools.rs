@@ -6,9 +6,12 @@ use annulus_join::{Alone, Divider, HashConfig, Output, Partitions, Side, Sides};
 use datafusion::{error::Result, execution::TaskContext};
 
 use super::{files::Files, metrics::Metrics, plan::build_bytes, room::Room};
-use crate::join::hash::{
-    build::Seen,
-    layout::{BUILD, Layout},
+use crate::join::{
+    collect::threads,
+    hash::{
+        build::Seen,
+        layout::{BUILD, Layout},
+    },
 };
 
 /// The most parts into which rows are divided at once.
@@ -66,7 +69,6 @@ impl Tools {
         Crowd { streams, tables }: Crowd,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
         let files = |side: Side| Files::new(context, Arc::clone(&layout.sides[side].schema), Arc::clone(&metrics));
         Self {
             files: Sides::from_fn(files),
@@ -75,7 +77,7 @@ impl Tools {
             streams,
             tables,
             batch_rows: context.session_config().batch_size(),
-            threads: threads.div_ceil(tables),
+            threads: threads(context).div_ceil(tables),
             metrics,
             seen: Arc::default(),
             layout,
