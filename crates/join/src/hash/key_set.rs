@@ -22,6 +22,10 @@ const BLOOM_BITS: usize = 12;
 /// The most bits for each key of a set over the range of its keys. It is exact, and a look-up costs
 /// less than one of a Bloom filter.
 const RANGE_BITS: u64 = 32;
+/// The same for a set that fits in a core's cache.
+const SMALL_RANGE_BITS: u64 = 128;
+/// The most bits of such a set.
+const SMALL_BITS: u64 = 8 << 20;
 
 /// The keys of a build side: a bit for each number between the least and the greatest, if they lie
 /// close together; else a Bloom filter, which takes 3 % of other keys for members.
@@ -57,7 +61,7 @@ enum Form {
 
 impl BuildSide {
     /// Returns the set of the keys. Null keys are members if they match a null key of the build
-    /// side. Takes 1.5 to 4 bytes for each row. O(rows).
+    /// side. Takes 1.5 to 4 bytes for each row, or up to 16 if that is at most 1 MiB. O(rows).
     pub fn key_set(&self) -> KeySet {
         let form = match self.tables() {
             KeyTables::Narrow(tables) => form(tables),
@@ -209,7 +213,7 @@ where
         (least.min(key), most.max(key))
     });
     let span = (signed.1 as u64).wrapping_sub(signed.0 as u64);
-    if entries.is_empty() || span / RANGE_BITS < entries.len() as u64 {
+    if entries.is_empty() || span / range_bits(span) < entries.len() as u64 {
         let (first, length) = if entries.is_empty() { (0, 0) } else { (signed.0 as u64, (span >> 6) as usize + 1) };
         let mut words = vec![0; length];
         for entry in entries {
@@ -226,9 +230,41 @@ where
     Form::Bloom { words }
 }
 
+/// Returns the most bits for each key of a set over a range of this size.
+fn range_bits(span: u64) -> u64 {
+    if span < SMALL_BITS { SMALL_RANGE_BITS } else { RANGE_BITS }
+}
+
 /// Returns a key's word, from the upper half of its hash, and its bits there, from the lower one.
 #[inline(always)]
 fn place(hash: u64, words: usize) -> (usize, u64) {
     let mask = 1 << (hash & 63) | 1 << (hash >> 6 & 63) | 1 << (hash >> 12 & 63) | 1 << (hash >> 18 & 63);
     ((((hash >> 32) * words as u64) >> 32) as usize, mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+    use crate::hash::{HashConfig, Partitions};
+
+    /// Returns the set of `rows` keys, each `apart` from the next.
+    fn set(rows: i64, apart: i64) -> KeySet {
+        let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|row| row * apart)));
+        let batch = RecordBatch::try_from_iter([("key", keys)]).unwrap();
+        let keys = Keys::new(&batch.schema(), &[0], false).unwrap();
+        BuildSide::prepare(keys, vec![batch], &HashConfig::new(Partitions::at_least(1))).unwrap().key_set()
+    }
+
+    #[test]
+    fn keys_farther_apart_have_an_exact_set_if_it_is_small() {
+        let is_exact = |set: KeySet| matches!(set.form, Form::Range { .. });
+        assert!(is_exact(set(1000, 30)) && is_exact(set(1000, 120)) && !is_exact(set(1000, 200)));
+        let many = 1 << 18;
+        assert!(is_exact(set(many, 30)) && !is_exact(set(many, 40)) && set(many, 40).bytes() < many as usize * 2);
+        assert!(is_exact(set(1 << 16, 127)) && set(1 << 16, 127).bytes() <= 1 << 20);
+    }
 }
