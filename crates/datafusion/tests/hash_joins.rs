@@ -340,3 +340,50 @@ async fn a_plan_says_why_a_join_runs_where_it_does() {
         assert!(stock.is_none_or(|stock| reasons[0].contains(stock)), "{joins}: {reasons:?}");
     }
 }
+
+/// Text files have no statistics.
+#[tokio::test]
+async fn the_smaller_files_are_the_build_side() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, rows) in [("big", 5000), ("small", 50)] {
+        let lines = (0..rows).map(|row| format!("{},{row}\n", row % 100));
+        std::fs::write(folder.path().join(format!("{name}.csv")), lines.collect::<String>()).unwrap();
+    }
+    for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"] {
+        let mut answers = Vec::new();
+        for joins in ["never", "auto"] {
+            let builder = SessionStateBuilder::new_with_default_features().with_config(SessionConfig::new());
+            let context = SessionContext::new_with_state(builder.with_annulus().build());
+            context.sql(&format!("SET annulus.joins = '{joins}'")).await.unwrap();
+            for name in ["big", "small"] {
+                let create = format!(
+                    "CREATE EXTERNAL TABLE {name} (k BIGINT, v BIGINT) STORED AS CSV LOCATION '{}' \
+                     OPTIONS ('format.has_header' 'false')",
+                    folder.path().join(format!("{name}.csv")).display()
+                );
+                context.sql(&create).await.unwrap();
+            }
+            for query in [
+                format!("SELECT * FROM big {kind} small ON big.k = small.k AND big.v + small.k > 3"),
+                format!(
+                    "SELECT * FROM (SELECT k + 1 AS k FROM small WHERE v <> 7) small {kind} big ON big.k = small.k"
+                ),
+                format!("SELECT * FROM (SELECT a.k FROM big a, big b WHERE a.v = b.v) c {kind} small ON c.k = small.k"),
+            ] {
+                let plan = context.sql(&query).await.unwrap().create_physical_plan().await.unwrap();
+                let text = displayable(plan.as_ref()).indent(false).to_string();
+                if joins == "auto" {
+                    let scans: Vec<_> = text.lines().filter(|line| line.contains("DataSourceExec")).collect();
+                    let (first, others) = (scans[0].contains("small.csv"), &scans[1..]);
+                    assert!(first && others.iter().all(|scan| scan.contains("big.csv")), "{query}: {text}");
+                }
+                let found = collect(plan, context.task_ctx()).await.unwrap();
+                let mut found = lines(&found);
+                found.sort();
+                answers.push(found);
+            }
+        }
+        let (stock, ours) = answers.split_at(3);
+        assert!(stock == ours && !stock[0].is_empty(), "{kind}");
+    }
+}

@@ -14,7 +14,7 @@ use datafusion::{
 use super::regions::{feeding, is_by_key, partitions};
 use crate::{
     exec::InTurnExec,
-    table::{declared_bytes, is_declared},
+    table::{is_declared, scanned_bytes},
 };
 
 /// Returns a plan with [`InTurnExec`] above operators that read more partitions of partitioned
@@ -87,7 +87,8 @@ fn with_children(plan: &Arc<dyn ExecutionPlan>, below: Vec<Arc<dyn ExecutionPlan
 
 /// Adds the bytes that each partition of `plan` reads of partitioned tables to `weights`.
 fn add_weights(plan: &Arc<dyn ExecutionPlan>, weights: &mut Vec<u64>) {
-    for (partition, bytes) in declared_bytes(plan.as_ref()).into_iter().enumerate() {
+    let declared = scanned_bytes(plan.as_ref()).filter(|_| is_declared(plan.as_ref()));
+    for (partition, bytes) in declared.into_iter().flatten().enumerate() {
         weights.resize(weights.len().max(partition + 1), 0);
         weights[partition] += bytes;
     }

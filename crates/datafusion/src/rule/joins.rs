@@ -1,12 +1,11 @@
 //! The choice of the joins that run on `annulus-join`.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use datafusion::{
     common::{
-        JoinType, Statistics,
-        stats::Precision,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeVisitor},
+        JoinType,
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     config::ConfigOptions,
     error::Result,
@@ -15,13 +14,13 @@ use datafusion::{
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties,
         joins::{HashJoinExec, PartitionMode},
-        statistics::StatisticsContext,
     },
 };
 
 use super::{
     Rules,
     regions::{are_alike, keyed, reads_declared, satisfies},
+    sizes::Sizes,
 };
 use crate::{
     config::{AnnulusConfig, Joins},
@@ -41,6 +40,9 @@ const FEW_BYTES: usize = 4 << 20;
 /// then has a table for each partition, and only those of the partitions that run are in memory.
 /// With `annulus.joins = auto`, an anti join that outputs rows of its probe side stays if its build
 /// side is small.
+///
+/// DataFusion chooses the build side by rows or bytes that statistics tell. Where it knows neither,
+/// as for CSV and JSON, the side with the smaller files becomes the build side.
 #[derive(Debug, Default)]
 pub struct SharedJoins {
     defaults: AnnulusConfig,
@@ -79,14 +81,18 @@ impl PhysicalOptimizerRule for SharedJoins {
         plan.visit(&mut sizes)?;
         let replace = |node: Arc<dyn ExecutionPlan>| {
             let Some(stock) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
-            let Size { text: size, is_small } = sizes.found.pop_front().unwrap_or_default();
-            if let Some(why) = why_stock(stock, joins == Joins::Auto && is_small) {
+            let size = sizes.found.pop_front().unwrap_or_default();
+            if let Some(why) = why_stock(stock, joins == Joins::Auto && size.is_within(FEW_ROWS, FEW_BYTES)) {
                 log::debug!("{}", stays(stock, why));
                 return Ok(Transformed::no(node));
             }
             if joins_partitions(&node)? {
                 // The second step replaces it.
                 return Ok(Transformed::no(node));
+            }
+            if size.is_reversed() && config.optimizer.join_reordering && can_swap(stock) {
+                return SharedHashJoinExec::swapped(stock, format!("{joins}: {}", size.reversed()))
+                    .map(Transformed::yes);
             }
             let ours: Arc<dyn ExecutionPlan> =
                 Arc::new(SharedHashJoinExec::try_new(stock, format!("{joins}: {size}"))?);
@@ -149,58 +155,6 @@ fn has_orders_of(ours: &SharedHashJoinExec, stock: &Arc<dyn ExecutionPlan>) -> b
     orders.iter().all(has)
 }
 
-/// The sizes of the inputs of each hash join, in the order in which a plan is transformed from
-/// below.
-#[derive(Default)]
-struct Sizes {
-    /// Goes by the addresses of nodes, so it is for one plan only.
-    statistics: StatisticsContext,
-    found: VecDeque<Size>,
-}
-
-/// The sizes of the inputs of a join.
-#[derive(Default)]
-struct Size {
-    text: String,
-    /// Whether the build side surely has few rows.
-    is_small: bool,
-}
-
-impl TreeNodeVisitor<'_> for Sizes {
-    type Node = Arc<dyn ExecutionPlan>;
-
-    fn f_up(&mut self, node: &Arc<dyn ExecutionPlan>) -> Result<TreeNodeRecursion> {
-        if let Some(join) = node.downcast_ref::<HashJoinExec>() {
-            let [build, probe] = [join.left(), join.right()].map(|input| super::statistics(&self.statistics, input));
-            let width = width(&build, join.left());
-            let bytes = width.map_or_else(String::new, |bytes| format!(" of {bytes} B"));
-            let text = format!("{}{bytes} by {}", rows(&build), rows(&probe));
-            let fits = |rows: usize| width.is_some_and(|width| rows.saturating_mul(width) <= FEW_BYTES);
-            let is_small = matches!(build.num_rows, Precision::Exact(rows) if rows <= FEW_ROWS && fits(rows));
-            self.found.push_back(Size { text, is_small });
-        }
-        Ok(TreeNodeRecursion::Continue)
-    }
-}
-
-/// Returns the number of rows as a text: `~` stands before an estimate.
-fn rows(input: &Statistics) -> String {
-    match input.num_rows {
-        Precision::Exact(rows) => format!("{rows} rows"),
-        Precision::Inexact(rows) => format!("~{rows} rows"),
-        Precision::Absent => "unknown rows".to_owned(),
-    }
-}
-
-/// Returns the bytes of a row, if they are known.
-fn width(input: &Statistics, plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let fixed: Option<usize> = plan.schema().fields().iter().map(|field| field.data_type().primitive_width()).sum();
-    fixed.or_else(|| {
-        let (rows, bytes) = (input.num_rows.get_value()?, input.total_byte_size.get_value()?);
-        bytes.checked_div(*rows)
-    })
-}
-
 /// Returns why the hash joins in a finished plan stayed with DataFusion's operator, though
 /// `annulus.joins` let them run on Annulus: a sentence for each.
 ///
@@ -227,6 +181,11 @@ fn why_stock(join: &HashJoinExec, is_small: bool) -> Option<&'static str> {
     let few =
         (is_small && is_collected_anti(join)).then_some("an anti join with few rows on its build side is faster so");
     SharedHashJoinExec::obstacle(join).or(few)
+}
+
+/// Returns whether the sides of a join can be swapped.
+fn can_swap(join: &HashJoinExec) -> bool {
+    join.join_type().supports_swap() && !join.null_aware
 }
 
 /// Returns the sentence about a hash join that stays.

@@ -9,6 +9,7 @@ mod key_filters;
 mod partitioned;
 mod regions;
 mod repartition;
+mod sizes;
 mod unused;
 
 use std::sync::Arc;

@@ -48,16 +48,18 @@ pub(crate) fn is_declared(plan: &dyn ExecutionPlan) -> bool {
     first.is_some_and(|file| file.extensions.get::<OfPartition>().is_some())
 }
 
-/// Returns the bytes of the files of each partition, if `plan` is a scan of a dataset that declares
-/// the table's partitioning.
-pub(crate) fn declared_bytes(plan: &dyn ExecutionPlan) -> Vec<u64> {
-    let Some(scan) = plan.downcast_ref::<DataSourceExec>().filter(|_| is_declared(plan)) else { return Vec::new() };
-    let scan = scan.data_source();
-    let files = scan.downcast_ref::<FileScanConfig>().map(|files| {
-        let bytes = |group: &FileGroup| group.iter().map(|file| file.object_meta.size).sum();
-        files.file_groups.iter().map(bytes).collect()
-    });
-    files.or_else(|| scan.downcast_ref().map(UnitSource::bytes)).unwrap_or_default()
+/// Returns the bytes of the files of each partition, if `plan` is a scan of files.
+pub(crate) fn scanned_bytes(plan: &dyn ExecutionPlan) -> Option<Vec<u64>> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?.data_source();
+    if let Some(units) = scan.downcast_ref::<UnitSource>() {
+        return Some(units.bytes());
+    }
+    let of_file = |file: &PartitionedFile| match &file.range {
+        Some(range) => range.end.abs_diff(range.start),
+        None => file.object_meta.size,
+    };
+    let files = scan.downcast_ref::<FileScanConfig>()?;
+    Some(files.file_groups.iter().map(|group| group.iter().map(of_file).sum()).collect())
 }
 
 /// Returns a scan like `plan`, which declares its table's partitioning, that declares nothing and

@@ -24,7 +24,7 @@ use datafusion::{
 use crate::config::AnnulusConfig;
 
 pub use declared::NotPartitioned;
-pub(crate) use groups::{declared_bytes, is_declared, undeclared};
+pub(crate) use groups::{is_declared, scanned_bytes, undeclared};
 
 /// A function that is called with a path and the number of its rows that could not be read.
 type OnSkipped = Arc<dyn Fn(&str, u64) + Send + Sync>;

@@ -68,6 +68,14 @@ impl SharedHashJoinExec {
         Self::in_mode(PartitionMode::CollectLeft, stock, why.into())
     }
 
+    /// Returns a plan with the operator in the place of `stock`, with the other side as its build side.
+    ///
+    /// # Errors
+    /// If DataFusion refuses to swap the sides.
+    pub fn swapped(stock: &HashJoinExec, why: impl Into<Arc<str>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Self::within(stock.swap_inputs(PartitionMode::CollectLeft)?, &why.into())
+    }
+
     /// Creates the operator with a table for each partition. Both sides must be partitioned by the
     /// keys, and alike.
     ///
@@ -113,13 +121,17 @@ impl SharedHashJoinExec {
     }
 
     /// Puts a stock operator into a new one of these: `plan` is one, or a projection of one.
-    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn within(plan: Arc<dyn ExecutionPlan>, why: &Arc<str>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(stock) = plan.downcast_ref::<HashJoinExec>() {
-            return Ok(Arc::new(Self::over(Arc::new(stock.builder().build()?), Arc::clone(&self.why))?));
+            return Ok(Arc::new(Self::over(Arc::new(stock.builder().build()?), Arc::clone(why))?));
         }
-        let children = plan.children().into_iter().map(|child| self.rewrap(Arc::clone(child)));
+        let children = plan.children().into_iter().map(|child| Self::within(Arc::clone(child), why));
         let children = children.collect::<Result<Vec<_>>>()?;
         plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        Self::within(plan, &self.why)
     }
 }
 
