@@ -93,9 +93,7 @@ impl Keys {
         let (kind, hidden) = match types[..] {
             [single] if is_plain(single) => (Kind::Plain, vec![]),
             [single] if encode::is_convertible(single) => (Kind::Converted, vec![encode::converted_type(single)]),
-            _ if !nulls_equal && types.iter().all(|data_type| Values::has(data_type)) => {
-                (Kind::Hashed, vec![DataType::UInt64])
-            }
+            _ if types.iter().all(|data_type| Values::has(data_type)) => (Kind::Hashed, vec![DataType::UInt64]),
             _ => (Kind::Bytes(converter(&types)?), vec![DataType::UInt64, DataType::LargeBinary]),
         };
         let full = with_hidden(schema, hidden);
@@ -166,15 +164,20 @@ impl Keys {
 
     /// Returns whether all rows that are null in [`Keyed::nulls`] match each other.
     pub(crate) fn null_rows_match(&self) -> bool {
-        self.nulls_equal && !matches!(self.kind, Kind::Bytes(_))
+        self.nulls_equal && !self.has_null_values()
+    }
+
+    /// Returns whether nulls are values of their columns as others are.
+    fn has_null_values(&self) -> bool {
+        self.nulls_equal && matches!(self.kind, Kind::Hashed | Kind::Bytes(_))
     }
 
     /// Returns what must be equal beside the numbers, as these may stand for different keys, from
     /// columns that have been extended.
     pub(crate) fn compared(&self, columns: &[ArrayRef]) -> Vec<Values> {
         match self.kind {
-            Kind::Hashed => self.columns.iter().map(|&column| Values::of(&columns[column])).collect(),
-            Kind::Bytes(_) => columns.last().map(Values::of).into_iter().collect(),
+            Kind::Hashed => self.columns.iter().map(|&column| Values::of(&columns[column], self.nulls_equal)).collect(),
+            Kind::Bytes(_) => columns.last().map(|bytes| Values::of(bytes, false)).into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -224,13 +227,16 @@ impl Keys {
             Kind::Nothing | Kind::Plain => {}
             Kind::Converted => columns.push(encode::converted(&keys[0])),
             Kind::Hashed => {
-                columns.push(Arc::new(UInt64Array::from(compare::hashes(&keys, batch.num_rows()))));
+                let hashes = compare::hashes(&keys, batch.num_rows(), self.nulls_equal);
+                columns.push(Arc::new(UInt64Array::from(hashes)));
             }
             Kind::Bytes(converter) => columns.extend(encode::hashes_and_bytes(converter, &keys)?),
         }
-        let nulls = match self.kind {
-            Kind::Bytes(_) if self.nulls_equal => None,
-            _ => keys.iter().fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref())),
+        let nulls = match self.has_null_values() {
+            true => None,
+            false => {
+                keys.iter().fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref()))
+            }
         };
         Ok(Keyed { values: self.values(&columns), nulls: nulls.filter(|nulls| nulls.null_count() > 0), columns })
     }
