@@ -156,7 +156,7 @@ fn no_memory<M: Method>(error: DataFusionError) -> DataFusionError {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(refused) if refused.contains(M::NAMES.operator) => {
             DataFusionError::ResourcesExhausted(format!(
-                "a {} has no memory for its left side, and the disk manager is disabled; enable it, or allow more \
+                "a {} has no memory for its left side: enable the disk manager, which is disabled, or allow more \
                  memory: {refused}",
                 M::NAMES.join
             ))
