@@ -39,7 +39,8 @@ struct Input {
     rows: Precision<usize>,
     /// The bytes of a row.
     width: Option<usize>,
-    /// The bytes of the files that it reads, if they say something of its rows.
+    /// The bytes of the files that it reads, if they say something of its rows, and statistics do not
+    /// compare the sides.
     file_bytes: Option<u64>,
 }
 
@@ -53,10 +54,8 @@ impl Size {
     /// Returns whether the build side has clearly the larger files, and nothing is known of the rows
     /// of one side. DataFusion, which goes by rows, has not chosen the sides then.
     pub(super) fn is_reversed(&self) -> bool {
-        let is_unknown = [&self.build, &self.probe].iter().any(|input| input.rows == Precision::Absent);
-        let is_larger = |build: u64, probe: u64| build / CLEARLY > probe;
-        is_unknown
-            && self.build.file_bytes.zip(self.probe.file_bytes).is_some_and(|(build, probe)| is_larger(build, probe))
+        let bytes = self.build.file_bytes.zip(self.probe.file_bytes);
+        bytes.is_some_and(|(build, probe)| build / CLEARLY > probe)
     }
 
     /// Returns the sizes with the build side as the probe side.
@@ -93,8 +92,11 @@ impl TreeNodeVisitor<'_> for Sizes {
 
     fn f_up(&mut self, node: &Arc<dyn ExecutionPlan>) -> Result<TreeNodeRecursion> {
         if let Some(join) = node.downcast_ref::<HashJoinExec>() {
-            let size = Size { build: self.input(join.left()), probe: self.input(join.right()) };
-            self.found.push_back(size);
+            let [mut build, mut probe] = [join.left(), join.right()].map(|input| self.input(input));
+            if [build.rows, probe.rows].contains(&Precision::Absent) {
+                (build.file_bytes, probe.file_bytes) = (file_bytes(join.left()), file_bytes(join.right()));
+            }
+            self.found.push_back(Size { build, probe });
         }
         Ok(TreeNodeRecursion::Continue)
     }
@@ -107,7 +109,7 @@ impl Sizes {
         let fixed: Option<usize> =
             input.schema().fields().iter().map(|field| field.data_type().primitive_width()).sum();
         let measured = || bytes.get_value()?.checked_div(*rows.get_value()?);
-        Input { rows, width: fixed.or_else(measured), file_bytes: file_bytes(input) }
+        Input { rows, width: fixed.or_else(measured), file_bytes: None }
     }
 }
 

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// An odd factor (2^64 divided by the golden ratio).
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The hash of a null that is equal to others.
+/// The hash of a null, which counts if nulls are equal.
 const NULL: u64 = 0xD6E8_FEB8_6659_FD93;
 
 /// A key column, to be hashed or compared. Values are equal if their bytes are.
@@ -62,15 +62,9 @@ impl Values {
                 each(hashes, nulls, |row| values[row] as u64 ^ ((values[row] >> 64) as u64).wrapping_mul(FACTOR));
             }
             // What stands in the place of a null is not looked at.
-            Data::Bytes(values) => {
-                each(hashes, nulls, |row| if values.is_null(row) { 0 } else { xxh3_64(values.value(row)) });
-            }
-            Data::LargeBytes(values) => {
-                each(hashes, nulls, |row| if values.is_null(row) { 0 } else { xxh3_64(values.value(row)) });
-            }
-            Data::Views(values) => {
-                each(hashes, nulls, |row| if values.is_null(row) { 0 } else { xxh3_64(values.value(row)) });
-            }
+            Data::Bytes(values) => each(hashes, values.nulls(), |row| xxh3_64(values.value(row))),
+            Data::LargeBytes(values) => each(hashes, values.nulls(), |row| xxh3_64(values.value(row))),
+            Data::Views(values) => each(hashes, values.nulls(), |row| xxh3_64(values.value(row))),
         }
     }
 

@@ -232,11 +232,10 @@ impl Keys {
             }
             Kind::Bytes(converter) => columns.extend(encode::hashes_and_bytes(converter, &keys)?),
         }
-        let nulls = match self.has_null_values() {
-            true => None,
-            false => {
-                keys.iter().fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref()))
-            }
+        let nulls = if self.has_null_values() {
+            None
+        } else {
+            keys.iter().fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref()))
         };
         Ok(Keyed { values: self.values(&columns), nulls: nulls.filter(|nulls| nulls.null_count() > 0), columns })
     }
