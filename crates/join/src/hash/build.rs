@@ -11,6 +11,7 @@ use super::{
     cluster::{Clustered, cluster, copies_in_halves},
     dense::{self, Dense},
     radix::Partitions,
+    ranked::Ranked,
     table::Tables,
 };
 use crate::{
@@ -48,7 +49,7 @@ impl HashConfig {
         Self { threads, ..self }
     }
 
-    /// Sets whether rows with dense keys stay in their order.
+    /// Sets whether rows stay in their order if their keys are numbers that differ and lie close together.
     #[must_use]
     pub fn with_dense(self, dense: bool) -> Self {
         Self { dense, ..self }
@@ -62,7 +63,8 @@ impl HashConfig {
 }
 
 /// The build side of a hash join: its rows, clustered by the hash of their keys, and a table for
-/// each partition. With dense keys, it may be its rows as they came, and one table. Any number of threads may probe it.
+/// each partition. If the keys are numbers that differ and lie close together, it may be its rows as
+/// they came, and one table. Any number of threads may probe it.
 #[derive(Debug)]
 pub struct BuildSide {
     keys: Keys,
@@ -82,6 +84,7 @@ pub(super) enum KeyTables {
     Narrow(Tables<u32>),
     Wide(Tables<u64>),
     Dense(Dense),
+    Ranked(Ranked),
 }
 
 impl BuildSide {
@@ -101,11 +104,11 @@ impl BuildSide {
         }
         let pieces = look_up(&keys, batches, config.threads)?;
         if config.dense
-            && let Some(table) = Dense::build(&keys, &pieces, config)?
+            && let Some(tables) = dense::build(&keys, &pieces, config)?
         {
             let columns = dense::columns(&keys, &pieces, config.threads)?;
             let (batch, nulls) = (user_batch(&keys, columns, rows)?, rows as u32..rows as u32);
-            let (partitions, tables) = (config.partitions, KeyTables::Dense(table));
+            let partitions = config.partitions;
             return Ok(Self { keys, partitions, batch, compared: Vec::new(), key_bytes: 0, nulls, tables });
         }
         let Clustered { columns, starts } = cluster(&keys, &pieces, config)?;
@@ -152,6 +155,7 @@ impl BuildSide {
             KeyTables::Narrow(tables) => tables.memory_bytes(),
             KeyTables::Wide(tables) => tables.memory_bytes(),
             KeyTables::Dense(table) => table.memory_bytes(),
+            KeyTables::Ranked(table) => table.memory_bytes(),
         };
         self.batch.get_array_memory_size() + self.key_bytes + tables
     }

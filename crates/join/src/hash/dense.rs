@@ -1,6 +1,6 @@
-//! A table for keys that lie close together and differ: the row of each number between the least
-//! key and the greatest. The build side's rows stay in their order, no hash is computed, and a
-//! look-up reads one place.
+//! Tables for keys that differ: the row of each number between the least key and the greatest, if
+//! they lie close together, else a bit for each (`ranked`). The build side's rows stay in their
+//! order, no hash is computed, and a look-up reads one place, or two.
 
 use std::{
     ops::Range,
@@ -12,7 +12,12 @@ use arrow::{
     compute::concat,
 };
 
-use super::{build::HashConfig, memory::Block};
+use super::{
+    build::{HashConfig, KeyTables},
+    key_set::range_bits,
+    memory::Block,
+    ranked::{MOST_NUMBERS, Ranked},
+};
 use crate::{
     error::JoinError,
     key::{Key, KeyValues, Keyed, Keys},
@@ -27,7 +32,13 @@ const FEW_PLACES: u64 = 1 << 12;
 /// The number of rows that a thread places at a time.
 const CHUNK: usize = 1 << 14;
 
-/// The table.
+/// A table in which each key has one row at most.
+pub(super) trait Unique {
+    /// Returns the row of a key plus one, or zero if there is none.
+    fn row_after(&self, key: impl Key) -> u32;
+}
+
+/// The table of keys that lie close together.
 #[derive(Debug)]
 pub(super) struct Dense {
     /// The least key.
@@ -36,18 +47,34 @@ pub(super) struct Dense {
     places: Block<u32>,
 }
 
+/// Builds a table for the rows of these pieces, one after the other. O(rows). Returns `None` if a key
+/// is null or there twice, the keys lie too far apart, or they are compared by more than their
+/// numbers.
+pub(super) fn build(keys: &Keys, pieces: &[Keyed], config: &HashConfig) -> Result<Option<KeyTables>, JoinError> {
+    let rows: usize = pieces.iter().map(Keyed::rows).sum();
+    if !keys.are_numbers() || pieces.iter().any(|piece| piece.nulls.is_some()) || rows >= u32::MAX as usize {
+        return Ok(None);
+    }
+    let chunks = chunks(pieces);
+    let Some((first, span)) = bounds(&chunks, config.threads) else { return Ok(None) };
+    let is_within = |least: u64, of_each: u64| span < least.max((rows as u64).saturating_mul(of_each));
+    if is_within(FEW_PLACES, MOST_PLACES) {
+        return Ok(Dense::build(&chunks, (first, span as usize + 1), config)?.map(KeyTables::Dense));
+    }
+    // The bits are a set of the keys, too.
+    if is_within(0, MOST_NUMBERS.min(range_bits(span))) {
+        return Ok(Ranked::build(&chunks, (first, span as usize + 1), rows, config)?.map(KeyTables::Ranked));
+    }
+    Ok(None)
+}
+
 impl Dense {
-    /// Builds the table for the rows of these pieces, one after the other. O(rows). Returns `None`
-    /// if a key is null or there twice, the keys do not lie close together, or they are compared by
-    /// more than their numbers.
-    pub(super) fn build(keys: &Keys, pieces: &[Keyed], config: &HashConfig) -> Result<Option<Self>, JoinError> {
+    fn build(
+        chunks: &[Chunk<'_>],
+        (first, places): (u64, usize),
+        config: &HashConfig,
+    ) -> Result<Option<Self>, JoinError> {
         let threads = config.threads;
-        let rows: usize = pieces.iter().map(Keyed::rows).sum();
-        if !keys.are_numbers() || pieces.iter().any(|piece| piece.nulls.is_some()) || rows >= u32::MAX as usize {
-            return Ok(None);
-        }
-        let chunks = chunks(pieces);
-        let Some((first, places)) = bounds(&chunks, rows as u64, threads) else { return Ok(None) };
         let mut table = Self { first, places: Block::new(places, config.keeps_memory)? };
         if !table.places.is_zero() {
             parallel::map(threads, table.places.as_mut_slice().chunks_mut(CHUNK).collect(), |places| places.fill(0));
@@ -78,12 +105,6 @@ impl Dense {
         Ok(is_unique.then_some(table))
     }
 
-    /// Returns the row of a key plus one, or zero if there is none.
-    #[inline(always)]
-    pub(super) fn row_after(&self, key: impl Key) -> u32 {
-        self.places.as_slice().get(key.wide().wrapping_sub(self.first) as usize).copied().unwrap_or(0)
-    }
-
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(self.places.as_slice())
     }
@@ -91,6 +112,13 @@ impl Dense {
     /// Returns the least key, and whether a row has it and each of the following ones.
     pub(super) fn members(&self) -> (u64, impl ExactSizeIterator<Item = bool>) {
         (self.first, self.places.as_slice().iter().map(|&row| row > 0))
+    }
+}
+
+impl Unique for Dense {
+    #[inline(always)]
+    fn row_after(&self, key: impl Key) -> u32 {
+        self.places.as_slice().get(key.wide().wrapping_sub(self.first) as usize).copied().unwrap_or(0)
     }
 }
 
@@ -105,7 +133,7 @@ pub(super) fn columns(keys: &Keys, pieces: &[Keyed], threads: usize) -> Result<V
 }
 
 /// Some rows of a piece.
-struct Chunk<'a> {
+pub(super) struct Chunk<'a> {
     keys: &'a KeyValues,
     /// Their indices in the piece.
     rows: Range<usize>,
@@ -115,7 +143,7 @@ struct Chunk<'a> {
 
 impl Chunk<'_> {
     #[inline(always)]
-    fn for_each(&self, mut each: impl FnMut(u32, u64)) {
+    pub(super) fn for_each(&self, mut each: impl FnMut(u32, u64)) {
         match self.keys {
             KeyValues::Narrow(keys) => {
                 (self.first_row..).zip(&keys[self.rows.clone()]).for_each(|(row, &key)| each(row, key.wide()));
@@ -140,8 +168,8 @@ fn chunks(pieces: &[Keyed]) -> Vec<Chunk<'_>> {
     chunks
 }
 
-/// Returns the least key, and the number of places up to the greatest one, if they are few.
-fn bounds(chunks: &[Chunk<'_>], rows: u64, threads: usize) -> Option<(u64, usize)> {
+/// Returns the least key, and how far the greatest one is from it.
+fn bounds(chunks: &[Chunk<'_>], threads: usize) -> Option<(u64, u64)> {
     let of_chunk = |chunk: &Chunk<'_>| {
         let (mut least, mut most) = (i64::MAX, i64::MIN);
         chunk.for_each(|_, key| (least, most) = (least.min(key as i64), most.max(key as i64)));
@@ -149,13 +177,11 @@ fn bounds(chunks: &[Chunk<'_>], rows: u64, threads: usize) -> Option<(u64, usize
     };
     let all = parallel::map(threads, chunks.iter().collect(), of_chunk);
     let (least, most) = all.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
-    let span = (most as u64).wrapping_sub(least as u64);
-    let is_dense = span < FEW_PLACES.max(rows.saturating_mul(MOST_PLACES));
-    is_dense.then(|| (least as u64, span as usize + 1))
+    Some((least as u64, (most as u64).wrapping_sub(least as u64)))
 }
 
 /// Returns places that several threads may write.
-fn shared(places: &mut [u32]) -> &[AtomicU32] {
+pub(super) fn shared(places: &mut [u32]) -> &[AtomicU32] {
     // SAFETY: the layout is the same, and the reference is exclusive for as long as the result lives.
     unsafe { &*(std::ptr::from_mut(places) as *const [AtomicU32]) }
 }

@@ -67,6 +67,10 @@ impl BuildSide {
             KeyTables::Narrow(tables) => form(tables),
             KeyTables::Wide(tables) => form(tables),
             KeyTables::Dense(table) => range(table),
+            KeyTables::Ranked(table) => {
+                let (first, words) = table.members();
+                Form::Range { first, words: words.to_vec() }
+            }
         };
         KeySet { form, nulls: self.keys().null_rows_match() && !self.nulls().is_empty() }
     }
@@ -231,7 +235,7 @@ where
 }
 
 /// Returns the most bits for each key of a set over a range of this size.
-fn range_bits(span: u64) -> u64 {
+pub(super) fn range_bits(span: u64) -> u64 {
     if span < SMALL_BITS { SMALL_RANGE_BITS } else { RANGE_BITS }
 }
 

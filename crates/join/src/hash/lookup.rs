@@ -10,7 +10,7 @@ use std::ops::Range;
 use arrow::buffer::NullBuffer;
 
 use super::{
-    dense::Dense,
+    dense::Unique,
     memory::Plain,
     table::{Entry, LONG_BUCKET, Table},
 };
@@ -127,7 +127,7 @@ impl Lookup {
     }
 
     /// As [`run`](Self::run), in a table where each row has at most one partner.
-    pub(super) fn run_dense<K: Key>(&mut self, table: &Dense, keys: &[K], nulls: Option<&NullBuffer>) -> bool {
+    pub(super) fn run_unique<K: Key>(&mut self, table: &impl Unique, keys: &[K], nulls: Option<&NullBuffer>) -> bool {
         let room = (self.build.len() - self.len) as u32;
         let now = self.rows.start..self.rows.end.min(self.rows.start.saturating_add(room));
         self.rows.start = now.end;

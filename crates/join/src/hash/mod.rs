@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! build side  -> clustered rows, a table for each partition              [`BuildSide`]
-//!             or rows in their order, and one place for each number
+//!             or rows in their order, and one place or bit for each number
 //! probe side  -> clustered rows, cut into [`Fragment`]s of some partitions each   -> bytes -> other hosts
 //! fragment    -> morsels -> pairs of row numbers                         [`BuildSide::probe`]
 //! batch       -> pairs of row numbers, in the order of its rows           [`Finder`]
@@ -23,6 +23,7 @@ mod lookup;
 mod memory;
 mod probe;
 mod radix;
+mod ranked;
 mod table;
 mod wire;
 

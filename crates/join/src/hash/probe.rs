@@ -5,7 +5,7 @@ use arrow::{array::RecordBatch, buffer::NullBuffer};
 
 use super::{
     build::{BuildSide, KeyTables},
-    dense::Dense,
+    dense::Unique,
     fragment::{Fragment, Morsel},
     lookup::{Lookup, Rows},
     memory::Plain,
@@ -72,8 +72,10 @@ impl BuildSide {
             (KeyTables::Wide(tables), KeyValues::Wide(keys)) => {
                 self.probe_keys(tables, &keys, &sides, fragment, morsel, sink)
             }
-            (KeyTables::Dense(table), KeyValues::Narrow(keys)) => probe_dense(table, &keys, fragment, morsel, sink),
-            (KeyTables::Dense(table), KeyValues::Wide(keys)) => probe_dense(table, &keys, fragment, morsel, sink),
+            (KeyTables::Dense(table), KeyValues::Narrow(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
+            (KeyTables::Dense(table), KeyValues::Wide(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
+            (KeyTables::Ranked(table), KeyValues::Narrow(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
+            (KeyTables::Ranked(table), KeyValues::Wide(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
             _ => Err(OTHER_WIDTH),
         }
     }
@@ -138,9 +140,9 @@ struct Compared<'a> {
     marked: Option<&'a Matched>,
 }
 
-/// Finds the pairs of a morsel's rows in a table of dense keys.
-fn probe_dense<K: Key>(
-    table: &Dense,
+/// Finds the pairs of a morsel's rows in a table of keys that differ.
+fn probe_unique<K: Key>(
+    table: &impl Unique,
     keys: &[K],
     fragment: &Fragment,
     morsel: &Morsel,
@@ -152,7 +154,7 @@ fn probe_dense<K: Key>(
     let mut lookup = Lookup::new(MOST_PAIRS);
     lookup.start(morsel.rows.start.min(end)..morsel.rows.end.min(end));
     loop {
-        let is_full = lookup.run_dense(table, keys, None);
+        let is_full = lookup.run_unique(table, keys, None);
         let (build, probe) = lookup.take();
         if !build.is_empty() {
             sink.pairs(build, probe)?;
@@ -251,8 +253,10 @@ impl Finder {
                     self.lookup.run(&build.rows(tables, keys, &sides))
                 }
                 (KeyTables::Wide(tables), KeyValues::Wide(keys)) => self.lookup.run(&build.rows(tables, keys, &sides)),
-                (KeyTables::Dense(table), KeyValues::Narrow(keys)) => self.lookup.run_dense(table, keys, sides.nulls),
-                (KeyTables::Dense(table), KeyValues::Wide(keys)) => self.lookup.run_dense(table, keys, sides.nulls),
+                (KeyTables::Dense(table), KeyValues::Narrow(keys)) => self.lookup.run_unique(table, keys, sides.nulls),
+                (KeyTables::Dense(table), KeyValues::Wide(keys)) => self.lookup.run_unique(table, keys, sides.nulls),
+                (KeyTables::Ranked(table), KeyValues::Narrow(keys)) => self.lookup.run_unique(table, keys, sides.nulls),
+                (KeyTables::Ranked(table), KeyValues::Wide(keys)) => self.lookup.run_unique(table, keys, sides.nulls),
                 _ => return Err(OTHER_WIDTH),
             };
             if !self.lookup.is_empty() {
