@@ -94,7 +94,7 @@ impl SkipPartial {
 
 /// Returns whether `grouping`, a first step, can pass rows on as they are, and cheaply: in each
 /// aggregate, a row becomes a state of a few plain values.
-fn skips_cheaply(grouping: &AggregateExec) -> bool {
+pub(crate) fn skips_cheaply(grouping: &AggregateExec) -> bool {
     let is_plain = |of: &DataType| of.primitive_width().is_some() || matches!(of, DataType::Boolean);
     let is_cheap = |aggregate: &Arc<AggregateFunctionExpr>| {
         let plain = |fields: Vec<FieldRef>| fields.iter().all(|field| is_plain(field.data_type()));

@@ -11,7 +11,7 @@ use datafusion::{
     physical_plan::{
         ChildStats, ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode,
         PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream, StatisticsArgs,
-        aggregates::{AggregateExec, AggregateMode},
+        aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy},
         execution_plan::CardinalityEffect,
         filter_pushdown::{FilterDescription, FilterPushdownPhase},
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput},
@@ -21,6 +21,7 @@ use datafusion::{
 use futures::{StreamExt, stream};
 
 use super::step::FirstStep;
+use crate::grouping::skips_cheaply;
 
 /// The first step of a grouping, before the groups are repartitioned: DataFusion's `AggregateExec`
 /// in mode `Partial`, which looks up rows of equal keys that stand next to each other once.
@@ -28,11 +29,25 @@ use super::step::FirstStep;
 /// It contains the stock operator that it replaced, over the same child. As with
 /// [`RingRepartitionExec`](crate::RingRepartitionExec), that one answers every question of the
 /// optimizer, and a downcast finds it.
+///
+/// Before a step that needs no repartition, it looks up groups only if they are few. Of others it
+/// merges runs, and passes the rest on.
 #[derive(Debug)]
 pub struct RunAggregateExec {
     stock: AggregateExec,
+    groups: Groups,
     explain_as_stock: bool,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// Which groups a first step looks up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Groups {
+    /// All, as long as that saves the repartition rows.
+    All,
+    /// Those of rows that are not in runs, if they are so few that the next step has next to nothing
+    /// to do.
+    Few,
 }
 
 impl RunAggregateExec {
@@ -51,7 +66,34 @@ impl RunAggregateExec {
     /// Creates the operator that replaces `stock`, for which [`can_replace`](Self::can_replace) is
     /// true.
     pub fn new(stock: AggregateExec, explain_as_stock: bool) -> Self {
-        Self { stock, explain_as_stock, metrics: ExecutionPlanMetricsSet::new() }
+        Self { stock, groups: Groups::All, explain_as_stock, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// Returns the grouping `single`, of one step, in two: the operator merges runs of its rows,
+    /// and DataFusion's last step groups what is left. Nothing if it cannot, or if a row would be
+    /// costly to pass on.
+    ///
+    /// # Errors
+    /// If the aggregates do not fit the input.
+    pub(crate) fn in_two_steps(
+        single: &AggregateExec,
+        explain_as_stock: bool,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let last = match single.mode() {
+            AggregateMode::Single => AggregateMode::Final,
+            AggregateMode::SinglePartitioned => AggregateMode::FinalPartitioned,
+            _ => return Ok(None),
+        };
+        let step = |mode, group_by: PhysicalGroupBy, input| {
+            let (aggregates, filters) = (single.aggr_expr().to_vec(), single.filter_expr().to_vec());
+            AggregateExec::try_new(mode, group_by, aggregates, filters, input, single.input_schema())
+        };
+        let first = step(AggregateMode::Partial, single.group_expr().clone(), Arc::clone(single.input()))?;
+        if single.limit_options().is_some() || !Self::can_replace(&first) || !skips_cheaply(&first) {
+            return Ok(None);
+        }
+        let first = Self { groups: Groups::Few, ..Self::new(first, explain_as_stock) };
+        Ok(Some(Arc::new(step(last, single.group_expr().as_final(), Arc::new(first))?)))
     }
 
     /// Returns the stock operator over the same child.
@@ -62,7 +104,9 @@ impl RunAggregateExec {
     /// Creates a new operator that replaces `plan`, or returns `plan` if it cannot be replaced.
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         match plan.downcast_ref::<AggregateExec>() {
-            Some(stock) if Self::can_replace(stock) => Arc::new(Self::new(stock.clone(), self.explain_as_stock)),
+            Some(stock) if Self::can_replace(stock) => {
+                Arc::new(Self { groups: self.groups, ..Self::new(stock.clone(), self.explain_as_stock) })
+            }
             _ => plan,
         }
     }
@@ -74,7 +118,12 @@ impl DisplayAs for RunAggregateExec {
             // The stock text starts with the stock name; `Run` before it makes our name.
             f.write_str("Run")?;
         }
-        self.stock.fmt_as(format, f)
+        self.stock.fmt_as(format, f)?;
+        match format {
+            _ if self.groups == Groups::All || self.explain_as_stock => Ok(()),
+            DisplayFormatType::TreeRender => writeln!(f, "groups=few"),
+            _ => f.write_str(", groups=few"),
+        }
     }
 }
 
@@ -126,7 +175,7 @@ impl ExecutionPlan for RunAggregateExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.stock.input().execute(partition, Arc::clone(&context))?;
-        let step = FirstStep::new(&self.stock, &context, partition, &self.metrics)?;
+        let step = FirstStep::new(&self.stock, self.groups, &context, partition, &self.metrics)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let start = (Some(input), step, metrics);
         let rows = stream::try_unfold(start, |(mut input, mut step, metrics)| async move {

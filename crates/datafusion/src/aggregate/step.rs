@@ -26,6 +26,7 @@ use datafusion::{
 };
 
 use super::{
+    exec::Groups,
     runs::{MOST_STARTS, RunFinder, Runs},
     states::States,
 };
@@ -36,7 +37,8 @@ use super::{
 /// It looks groups up in a table, as DataFusion's own first step does, but once for a whole run of
 /// rows with equal keys. It gives the table up by the same thresholds, where they compare groups to
 /// runs instead of rows. Afterwards it passes runs on, each as a group, and rows where there are no
-/// runs. If it gave up because of runs and they end, it starts with a new table.
+/// runs. If it gave up because of runs and they end, it starts with a new table. If only few
+/// groups are to be looked up, it begins without a table, as if it had given one up because of runs.
 pub(super) struct FirstStep {
     group_by: PhysicalGroupBy,
     keys: SchemaRef,
@@ -58,6 +60,12 @@ pub(super) struct FirstStep {
 /// The rows for each group, with more of which runs are not looked for: the groups are in the cache,
 /// and a look-up costs no more than a comparison.
 const MANY_ROWS: usize = 64;
+
+/// Where only few groups are looked up, the rows by which it is seen that they are few.
+const FEW_ROWS: usize = 1 << 13;
+/// The groups in these rows at most, as a share: a look-up in a table that is small saves no less in
+/// the next step.
+const FEW_GROUPS: f64 = 0.1;
 
 /// The groups that were found, and in how many rows.
 struct Table {
@@ -91,28 +99,35 @@ struct Thresholds {
 impl FirstStep {
     pub(super) fn new(
         grouping: &AggregateExec,
+        groups: Groups,
         context: &TaskContext,
         partition: usize,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<Self> {
         let group_by = grouping.group_expr().clone();
         let keys = group_by.group_schema(&grouping.input().schema())?;
-        let counter = MetricBuilder::new(metrics).with_category(MetricCategory::Rows);
+        let counter = || MetricBuilder::new(metrics).with_category(MetricCategory::Rows);
+        let skipped = counter().counter("skipped_aggregation_rows", partition);
+        let thresholds = match groups {
+            Groups::All => Thresholds::of_session(context, skipped),
+            Groups::Few => Some(Thresholds { rows: FEW_ROWS, groups: FEW_GROUPS, skipped }),
+        };
         let consumer = MemoryConsumer::new(format!("RunAggregate[{partition}]")).with_can_spill(true);
         Ok(Self {
             group_by,
             runs: RunFinder::new(keys.fields().iter().map(|field| field.data_type())),
             states: States::new(grouping)?,
-            table: Some(Table::new(&keys)?),
+            table: (groups == Groups::All).then(|| Table::new(&keys)).transpose()?,
             keys,
-            passing: Passing::default(),
-            thresholds: Thresholds::new(context, partition, metrics),
+            // So the first batch without runs begins a table.
+            passing: Passing { is_of_runs: true, ..Passing::default() },
+            thresholds,
             of_rows: Vec::new(),
             schema: grouping.schema(),
             batch_rows: context.session_config().batch_size().max(1),
             output: VecDeque::new(),
             reservation: consumer.register(context.memory_pool()),
-            merged: counter.counter("merged_rows", partition),
+            merged: counter().counter("merged_rows", partition),
         })
     }
 
@@ -266,14 +281,11 @@ impl Passing {
 
 impl Thresholds {
     /// Returns those of the session, unless the table is never given up.
-    fn new(context: &TaskContext, partition: usize, metrics: &ExecutionPlanMetricsSet) -> Option<Self> {
+    fn of_session(context: &TaskContext, skipped: Count) -> Option<Self> {
         let options = &context.session_config().options().execution;
         let rows = options.skip_partial_aggregation_probe_rows_threshold;
         let groups = options.skip_partial_aggregation_probe_ratio_threshold;
-        (groups < 1.0).then(|| {
-            let counter = MetricBuilder::new(metrics).with_category(MetricCategory::Rows);
-            Self { rows, groups, skipped: counter.counter("skipped_aggregation_rows", partition) }
-        })
+        (groups < 1.0).then_some(Self { rows, groups, skipped })
     }
 
     fn are_reached(&self, table: &Table) -> bool {

@@ -10,10 +10,12 @@ use datafusion::{
     physical_plan::{ExecutionPlan, aggregates::AggregateExec},
 };
 
-use super::{Rules, install};
+use super::{Rules, install, regions::reads_declared};
 use crate::{aggregate::RunAggregateExec, config::AnnulusConfig};
 
-/// Replaces the first steps of groupings by [`RunAggregateExec`], wherever it can run them.
+/// Replaces the first steps of groupings by [`RunAggregateExec`], wherever it can run them. Groupings
+/// of tables that are partitioned already, which have one step, get such a first one: their rows
+/// often lie in runs, and a partition has many groups.
 #[derive(Debug, Default)]
 pub struct RunAggregates {
     defaults: AnnulusConfig,
@@ -45,12 +47,16 @@ impl PhysicalOptimizerRule for RunAggregates {
             // A downcast finds the stock operator inside ours, so the real type is checked first.
             let is_ours = (node.as_ref() as &dyn Any).is::<RunAggregateExec>();
             let stock = node.downcast_ref::<AggregateExec>().filter(|_| !is_ours);
-            Ok(match stock.filter(|stock| RunAggregateExec::can_replace(stock)) {
-                Some(stock) => {
-                    Transformed::yes(Arc::new(RunAggregateExec::new(stock.clone(), options.explain_as_stock)) as _)
-                }
-                None => Transformed::no(node),
-            })
+            let Some(stock) = stock else { return Ok(Transformed::no(node)) };
+            if RunAggregateExec::can_replace(stock) {
+                let first = RunAggregateExec::new(stock.clone(), options.explain_as_stock);
+                return Ok(Transformed::yes(Arc::new(first) as _));
+            }
+            let steps = match reads_declared(stock.input()) {
+                true => RunAggregateExec::in_two_steps(stock, options.explain_as_stock)?,
+                false => None,
+            };
+            Ok(steps.map_or_else(|| Transformed::no(Arc::clone(&node)), Transformed::yes))
         })?;
         Ok(replaced.data)
     }

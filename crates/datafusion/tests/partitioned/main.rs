@@ -4,6 +4,7 @@
 mod peak;
 
 mod answers;
+mod groupings;
 mod memory;
 mod plans;
 mod support;

@@ -59,7 +59,7 @@ async fn a_join_and_a_grouping_on_the_key_need_no_exchange() {
             assert_eq!(count(&shown, "RepartitionExec"), 0, "{shown}");
             assert_eq!(count(&shown, "output_partitioning=Hash([k@0], 6)"), 2, "{shown}");
             assert_eq!(count(&shown, &format!("InTurnExec: partitions=6, at_a_time={targets}")), turns, "{shown}");
-            assert!(shown.contains("mode=SinglePartitioned"), "{shown}");
+            assert!(shown.contains("mode=FinalPartitioned") && shown.contains(", groups=few"), "{shown}");
             assert_eq!(count(&shown, "SharedHashJoinExec: mode=Partitioned"), 1, "{shown}");
             let stock = tables.plan_of_stock_joins(targets, JOIN).await;
             let ours =
