@@ -107,11 +107,14 @@ impl FirstStep {
         let group_by = grouping.group_expr().clone();
         let keys = group_by.group_schema(&grouping.input().schema())?;
         let counter = || MetricBuilder::new(metrics).with_category(MetricCategory::Rows);
-        let skipped = counter().counter("skipped_aggregation_rows", partition);
         let thresholds = match groups {
-            Groups::All => Thresholds::of_session(context, skipped),
-            Groups::Few => Some(Thresholds { rows: FEW_ROWS, groups: FEW_GROUPS, skipped }),
+            Groups::All => limits_of_session(context),
+            Groups::Few => Some((FEW_ROWS, FEW_GROUPS)),
         };
+        let thresholds = thresholds.map(|(rows, groups)| {
+            let skipped = counter().counter("skipped_aggregation_rows", partition);
+            Thresholds { rows, groups, skipped }
+        });
         let consumer = MemoryConsumer::new(format!("RunAggregate[{partition}]")).with_can_spill(true);
         Ok(Self {
             group_by,
@@ -280,15 +283,15 @@ impl Passing {
 }
 
 impl Thresholds {
-    /// Returns those of the session, unless the table is never given up.
-    fn of_session(context: &TaskContext, skipped: Count) -> Option<Self> {
-        let options = &context.session_config().options().execution;
-        let rows = options.skip_partial_aggregation_probe_rows_threshold;
-        let groups = options.skip_partial_aggregation_probe_ratio_threshold;
-        (groups < 1.0).then_some(Self { rows, groups, skipped })
-    }
-
     fn are_reached(&self, table: &Table) -> bool {
         table.seen_rows >= self.rows && table.groups.len() as f64 > self.groups * table.seen_runs as f64
     }
+}
+
+/// Returns the rows and the groups of the session's thresholds, unless the table is never given up.
+fn limits_of_session(context: &TaskContext) -> Option<(usize, f64)> {
+    let options = &context.session_config().options().execution;
+    let rows = options.skip_partial_aggregation_probe_rows_threshold;
+    let groups = options.skip_partial_aggregation_probe_ratio_threshold;
+    (groups < 1.0).then_some((rows, groups))
 }
