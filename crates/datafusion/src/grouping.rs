@@ -40,12 +40,15 @@ const GROUPS: f64 = 0.6;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SkipPartial {
     /// The rows of an input partition after which it asks for the first time.
-    rows: usize,
+    pub rows: usize,
     /// The groups in the rows so far, as a share, with more of which it gives up.
-    groups: f64,
+    pub groups: f64,
 }
 
 impl SkipPartial {
+    /// The numbers where no repartition comes next: a table of few groups alone is worth it.
+    pub const FEW: Self = Self { rows: LEAST_ROWS, groups: 0.1 };
+
     /// Returns the numbers for the grouping `input`, the plan below a repartition; `None` if it is
     /// no first step of a grouping. They are the session's own if they were set there, if
     /// statistics do not tell the number of rows, if a partition has at most [`LEAST_ROWS`], or if
@@ -72,7 +75,7 @@ impl SkipPartial {
     }
 
     /// Returns the numbers of a session.
-    fn session(options: &ExecutionOptions) -> Self {
+    pub fn session(options: &ExecutionOptions) -> Self {
         Self {
             rows: options.skip_partial_aggregation_probe_rows_threshold,
             groups: options.skip_partial_aggregation_probe_ratio_threshold,

@@ -327,7 +327,7 @@ fn dense_keys_need_little_memory() {
     };
     assert_eq!(prepared(1, 99_999), (400, true));
     assert_eq!(prepared(4, 400_000), (1_600, true));
-    // A bit and half a byte for each number, and four bytes for each row.
+    // A bit and a half for each number, and four bytes for each row.
     assert_eq!(prepared(20, 2_000_000), (775, true));
     assert!(!prepared(1, 7).1 && !prepared(20, 7 * 20).1);
     assert!(!prepared(100, 10_000_000).1);

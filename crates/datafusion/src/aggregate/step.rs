@@ -30,6 +30,7 @@ use super::{
     runs::{MOST_STARTS, RunFinder, Runs},
     states::States,
 };
+use crate::grouping::SkipPartial;
 
 /// Groups the rows of one partition, in memory that it may give back at any time: the step after it
 /// merges groups that come several times.
@@ -61,12 +62,6 @@ pub(super) struct FirstStep {
 /// and a look-up costs no more than a comparison.
 const MANY_ROWS: usize = 64;
 
-/// Where only few groups are looked up, the rows by which it is seen that they are few.
-const FEW_ROWS: usize = 1 << 13;
-/// The groups in these rows at most, as a share: a look-up in a table that is small saves no less in
-/// the next step.
-const FEW_GROUPS: f64 = 0.1;
-
 /// The groups that were found, and in how many rows.
 struct Table {
     groups: Box<dyn GroupValues>,
@@ -89,10 +84,8 @@ struct Passing {
 
 /// When a table of groups is given up.
 struct Thresholds {
-    /// The rows that are looked up at least.
-    rows: usize,
-    /// The groups for each run, with more of which it is given up.
-    groups: f64,
+    /// Compares groups to runs instead of rows.
+    limits: SkipPartial,
     skipped: Count,
 }
 
@@ -107,13 +100,14 @@ impl FirstStep {
         let group_by = grouping.group_expr().clone();
         let keys = group_by.group_schema(&grouping.input().schema())?;
         let counter = || MetricBuilder::new(metrics).with_category(MetricCategory::Rows);
-        let thresholds = match groups {
-            Groups::All => limits_of_session(context),
-            Groups::Few => Some((FEW_ROWS, FEW_GROUPS)),
+        let limits = match groups {
+            Groups::All => SkipPartial::session(&context.session_config().options().execution),
+            Groups::Few => SkipPartial::FEW,
         };
-        let thresholds = thresholds.map(|(rows, groups)| {
+        // With a share of 1, the table is never given up.
+        let thresholds = (limits.groups < 1.0).then(|| {
             let skipped = counter().counter("skipped_aggregation_rows", partition);
-            Thresholds { rows, groups, skipped }
+            Thresholds { limits, skipped }
         });
         let consumer = MemoryConsumer::new(format!("RunAggregate[{partition}]")).with_can_spill(true);
         Ok(Self {
@@ -284,14 +278,7 @@ impl Passing {
 
 impl Thresholds {
     fn are_reached(&self, table: &Table) -> bool {
-        table.seen_rows >= self.rows && table.groups.len() as f64 > self.groups * table.seen_runs as f64
+        let SkipPartial { rows, groups } = self.limits;
+        table.seen_rows >= rows && table.groups.len() as f64 > groups * table.seen_runs as f64
     }
-}
-
-/// Returns the rows and the groups of the session's thresholds, unless the table is never given up.
-fn limits_of_session(context: &TaskContext) -> Option<(usize, f64)> {
-    let options = &context.session_config().options().execution;
-    let rows = options.skip_partial_aggregation_probe_rows_threshold;
-    let groups = options.skip_partial_aggregation_probe_ratio_threshold;
-    (groups < 1.0).then_some((rows, groups))
 }

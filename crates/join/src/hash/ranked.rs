@@ -3,7 +3,7 @@
 //! found by the number of bits before its own (Jacobson 1989).
 //!
 //! ```text
-//! keys 3, 130, 66   words  ...1000 | ...0100 | ...0100     bits 3, 66 and 130
+//! keys 0, 130, 66   words  ...0001 | ...0100 | ...0100     bits 0, 66 and 130
 //!                   before       0 |       1 |       2
 //!                   rows   0 2 1
 //! ```
@@ -27,7 +27,7 @@ pub(super) struct Ranked {
     /// The least key.
     first: u64,
     numbers: Numbers,
-    /// The row of each key in their order, and one more place.
+    /// The row of each key in their order.
     rows: Block<u32>,
 }
 
@@ -61,7 +61,7 @@ impl Ranked {
             return Ok(None);
         }
         let numbers = Numbers::new(words.into_iter().map(AtomicU64::into_inner).collect());
-        let mut places = Block::new(rows + 1, config.keeps_memory)?;
+        let mut places = Block::new(rows, config.keeps_memory)?;
         let shared = shared(places.as_mut_slice());
         // Each row has a place of its own.
         let put = |chunk: &Chunk<'_>| {
