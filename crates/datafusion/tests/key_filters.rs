@@ -7,13 +7,22 @@ use std::sync::Arc;
 use annulus_datafusion::{KeyFilterExec, SessionStateBuilderExt};
 use common::lines;
 use datafusion::{
+    arrow::compute::SortOptions,
     common::tree_node::{TreeNode, TreeNodeRecursion},
     error::Result,
     execution::{
         SessionStateBuilder,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    physical_plan::{ExecutionPlan, collect, displayable, metrics::MetricValue},
+    physical_expr::{
+        PhysicalExpr, PhysicalSortExpr,
+        expressions::{Column, NegativeExpr, col},
+        projection::ProjectionExpr,
+    },
+    physical_plan::{
+        ExecutionPlan, collect, displayable, metrics::MetricValue, projection::ProjectionExec, sorts::sort::SortExec,
+    },
+    physical_planner::DefaultPhysicalPlanner,
     prelude::{SessionConfig, SessionContext},
 };
 use tempfile::TempDir;
@@ -69,6 +78,19 @@ const WIDE: [&str; 4] = [
     "COPY (SELECT value * 200 AS k, 'text ' || (value * 200) AS s FROM range(20000)) TO '{dir}/t.parquet'",
     "CREATE EXTERNAL TABLE wide STORED AS PARQUET LOCATION '{dir}/wide.parquet'",
     "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{dir}/t.parquet'",
+];
+/// Joins with several columns of one name, of which a search by name would find another than the
+/// key's.
+const SAME_NAMES: [&str; 3] = [
+    // A projection gives a null the name of the key.
+    "SELECT b.k, b.v FROM small a LEFT JOIN (SELECT * FROM small ORDER BY v LIMIT 0) b ON true \
+     WHERE a.v < (SELECT max(z.v) + 1 FROM small z WHERE z.k = a.k)",
+    // The first of two columns has none of the keys.
+    "SELECT x.* FROM (SELECT * FROM small WHERE k < 900) a JOIN (SELECT big.k, f.k AS other, count(*) \
+     FROM (SELECT k + 10000 AS k, v FROM small) f JOIN big ON f.v = big.v GROUP BY f.k, big.k) x ON x.k = a.k",
+    // The other side of a semi join has a column with the name of the key.
+    "SELECT x.k FROM small JOIN (SELECT big.k FROM big WHERE big.k IN (SELECT v \
+     FROM (SELECT v, k + 10000 AS k FROM nulls) f WHERE f.k IS DISTINCT FROM big.v)) x ON x.k = small.v",
 ];
 /// All have one answer, whatever the order of the rows.
 const QUERIES: [&str; 24] = [
@@ -167,6 +189,47 @@ async fn scans_of_files_lose_no_row_that_has_a_partner() {
         // A scan that filters itself needs no operator above it.
         assert!(all > 5 || pushdown, "{all} filters");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_reach_their_own_columns_where_others_have_their_names() {
+    let dir = files().await;
+    for pushdown in [false, true] {
+        let (stock, ours) = (session(false, false).await.unwrap(), session(true, pushdown).await.unwrap());
+        // DataFusion's own filters go astray.
+        run(&stock, &dir, &["SET datafusion.optimizer.enable_dynamic_filter_pushdown = false"]).await;
+        run(&stock, &dir, &TABLES).await;
+        run(&ours, &dir, &TABLES).await;
+        for query in SAME_NAMES {
+            let (expected, _) = rows(&stock, query).await.unwrap();
+            let (found, _) = rows(&ours, query).await.unwrap_or_else(|error| panic!("{query}: {error}"));
+            assert!(!expected.is_empty());
+            assert_eq!(found, expected, "pushdown {pushdown}: {query}");
+        }
+    }
+}
+
+/// The filter of DataFusion's `TopK` goes to the other of two columns with one name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_that_went_astray_drop_no_rows() {
+    let dir = files().await;
+    let ours = session(true, false).await.unwrap();
+    run(&ours, &dir, &TABLES).await;
+    let join = ours.sql("SELECT b.k FROM big a JOIN big b ON a.k = b.k").await.unwrap();
+    let join = join.create_physical_plan().await.unwrap();
+    let name = |expr: Arc<dyn PhysicalExpr>| ProjectionExpr::new(expr, "x");
+    let k = col("k", &join.schema()).unwrap();
+    let negative = Arc::new(NegativeExpr::new(Arc::clone(&k)));
+    let twice = ProjectionExec::try_new([name(k), name(negative)], join).unwrap();
+    let order = PhysicalSortExpr::new(Arc::new(Column::new("x", 0)), SortOptions::new(true, false));
+    let top = SortExec::new([order].into(), Arc::new(twice)).with_fetch(Some(2));
+    let planner = DefaultPhysicalPlanner::default();
+    let plan = planner.optimize_physical_plan(Arc::new(top), &ours.state(), |_, _| {}).unwrap();
+    let text = displayable(plan.as_ref()).indent(false).to_string();
+    assert!(text.contains("KeyFilterExec") && text.contains("TopK"), "{text}");
+    let mut lines = lines(&collect(plan, ours.task_ctx()).await.unwrap());
+    lines.sort_unstable();
+    assert_eq!(lines, ["3998|-3998", "3999|-3999"], "{text}");
 }
 
 /// In a tiny pool, a build side on disk has no set of its keys, but their bounds.

@@ -23,4 +23,5 @@ pub use band::BandJoinExec;
 pub(crate) use band::as_nested_loops;
 pub use hash::SharedHashJoinExec;
 pub use key_filter::KeyFilterExec;
+pub(crate) use key_filter::arrives;
 pub use loops::LoopJoinExec;

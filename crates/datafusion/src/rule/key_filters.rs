@@ -1,9 +1,9 @@
 //! Puts key filters above scans, around the rule of DataFusion that pushes dynamic filters down.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use datafusion::{
-    common::tree_node::{Transformed, TreeNode},
+    common::tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     config::ConfigOptions,
     datasource::source::DataSourceExec,
     error::Result,
@@ -16,11 +16,11 @@ use datafusion::{
 
 use crate::{
     config::{AnnulusConfig, Joins},
-    join::{KeyFilterExec, SharedHashJoinExec},
+    join::{KeyFilterExec, SharedHashJoinExec, arrives},
 };
 
 /// Adds a [`KeyFilterExec`] above each scan of a plan with joins on Annulus, before DataFusion
-/// pushes dynamic filters down; and after it removes those that got none.
+/// pushes dynamic filters down; and after it removes those that got none, or none for their columns.
 #[derive(Debug)]
 pub struct KeyFilters(Step);
 
@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for KeyFilters {
         }
         match self.0 {
             Step::Add => add(plan),
-            Step::Remove => remove(plan),
+            Step::Remove => remove(plan, config),
         }
     }
 
@@ -78,12 +78,33 @@ fn add(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.map_children(|child| add(child).map(Transformed::yes))?.data)
 }
 
-fn remove(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+fn remove(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    let astray = astray(&plan, config)?;
     let idle = |node: Arc<dyn ExecutionPlan>| {
-        let input = node.downcast_ref::<KeyFilterExec>().filter(|node| !node.has_filters()).map(KeyFilterExec::input);
-        Ok(input.cloned().map_or(Transformed::no(node), Transformed::yes))
+        let Some(filter) = node.downcast_ref::<KeyFilterExec>() else { return Ok(Transformed::no(node)) };
+        let filter = filter.retain(|filter| filter.expression_id().is_none_or(|id| !astray.contains(&id)));
+        Ok(Transformed::yes(if filter.has_filters() { Arc::new(filter) } else { Arc::clone(filter.input()) }))
     };
     Ok(plan.transform_up(idle)?.data)
+}
+
+/// Returns the dynamic filters of DataFusion's operators that went to wrong columns. In DataFusion
+/// they prune too much; here they would drop rows as well.
+fn astray(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<HashSet<u64>> {
+    let mut astray = HashSet::new();
+    plan.apply(|node| {
+        for filter in node.dynamic_expressions_produced() {
+            // Of two children, the last is the probe side, which the filter is for.
+            let child = node.children().pop();
+            if let (Some(child), Some(id)) = (child, filter.expression_id())
+                && !arrives(child, &filter, config)?
+            {
+                astray.insert(id);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(astray)
 }
 
 /// Returns whether `plan` is a scan, with nothing above it but what filters, computes or spreads

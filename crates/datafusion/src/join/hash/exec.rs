@@ -23,7 +23,10 @@ use datafusion::{
 };
 
 use super::{layout::Layout, metrics::ProbeMetrics, setup::Setup, start::Execution, stream};
-use crate::{executions::Executions, join::properties::Joined};
+use crate::{
+    executions::Executions,
+    join::{key_filter::describe, properties::Joined},
+};
 
 /// A hash join with one table, which all partitions of the build side fill and all those of the
 /// probe side read. So neither side is repartitioned, and the output has the probe side's
@@ -266,12 +269,12 @@ impl ExecutionPlan for SharedHashJoinExec {
         config: &ConfigOptions,
     ) -> Result<FilterDescription> {
         if !self.is_partitioned() {
-            return self.stock.gather_filters_for_pushdown(phase, parent_filters, config);
+            return describe(&self.stock, phase, &parent_filters, config);
         }
         // No partition knows the keys of the others.
         let mut config = config.clone();
         config.optimizer.enable_join_dynamic_filter_pushdown = false;
-        self.stock.gather_filters_for_pushdown(phase, parent_filters, &config)
+        describe(&self.stock, phase, &parent_filters, &config)
     }
 
     fn handle_child_pushdown_result(

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! build side ready -> bounds of its keys, a list of few, a set of them     known.rs, list.rs, expr.rs
-//!                  -> the join's dynamic filter, which DataFusion has pushed to the scans publish.rs
+//!                  -> the join's dynamic filter, which DataFusion has pushed to the scans publish.rs,
+//!                     if it arrives there with the right columns                     path.rs
 //! scan             -> prunes files, row groups and pages by bounds and list (DataFusion)
 //!                  -> KeyFilterExec above it drops rows by the set          exec.rs, dropping.rs
 //! ```
@@ -13,8 +14,11 @@ mod exec;
 mod expr;
 mod known;
 mod list;
+mod path;
 mod publish;
 
 pub use exec::KeyFilterExec;
 pub(super) use known::Known;
+pub(crate) use path::arrives;
+pub(super) use path::describe;
 pub(super) use publish::{Publisher, has_filters_from_above};
