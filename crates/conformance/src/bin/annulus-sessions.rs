@@ -15,7 +15,7 @@ use std::{
 use annulus_datafusion::SessionStateBuilderExt;
 use anyhow::{Context, Result};
 use datafusion::{
-    arrow::{ipc::writer::StreamWriter, record_batch::RecordBatch},
+    arrow::{compute::BatchCoalescer, ipc::writer::StreamWriter, record_batch::RecordBatch},
     common::tree_node::{TreeNode, TreeNodeRecursion},
     datasource::MemTable,
     error::DataFusionError,
@@ -138,7 +138,14 @@ async fn answer(
     let schema = plan.schema();
     let batches = collect(plan, context.task_ctx()).await?;
     let mut writer = StreamWriter::try_new_buffered(File::create(&request.answer)?, &schema)?;
-    batches.iter().try_for_each(|batch| writer.write(batch))?;
+    // A batch of few rows may hold the text of all, and is written with it. The coalescer copies what
+    // is used.
+    let mut coalescer = BatchCoalescer::new(schema, 8192);
+    batches.iter().try_for_each(|batch| coalescer.push_batch(batch.clone()))?;
+    coalescer.finish_buffered_batch()?;
+    while let Some(batch) = coalescer.next_completed_batch() {
+        writer.write(&batch)?;
+    }
     writer.finish()?;
     writer.into_inner()?.flush()?;
     Ok(batches)

@@ -145,6 +145,13 @@ impl<T> RingConsumer<T> {
         self.index
     }
 
+    /// Returns whether the next value is not published, without taking the lease: a look that finds
+    /// nothing takes no shared operation. Rule 5.
+    fn sees_nothing(&self) -> bool {
+        let relieved = self.shared.state.cursor_hint(self.index) != Some(self.cursor);
+        !relieved && !self.shared.slot(self.cursor).is_published(self.cursor)
+    }
+
     /// Visits the values that are published now, without waiting.
     fn advance(&mut self, mut visit: impl FnMut(&T) -> ControlFlow<()>) -> Poll<Result<Next, ExchangeError>> {
         if self.finished {
@@ -156,6 +163,9 @@ impl<T> RingConsumer<T> {
         // Before the slots are read: after all producers have finished, a missing value never
         // comes.
         let ended = self.shared.state.all_finished();
+        if !ended && self.sees_nothing() {
+            return Poll::Pending;
+        }
         let attempt = self.shared.state.take_lease(self.index, Taker::Consumer, &mut self.local.stats);
         let LeaseAttempt::Taken(cursor) = attempt else { return Poll::Pending };
         let relieved = std::mem::replace(&mut self.cursor, cursor) != cursor;
