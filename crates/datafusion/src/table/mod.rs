@@ -58,7 +58,8 @@ pub struct DatasetTable {
 
 impl DatasetTable {
     /// Returns a table of `dataset`. Strings become views if `config` reads Parquet strings as
-    /// views.
+    /// views. Queries do not read the metadata of Parquet files again if the dataset was opened
+    /// with [`InputOptions::page_index`].
     pub fn new(dataset: Dataset, config: &SessionConfig) -> Self {
         let views = config.options().execution.parquet.schema_force_view_types;
         let parquet = parquet::schema(&dataset, views);
@@ -187,7 +188,7 @@ pub async fn register_dataset(
     options: &InputOptions,
 ) -> Result<Arc<DatasetTable>> {
     let outside = |error: DatasetError| DataFusionError::External(error.into());
-    let (inputs, options) = ([path.to_owned()], options.clone());
+    let (inputs, options) = ([path.to_owned()], options.clone().with_page_index(true));
     let opened = tokio::task::spawn_blocking(move || Dataset::open(&inputs, &options));
     let dataset = opened.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?.map_err(outside)?;
     let table = Arc::new(DatasetTable::new(dataset, context.state().config()));

@@ -1,6 +1,6 @@
 //! Parquet files of a dataset, read by DataFusion.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::SystemTime};
 
 use annulus_dataset::{DataFile, Dataset, Format};
 use arrow::datatypes::{Field, FieldRef, Schema};
@@ -13,11 +13,16 @@ use datafusion::{
             parquet::{ParquetFormat, transform_schema_to_view},
         },
         listing::{ListingTableUrl, PartitionedFile},
-        physical_plan::{FileScanConfigBuilder, parquet::metadata::DFParquetMetadata},
+        physical_plan::{
+            FileScanConfigBuilder,
+            parquet::metadata::{CachedParquetMetaData, DFParquetMetadata},
+        },
         table_schema::TableSchema,
     },
     error::{DataFusionError, Result},
-    object_store::ObjectStoreExt,
+    execution::cache::cache_manager::CachedFileMetadataEntry,
+    object_store::{ObjectMeta, ObjectStoreExt},
+    parquet::file::metadata::ParquetMetaData,
     physical_plan::{ExecutionPlan, Partitioning},
 };
 use url::Url;
@@ -89,16 +94,24 @@ pub(super) async fn scan(
     format.create_physical_plan(state, scan).await
 }
 
-/// Returns a file for DataFusion, with the values of its folders and the statistics of its columns.
+/// Returns a file for DataFusion, with the values of its folders and, unless it has changed since the
+/// dataset was opened, the statistics of its columns.
 async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) -> Result<PartitionedFile> {
     let (_, url) = located(file)?;
     let store = state.runtime_env().object_store(&url)?;
-    let mut shown = PartitionedFile::new_from_meta(store.head(url.prefix()).await?);
+    let object = store.head(url.prefix()).await?;
+    let is_unchanged = object.size == file.bytes
+        && file.modified.is_some_and(|modified| SystemTime::from(object.last_modified) == modified);
+    let metadata = file.metadata.as_ref().filter(|_| is_unchanged);
+    if let Some(metadata) = metadata {
+        cache(state, &object, metadata);
+    }
+    let mut shown = PartitionedFile::new_from_meta(object);
     let constants: HashMap<_, _> = file.constants.iter().map(|(field, value)| (field.name(), value)).collect();
     for field in table.table_partition_cols() {
         shown.partition_values.push(ScalarValue::try_from_array(constants[field.name()], 0)?);
     }
-    let Some(metadata) = &file.metadata else { return Ok(shown) };
+    let Some(metadata) = metadata else { return Ok(shown) };
     let statistics = DFParquetMetadata::statistics_from_parquet_metadata(metadata, table.file_schema())?;
     let mut shown = shown.with_statistics(Arc::new(statistics));
     // The statistics treat a folder's null as a value.
@@ -114,6 +127,16 @@ async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) 
         }
     }
     Ok(shown)
+}
+
+/// Gives the session's cache the metadata of a file that were read with the dataset, so that the
+/// scan does not read them again.
+fn cache(state: &dyn Session, object: &ObjectMeta, metadata: &Arc<ParquetMetaData>) {
+    let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
+    if !cache.get(&object.location).is_some_and(|entry| entry.is_valid_for(object)) {
+        let metadata = Arc::new(CachedParquetMetaData::new(Arc::clone(metadata)));
+        cache.put(&object.location, CachedFileMetadataEntry::new(object.clone(), metadata));
+    }
 }
 
 /// Returns a file's absolute path, and the same as a URL.

@@ -6,6 +6,7 @@ mod peak;
 mod answers;
 mod groupings;
 mod memory;
+mod metadata;
 mod plans;
 mod support;
 mod wrong;

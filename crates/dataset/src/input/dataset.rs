@@ -4,6 +4,7 @@ use std::{
     io::{self, Read},
     path::Path,
     sync::Arc,
+    time::SystemTime,
 };
 
 use arrow::{
@@ -73,7 +74,11 @@ pub struct DataFile {
     pub format: Format,
     /// The length in bytes.
     pub bytes: u64,
-    /// The metadata of a Parquet file.
+    /// The time of its last change, if the file system records it. It was asked for before anything
+    /// was read.
+    pub modified: Option<SystemTime>,
+    /// The metadata of a Parquet file, with its page index if
+    /// [`page_index`](InputOptions::page_index) is set.
     pub metadata: Option<Arc<ParquetMetaData>>,
     /// The columns that its folders name, with the one value of each.
     pub constants: Vec<(FieldRef, ArrayRef)>,
@@ -161,6 +166,7 @@ impl Dataset {
             path: file.path.clone(),
             format: file.format,
             bytes: file.bytes,
+            modified: file.modified,
             metadata: source.parquet_metadata(),
             constants: source.constants(),
         });
@@ -215,7 +221,7 @@ fn sources(files: &[InputFile], options: &InputOptions) -> Result<(Sources, Vec<
     let mut sources = vec![];
     for file in files {
         match file.format {
-            Format::Parquet => sources.push(Box::new(ParquetFile::open(file)?) as Box<dyn Source>),
+            Format::Parquet => sources.push(Box::new(ParquetFile::open(file, options)?) as Box<dyn Source>),
             Format::Ipc => sources.push(ipc::open(file)?),
             Format::Pages => sources.push(Box::new(PageFile::open(file)?)),
             Format::Avro => sources.push(avro::open(file)?),

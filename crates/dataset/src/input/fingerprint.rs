@@ -45,7 +45,8 @@ pub(super) fn of(options: &InputOptions, files: &[InputFile]) -> (String, u64) {
 }
 
 fn reading(options: &InputOptions) -> String {
-    let InputOptions { format: _, csv, types, on_bad_row, batch_rows: _, unit_bytes, unit_rows, infer_rows } = options;
+    let InputOptions { csv, types, on_bad_row, unit_bytes, unit_rows, infer_rows, .. } = options;
+    let InputOptions { format: _, batch_rows: _, page_index: _, .. } = options;
     let reading = Reading {
         version: VERSION,
         csv: Csv {
@@ -91,6 +92,7 @@ mod tests {
             infer_rows: 9,
             batch_rows: 10,
             format: None,
+            page_index: true,
         };
         let other = concat!(
             r#"{"version":1,"csv":{"delimiter":"|","quote":"'","header":false,"null":"\\N"},"#,

@@ -163,6 +163,10 @@ pub struct InputOptions {
     /// from, within its first MiB. For each 4096 of them, up to 64 KiB are read elsewhere, spread
     /// evenly up to the file's end. With many files, fewer lines of each are read.
     pub infer_rows: usize,
+    /// Whether to read the page index of Parquet files with their metadata, for engines that skip
+    /// pages by it.
+    #[serde(default)]
+    pub page_index: bool,
 }
 
 impl InputOptions {
@@ -207,6 +211,12 @@ impl InputOptions {
     pub fn with_infer_rows(self, infer_rows: usize) -> Self {
         Self { infer_rows, ..self }
     }
+
+    /// Sets whether to read the page index of Parquet files.
+    #[must_use]
+    pub fn with_page_index(self, page_index: bool) -> Self {
+        Self { page_index, ..self }
+    }
 }
 
 impl Default for InputOptions {
@@ -220,6 +230,7 @@ impl Default for InputOptions {
             unit_bytes: 4 << 20,
             unit_rows: None,
             infer_rows: 1 << 16,
+            page_index: false,
         }
     }
 }

@@ -9,7 +9,7 @@ use parquet::{
         arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     },
     basic::{Encoding, Type},
-    file::metadata::{ColumnChunkMetaData, ParquetMetaData},
+    file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData},
 };
 
 use super::{
@@ -28,11 +28,12 @@ pub(super) struct ParquetFile {
 
 impl ParquetFile {
     /// Reads the metadata.
-    pub(super) fn open(file: &InputFile) -> Result<Self, DatasetError> {
+    pub(super) fn open(file: &InputFile, options: &InputOptions) -> Result<Self, DatasetError> {
         let reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
+        let index = if options.page_index { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+        let options = ArrowReaderOptions::new().with_page_index_policy(index);
         let metadata = guard(&file.path, || {
-            ArrowReaderMetadata::load(&reader, ArrowReaderOptions::new())
-                .map_err(|error| DatasetError::corrupt(&file.path, error))
+            ArrowReaderMetadata::load(&reader, options).map_err(|error| DatasetError::corrupt(&file.path, error))
         })?;
         Ok(Self { path: file.path.clone(), metadata })
     }

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs::{self, Metadata},
     path::{Component, Path, PathBuf},
-    time::UNIX_EPOCH,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use super::{
@@ -23,6 +23,7 @@ pub(super) struct InputFile {
     pub(super) path: String,
     pub(super) format: Format,
     pub(super) bytes: u64,
+    pub(super) modified: Option<SystemTime>,
     /// The file's absolute path, size and time of change, on one line.
     pub(super) fingerprint: String,
     /// The file's compression as a whole.
@@ -279,8 +280,8 @@ fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), Da
     }
     let absolute = fs::canonicalize(path).map_err(DatasetError::io("open", &shown))?;
     let fingerprint = format!("{}\t{}\t{}", absolute.display(), metadata.len(), modified_ns(&metadata));
-    let bytes = metadata.len();
-    Ok((InputFile { path: shown, format, bytes, fingerprint, compression, folder_values: vec![] }, absolute))
+    let (bytes, modified) = (metadata.len(), metadata.modified().ok());
+    Ok((InputFile { path: shown, format, bytes, modified, fingerprint, compression, folder_values: vec![] }, absolute))
 }
 
 const KNOWN_FORMATS: &str = "its extension is not one of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, \

@@ -103,7 +103,7 @@ async fn table_at(state: &SessionState, path: &str, options: &InputOptions) -> R
     if !is_glob(path) && path != "-" && !Path::new(path).exists() {
         bail!("no file or folder '{path}': check the path");
     }
-    let (inputs, options) = ([path.to_owned()], options.clone());
+    let (inputs, options) = ([path.to_owned()], options.clone().with_page_index(true));
     let dataset =
         spawn_blocking(move || Dataset::open(&inputs, &options)).await.context("the reader has panicked")??;
     note_mixed(&dataset.mixed);
