@@ -37,6 +37,10 @@ fn queries_choose_by_the_profile() {
     assert!(measured.contains("why=measured ") && measured.contains("B a row, 2x2)"), "{measured}");
     assert!(measured.contains("nearest kind: "), "{measured}");
 
+    for cost in ["pair_ns", "row_ns"] {
+        assert!(profile["joins"][cost].as_f64().is_some_and(|ns| ns > 0.0), "{}", profile["joins"]);
+    }
+
     // With other costs, the same query runs another way.
     for cell in profile["cells"].as_array_mut().expect("cells") {
         let cost = |way, ns: f64| {

@@ -3,7 +3,10 @@
 
 mod common;
 
-use annulus_datafusion::{AnnulusConfig, SessionStateBuilderExt};
+use annulus_datafusion::{
+    AnnulusConfig, SessionStateBuilderExt,
+    profile::{JoinCosts, Profile},
+};
 use common::lines;
 use datafusion::{
     execution::SessionStateBuilder,
@@ -61,6 +64,30 @@ async fn keys_are_sorted_where_statistics_show_that_they_are_few() {
         let plan = explained(&context, &plan_of(&condition)).await;
         assert!(plan.contains("SharedHashJoinExec") && !plan.contains("BandJoinExec"), "{condition}: {plan}");
     }
+}
+
+/// The two tables have 100 pairs for each row.
+#[tokio::test]
+async fn a_profile_decides_from_which_pairs_on_rows_are_sorted() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = with_files(&folder, 2000).await;
+    let query = format!("SELECT count(*) FROM a JOIN b ON a.few = b.few AND {BAND}");
+    let path = folder.path().join("profile.json");
+    context.sql(&format!("SET annulus.profile = '{}'", path.display())).await.unwrap();
+    let missing = context.sql(&query).await.unwrap().create_physical_plan().await.unwrap_err().to_string();
+    assert!(missing.contains("cannot read profile"), "{missing}");
+    for (row_ns, sorted) in [(60.0, true), (70.0, false), (1.0, true)] {
+        let profile = Profile::new(2, Vec::new()).with_joins(JoinCosts { pair_ns: 1.0, row_ns });
+        std::fs::write(&path, serde_json::to_vec(&profile).unwrap()).unwrap();
+        let plan = explained(&context, &query).await;
+        assert_eq!(plan.contains("BandJoinExec"), sorted, "{row_ns}: {plan}");
+        let why = format!("have at most 10 keys; measured: {:.1} ms to sort, 0.4 ms to compare", row_ns * 4e-3);
+        assert_eq!(plan.contains(&why), sorted, "{row_ns}: {plan}");
+    }
+    // Without costs of joins, the rules hold.
+    std::fs::write(&path, serde_json::to_vec(&Profile::new(2, Vec::new())).unwrap()).unwrap();
+    let plan = explained(&context, &query).await;
+    assert!(plan.contains("have at most 10 keys") && !plan.contains("measured"), "{plan}");
 }
 
 #[tokio::test]

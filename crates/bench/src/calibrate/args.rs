@@ -15,12 +15,14 @@ Examples:
 Repartitions generated rows in memory, with every strategy that may be best,
 for rows of several widths and types, several numbers of partitions, and
 operators above that read the rows at once or pass them on. The rows of every
-way are compared with those of DataFusion's operator before it is timed.
+way are compared with those of DataFusion's operator before it is timed. Then
+joins tables on equal keys and a band, by hashing and by sorting.
 
 The result is a profile. With annulus.strategy = 'auto', SQL then takes the way
 that was cheapest for what is most like the query's repartition, and EXPLAIN
 says so. Another way than that of the rules must have been cheaper by 5 %, and
-by more than the times of single runs of either differed.
+by more than the times of single runs of either differed. A join on equal keys
+and a band is sorted if the pairs would take half as long again.
 
 The profile goes to the folder for configuration, as annulus/profile.json. The
 variable ANNULUS_PROFILE or the option annulus.profile names another one;

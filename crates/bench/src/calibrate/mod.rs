@@ -1,7 +1,8 @@
-//! `annulus calibrate`: measures the ways to repartition on this machine, and writes the profile by
-//! which SQL then chooses.
+//! `annulus calibrate`: measures the ways to repartition and to join on this machine, and writes the
+//! profile by which SQL then chooses.
 
 mod args;
+mod joins;
 mod measure;
 mod plan;
 mod report;
@@ -15,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_datafusion::profile::{self, Cell, Profile};
+use annulus_datafusion::profile::{self, Cell, JoinCosts, Profile};
 use annulus_exchange::{Choice, ExchangeConfig};
 use annulus_terminal::{progress, unfinished::Unfinished, units::Shape};
 use anyhow::{Context, Result, bail};
@@ -38,7 +39,8 @@ pub async fn run(args: &CalibrateArgs) -> Result<()> {
     }
     let threads = Handle::current().metrics().num_workers();
     let cells = measure(threads, args.rows as usize, Duration::from_secs(args.seconds as u64)).await?;
-    let profile = Profile::new(threads, cells.iter().map(|(cell, _)| cell.clone()).collect());
+    let joins = joins::measure(threads, args.rows as usize, Duration::from_secs(args.seconds as u64) / 40).await?;
+    let profile = Profile::new(threads, cells.iter().map(|(cell, _)| cell.clone()).collect()).with_joins(joins);
     let text = serde_json::to_string_pretty(&profile)? + "\n";
     file.file().write_all(text.as_bytes()).context("cannot write the profile")?;
     let target = file.target().display().to_string();
@@ -47,7 +49,9 @@ pub async fn run(args: &CalibrateArgs) -> Result<()> {
         write!(stdout(), "{text}")?;
     } else {
         let machine = &profile.machine;
-        writeln!(stdout(), "{machine}, {threads} threads\n\n{}\n\nprofile: {target}", report::table(&cells))?;
+        let (table, JoinCosts { pair_ns, row_ns }) = (report::table(&cells), joins);
+        let joins = format!("joins: {pair_ns:.1} ns for a pair of rows with equal keys, {row_ns:.1} ns to sort a row");
+        writeln!(stdout(), "{machine}, {threads} threads\n\n{table}\n\n{joins}\nprofile: {target}")?;
     }
     Ok(())
 }

@@ -49,8 +49,20 @@ pub struct Profile {
     pub machine: String,
     /// The number of worker threads that measured.
     pub threads: usize,
-    /// What was measured.
+    /// What was measured of repartitions.
     pub cells: Vec<Cell>,
+    /// What was measured of joins. Nothing in profiles of older releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joins: Option<JoinCosts>,
+}
+
+/// What the two ways to join on equal keys and a band cost, with all threads at work.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JoinCosts {
+    /// Nanoseconds of a hash join for each pair of rows with equal keys, which its filter sees.
+    pub pair_ns: f64,
+    /// Nanoseconds of a band join for each row of both sides, which it reads, sorts and merges.
+    pub row_ns: f64,
 }
 
 /// What was measured of repartitions of one kind.
@@ -118,7 +130,14 @@ impl Profile {
     /// Creates a profile of this machine and version, for runs on `threads` worker threads.
     pub fn new(threads: usize, cells: Vec<Cell>) -> Self {
         let annulus = VERSION.to_owned();
-        Self { format: FORMAT, annulus, optimized: OPTIMIZED, machine: machine().to_owned(), threads, cells }
+        let (machine, joins) = (machine().to_owned(), None);
+        Self { format: FORMAT, annulus, optimized: OPTIMIZED, machine, threads, cells, joins }
+    }
+
+    /// Adds what was measured of joins.
+    #[must_use]
+    pub fn with_joins(self, joins: JoinCosts) -> Self {
+        Self { joins: Some(joins), ..self }
     }
 
     /// Reads the profile in the file at `path`.

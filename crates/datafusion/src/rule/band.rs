@@ -1,6 +1,6 @@
 //! The choice of the joins that run by sorting, or by the nested loops of Annulus.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use datafusion::{
     common::{
@@ -20,6 +20,7 @@ use datafusion::{
 };
 
 use crate::{
+    choice::profile::{self, JoinCosts, Known},
     config::{AnnulusConfig, Joins},
     join::{BandJoinExec, LoopJoinExec, as_nested_loops},
 };
@@ -28,9 +29,14 @@ use crate::{
 /// takes to start tasks, and to sort or to gather rows.
 const FEW_PAIRS: usize = 1 << 14;
 
-/// The pairs for each row from which on it pays to sort both sides of a join on equal keys. A
-/// filter on a pair takes about a tenth of the time in which a row is read, sorted and merged.
+/// The pairs for each row from which on it pays to sort both sides of a join on equal keys, if the
+/// machine's profile does not say. A filter on a pair takes about a tenth of the time in which a row
+/// is read, sorted and merged.
 const PAIRS_OF_A_ROW: f64 = 16.0;
+
+/// How many times as long a hash join must take by the profile: the rows that were measured are
+/// narrow.
+const CLEARLY: f64 = 1.5;
 
 /// Replaces `NestedLoopJoinExec` by [`BandJoinExec`] where its condition has a band or an
 /// inequality, else by [`LoopJoinExec`], and `HashJoinExec` by the first where its filter has a band
@@ -39,7 +45,7 @@ const PAIRS_OF_A_ROW: f64 = 16.0;
 /// Nested-loops joins of unbounded inputs stay DataFusion's own, and with `annulus.joins = auto`
 /// those of few rows. A hash join is replaced with `annulus.keyed_bands = auto` if statistics show
 /// that most of its work is the filter: they must bound the number of different keys, by a count or
-/// by the least and the greatest one.
+/// by the least and the greatest one. What is most goes by the machine's profile, if there is one.
 /// [`SessionStateBuilderExt`](crate::SessionStateBuilderExt) installs the rule in a session.
 #[derive(Debug, Default)]
 pub struct BandJoin {
@@ -106,7 +112,7 @@ fn candidate(
     joins: Joins,
 ) -> Result<Option<(Arc<NestedLoopJoinExec>, String)>> {
     if let Some(stock) = node.downcast_ref::<HashJoinExec>() {
-        let Some(why) = why_not_hashed(stock, options.keyed_bands) else { return Ok(None) };
+        let Some(why) = why_not_hashed(stock, options)? else { return Ok(None) };
         return Ok(as_nested_loops(stock)?.map(|stock| (Arc::new(stock), why)));
     }
     if !node.is::<NestedLoopJoinExec>() {
@@ -138,23 +144,63 @@ fn why_not_looped(stock: &NestedLoopJoinExec, joins: Joins) -> Option<String> {
 }
 
 /// Returns why a hash join with a filter is worth sorting, or `None` if it is not.
-fn why_not_hashed(stock: &HashJoinExec, keyed_bands: Joins) -> Option<String> {
-    stock.filter()?;
-    match keyed_bands {
-        Joins::Never => return None,
-        Joins::Always => return Some("annulus.keyed_bands".to_owned()),
+///
+/// # Errors
+/// If the file that `annulus.profile` names cannot be read as a profile.
+fn why_not_hashed(stock: &HashJoinExec, options: &AnnulusConfig) -> Result<Option<String>> {
+    match options.keyed_bands {
+        _ if stock.filter().is_none() => return Ok(None),
+        Joins::Never => return Ok(None),
+        Joins::Always => return Ok(Some("annulus.keyed_bands".to_owned())),
         Joins::Auto => {}
     }
-    let (left, right) = (known(stock.left()), known(stock.right()));
-    let (left_rows, right_rows) = (*left.num_rows.get_value()?, *right.num_rows.get_value()?);
-    let keys = stock.on().iter().map(|(of_left, of_right)| {
-        let most = [most_values(&left, of_left), most_values(&right, of_right)];
-        most.into_iter().flatten().reduce(f64::min)
-    });
-    let keys: f64 = keys.product::<Option<f64>>()?.min(left_rows.min(right_rows) as f64).max(1.0);
-    let (rows, pairs) = ((left_rows + right_rows) as f64, left_rows as f64 * right_rows as f64 / keys);
-    let many = pairs > PAIRS_OF_A_ROW * rows && pairs > FEW_PAIRS as f64;
-    many.then(|| format!("{left_rows} rows by {right_rows} have at most {keys} keys"))
+    let Some(work) = Work::of(stock).filter(|work| work.pairs > FEW_PAIRS as f64) else { return Ok(None) };
+    let Known::Profile(profile) = profile::known(&options.profile)? else { return Ok(work.by_rule()) };
+    Ok(profile.joins.map_or_else(|| work.by_rule(), |costs| work.by_costs(costs)))
+}
+
+/// What a hash join with a filter has to do.
+struct Work {
+    left_rows: usize,
+    right_rows: usize,
+    /// The most that the different keys can be.
+    keys: f64,
+    rows: f64,
+    /// The least that the pairs with equal keys are, if all keys are equally frequent.
+    pairs: f64,
+}
+
+impl Work {
+    /// Returns it, if statistics tell the rows and bound the keys.
+    fn of(stock: &HashJoinExec) -> Option<Self> {
+        let (left, right) = (known(stock.left()), known(stock.right()));
+        let (left_rows, right_rows) = (*left.num_rows.get_value()?, *right.num_rows.get_value()?);
+        let keys = stock.on().iter().map(|(of_left, of_right)| {
+            let most = [most_values(&left, of_left), most_values(&right, of_right)];
+            most.into_iter().flatten().reduce(f64::min)
+        });
+        let keys: f64 = keys.product::<Option<f64>>()?.min(left_rows.min(right_rows) as f64).max(1.0);
+        let (rows, pairs) = ((left_rows + right_rows) as f64, left_rows as f64 * right_rows as f64 / keys);
+        Some(Self { left_rows, right_rows, keys, rows, pairs })
+    }
+
+    /// Returns why to sort, if there are many pairs for each row.
+    fn by_rule(&self) -> Option<String> {
+        (self.pairs > PAIRS_OF_A_ROW * self.rows).then(|| self.to_string())
+    }
+
+    /// Returns why to sort, if that costs clearly less by what was measured.
+    fn by_costs(&self, costs: JoinCosts) -> Option<String> {
+        let (hashed, sorted) = (self.pairs * costs.pair_ns / 1e6, self.rows * costs.row_ns / 1e6);
+        let shown = || format!("{self}; measured: {sorted:.1} ms to sort, {hashed:.1} ms to compare the pairs");
+        (sorted * CLEARLY < hashed).then(shown)
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows by {} have at most {} keys", self.left_rows, self.right_rows, self.keys)
+    }
 }
 
 /// Returns a bound of the number of different values of a key.
