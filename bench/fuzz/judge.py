@@ -105,6 +105,8 @@ class Judge:
         if found is None:
             if reply["error"] and known.cannot_plan(why) and known.cannot_plan(reply["error"]):
                 return Verdict(INCOMPARABLE, f"DataFusion: {why!r}")
+            if why == reply["error"] and why.startswith("no answer within"):
+                return Verdict(INCOMPARABLE, f"neither Annulus nor DataFusion alone: {why}")
             own = bool(reply["error"])
         else:
             own = theirs is not None and same_rows(case.query, theirs, found)

@@ -81,13 +81,16 @@ const WIDE: [&str; 4] = [
 ];
 /// Joins with several columns of one name, of which a search by name would find another than the
 /// key's.
-const SAME_NAMES: [&str; 3] = [
+const SAME_NAMES: [&str; 4] = [
     // A projection gives a null the name of the key.
     "SELECT b.k, b.v FROM small a LEFT JOIN (SELECT * FROM small ORDER BY v LIMIT 0) b ON true \
      WHERE a.v < (SELECT max(z.v) + 1 FROM small z WHERE z.k = a.k)",
     // The first of two columns has none of the keys.
     "SELECT x.* FROM (SELECT * FROM small WHERE k < 900) a JOIN (SELECT big.k, f.k AS other, count(*) \
      FROM (SELECT k + 10000 AS k, v FROM small) f JOIN big ON f.v = big.v GROUP BY f.k, big.k) x ON x.k = a.k",
+    // The key of a grouping has the name of a column that it does not group by.
+    "SELECT x.* FROM (SELECT * FROM small WHERE k < 900) a JOIN (SELECT v AS k, count(*) \
+     FROM (SELECT k * 30 AS v, k + 10000 AS k FROM big) f GROUP BY v) x ON x.k = a.k",
     // The other side of a semi join has a column with the name of the key.
     "SELECT x.k FROM small JOIN (SELECT big.k FROM big WHERE big.k IN (SELECT v \
      FROM (SELECT v, k + 10000 AS k FROM nulls) f WHERE f.k IS DISTINCT FROM big.v)) x ON x.k = small.v",

@@ -22,7 +22,7 @@ The result is a profile. With annulus.strategy = 'auto', SQL then takes the way
 that was cheapest for what is most like the query's repartition, and EXPLAIN
 says so. Another way than that of the rules must have been cheaper by 5 %, and
 by more than the times of single runs of either differed. A join on equal keys
-and a band is sorted if the pairs would take half as long again.
+and a band is sorted if comparing its pairs takes over 1.5 times as long.
 
 The profile goes to the folder for configuration, as annulus/profile.json. The
 variable ANNULUS_PROFILE or the option annulus.profile names another one;

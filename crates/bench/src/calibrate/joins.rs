@@ -30,30 +30,34 @@ const QUERY: &str = "SELECT count(*) FROM a JOIN b ON a.k = b.k AND a.v BETWEEN 
 /// # Errors
 /// If a join fails, or the answers differ.
 pub async fn measure(threads: usize, most_rows: usize, time: Duration) -> Result<JoinCosts> {
-    let rows = MOST_ROWS.min(most_rows).max(ROWS_OF_A_KEY);
+    let keys = (MOST_ROWS.min(most_rows) / ROWS_OF_A_KEY).max(1);
+    let rows = keys * ROWS_OF_A_KEY;
     let (few, many) = (tables(rows)?, tables(rows * 10)?);
     let hashed = plan("never", &few, threads).await?;
     let sorted = plan("always", &many, threads).await?;
-    let expected = count(&hashed).await?;
-    let found = count(&plan("always", &few, threads).await?).await?;
+    let expected = timed(&hashed).await?;
+    let found = timed(&plan("always", &few, threads).await?).await?;
     ensure!(found.1 == expected.1, "a band join finds {} pairs, and a hash join {}", found.1, expected.1);
     let (began, mut pairs, mut sorts) = (Instant::now(), Vec::new(), Vec::new());
     while pairs.len() < 3 || began.elapsed() < time {
-        pairs.push(count(&hashed).await?.0 / (rows * ROWS_OF_A_KEY) as f64);
-        sorts.push(count(&sorted).await?.0 / (rows * 20) as f64);
+        pairs.push(timed(&hashed).await?.0 / (rows * ROWS_OF_A_KEY) as f64);
+        sorts.push(timed(&sorted).await?.0 / (rows * 20) as f64);
     }
     Ok(JoinCosts { pair_ns: median(&pairs), row_ns: median(&sorts) })
 }
 
-/// Returns two tables of `rows` rows: keys in turn, and values that are spread evenly.
+/// Returns two tables of `rows` rows, a multiple of [`ROWS_OF_A_KEY`]: keys in turn, and as values
+/// the numbers below that, for each key in another order.
 fn tables(rows: usize) -> Result<[RecordBatch; 2]> {
+    let keys = rows / ROWS_OF_A_KEY;
     let table = |step: usize| -> Result<RecordBatch> {
-        let keys = Int64Array::from_iter_values((0..rows).map(|row| (row % (rows / ROWS_OF_A_KEY)) as i64));
-        let values = Int64Array::from_iter_values((0..rows).map(|row| (row * step % rows) as i64));
+        let values = (0..rows).map(|row| ((row / keys + row % keys) * step % ROWS_OF_A_KEY) as i64);
+        let (keys, values) = ((0..rows).map(|row| (row % keys) as i64), Int64Array::from_iter_values(values));
+        let keys = Int64Array::from_iter_values(keys);
         Ok(RecordBatch::try_from_iter([("k", Arc::new(keys) as ArrayRef), ("v", Arc::new(values) as ArrayRef)])?)
     };
-    // Both are prime, and so have no factor in common with the rows.
-    Ok([table(7919)?, table(104_729)?])
+    // Neither has a factor in common with the rows of a key.
+    Ok([table(373)?, table(619)?])
 }
 
 /// Returns the plan of [`QUERY`] with a value of `annulus.keyed_bands`.
@@ -62,6 +66,7 @@ async fn plan(keyed_bands: &str, tables: &[RecordBatch; 2], threads: usize) -> R
     let state = SessionStateBuilder::new_with_default_features().with_config(config).with_annulus().build();
     let context = SessionContext::new_with_state(state);
     context.sql("SET annulus.joins = 'always'").await?;
+    context.sql("SET annulus.profile = 'none'").await?;
     context.sql(&format!("SET annulus.keyed_bands = '{keyed_bands}'")).await?;
     for (name, table) in ["a", "b"].into_iter().zip(tables) {
         let part = table.num_rows().div_ceil(threads);
@@ -78,7 +83,7 @@ async fn plan(keyed_bands: &str, tables: &[RecordBatch; 2], threads: usize) -> R
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// Returns the nanoseconds that a plan takes, and what it counts.
-async fn count((context, plan): &(SessionContext, Plan)) -> Result<(f64, i64)> {
+async fn timed((context, plan): &(SessionContext, Plan)) -> Result<(f64, i64)> {
     let began = Instant::now();
     let batches = collect(Arc::clone(plan), context.task_ctx()).await?;
     let ns = began.elapsed().as_secs_f64() * 1e9;

@@ -36,7 +36,7 @@ const PAIRS_OF_A_ROW: f64 = 16.0;
 
 /// How many times as long a hash join must take by the profile: the rows that were measured are
 /// narrow.
-const CLEARLY: f64 = 1.5;
+const MARGIN: f64 = 1.5;
 
 /// Replaces `NestedLoopJoinExec` by [`BandJoinExec`] where its condition has a band or an
 /// inequality, else by [`LoopJoinExec`], and `HashJoinExec` by the first where its filter has a band
@@ -166,7 +166,7 @@ struct Work {
     /// The most that the different keys can be.
     keys: f64,
     rows: f64,
-    /// The least that the pairs with equal keys are, if all keys are equally frequent.
+    /// The pairs with equal keys, if all keys are on both sides and equally frequent.
     pairs: f64,
 }
 
@@ -193,7 +193,7 @@ impl Work {
     fn by_costs(&self, costs: JoinCosts) -> Option<String> {
         let (hashed, sorted) = (self.pairs * costs.pair_ns / 1e6, self.rows * costs.row_ns / 1e6);
         let shown = || format!("{self}; measured: {sorted:.1} ms to sort, {hashed:.1} ms to compare the pairs");
-        (sorted * CLEARLY < hashed).then(shown)
+        (sorted * MARGIN < hashed).then(shown)
     }
 }
 

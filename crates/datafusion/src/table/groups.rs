@@ -93,7 +93,10 @@ pub(super) fn group(files: Vec<PartitionedFile>, schema: &arrow::datatypes::Sche
     Ok(FileGroup::new(files).with_statistics(Arc::new(merged)))
 }
 
-/// Returns the statistics of all files.
+/// Returns the statistics of all files. Nothing is known of them if it is not known of each.
 pub(super) fn merged(files: &[PartitionedFile], schema: &arrow::datatypes::Schema) -> Result<Statistics> {
+    if files.iter().any(|file| file.statistics.is_none()) {
+        return Ok(Statistics::new_unknown(schema));
+    }
     Statistics::try_merge_iter(files.iter().filter_map(|file| file.statistics.as_deref()), schema)
 }

@@ -64,7 +64,7 @@ pub(super) async fn scan(
     let mut files = Vec::with_capacity(dataset.files.len());
     for file in &dataset.files {
         let shown = partitioned(state, file, table).await?.with_extension(OfTable(Arc::clone(dataset)));
-        if declared.is_some() && shown.object_meta.size != file.bytes {
+        if declared.is_some() && !is_unchanged(&shown.object_meta, file) {
             // The rows of another file may belong to other partitions.
             let text = format!("'{}' has changed since its table was registered; register it again", file.path);
             return Err(DataFusionError::Execution(text));
@@ -100,9 +100,7 @@ async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) 
     let (_, url) = located(file)?;
     let store = state.runtime_env().object_store(&url)?;
     let object = store.head(url.prefix()).await?;
-    let is_unchanged = object.size == file.bytes
-        && file.modified.is_some_and(|modified| SystemTime::from(object.last_modified) == modified);
-    let metadata = file.metadata.as_ref().filter(|_| is_unchanged);
+    let metadata = file.metadata.as_ref().filter(|_| is_unchanged(&object, file));
     if let Some(metadata) = metadata {
         cache(state, &object, metadata);
     }
@@ -127,6 +125,12 @@ async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) 
         }
     }
     Ok(shown)
+}
+
+/// Returns whether a file is as it was when the dataset was opened, by its size and time of change.
+fn is_unchanged(object: &ObjectMeta, file: &DataFile) -> bool {
+    let modified = SystemTime::from(object.last_modified);
+    object.size == file.bytes && file.modified.is_none_or(|then| then == modified)
 }
 
 /// Gives the session's cache the metadata of a file that were read with the dataset, so that the

@@ -45,15 +45,35 @@ async fn a_query_does_not_read_the_metadata_of_files_again() {
     }
 }
 
-/// A file of equal size, whose old statistics would prune all of its rows.
+/// One of two files gets others of equal size, whose old statistics would prune all of its rows.
 #[tokio::test]
 async fn metadata_of_a_file_that_has_changed_are_read_again() {
     let tables = Tables::new();
-    let (context, path) = (session(4), tables.path("x.parquet"));
+    let (context, path) = (session(4), tables.path("x/1.parquet"));
+    std::fs::create_dir(tables.path("x")).unwrap();
     let bytes = write(&context, &path, "range(0, 100)").await;
-    register(&context, "x", &path).await;
+    write(&context, &tables.path("x/2.parquet"), "range(0, 50)").await;
+    register(&context, "x", &tables.path("x")).await;
     assert_eq!(write(&context, &path, "range(100, 200)").await, bytes);
-    let later = SystemTime::now() + Duration::from_secs(10);
-    File::options().append(true).open(&path).unwrap().set_modified(later).unwrap();
+    touch(&path);
     assert_eq!(value(&context, "SELECT count(*) FROM x WHERE v >= 100").await, "100");
+    assert_eq!(value(&context, "SELECT count(*) FROM x").await, "150");
+    assert_eq!(value(&context, "SELECT max(v) FROM x").await, "199");
+}
+
+#[tokio::test]
+async fn a_partitioned_table_whose_file_has_changed_is_refused() {
+    let tables = Tables::new();
+    let context = session(4);
+    register(&context, "x", &tables.split("x", &rows(&mut StdRng::seed_from_u64(1), 300, 60), &by(&["k"], 4))).await;
+    touch(&tables.path("x/part-00000.parquet"));
+    let query = context.sql("SELECT k, count(*) FROM x GROUP BY k").await.unwrap();
+    let refused = query.create_physical_plan().await.unwrap_err().to_string();
+    assert!(refused.contains("part-00000.parquet' has changed since its table was registered"), "{refused}");
+}
+
+/// Gives a file another time of change. The clock may not have moved since it was written.
+fn touch(path: &str) {
+    let later = SystemTime::now() + Duration::from_secs(10);
+    File::options().append(true).open(path).unwrap().set_modified(later).unwrap();
 }

@@ -45,8 +45,17 @@ pub(super) fn of(options: &InputOptions, files: &[InputFile]) -> (String, u64) {
 }
 
 fn reading(options: &InputOptions) -> String {
-    let InputOptions { csv, types, on_bad_row, unit_bytes, unit_rows, infer_rows, .. } = options;
-    let InputOptions { format: _, batch_rows: _, page_index: _, .. } = options;
+    let InputOptions {
+        csv,
+        types,
+        on_bad_row,
+        unit_bytes,
+        unit_rows,
+        infer_rows,
+        format: _,
+        batch_rows: _,
+        page_index: _,
+    } = options;
     let reading = Reading {
         version: VERSION,
         csv: Csv {

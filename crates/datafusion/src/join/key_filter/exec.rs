@@ -39,7 +39,7 @@ impl KeyFilterExec {
         Self { input, filters: Vec::new(), metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// Returns the operator without the filters for which `keeps` is false.
+    /// Returns the operator without the filters for which `keeps` is false, and without metrics.
     pub(crate) fn retain(&self, keeps: impl Fn(&Arc<dyn PhysicalExpr>) -> bool) -> Self {
         let filters = self.filters.iter().filter(|filter| keeps(filter)).cloned().collect();
         Self { filters, ..Self::new(Arc::clone(&self.input)) }

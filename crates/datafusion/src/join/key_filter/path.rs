@@ -7,6 +7,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use annulus_join::Side;
 use datafusion::{
     arrow::datatypes::Schema,
     common::{JoinSide, JoinType},
@@ -36,14 +37,13 @@ pub(in crate::join) fn describe(
 ) -> Result<FilterDescription> {
     let own = stock.gather_filters_for_pushdown(phase, Vec::new(), config)?.self_filters();
     let mut all = FilterDescription::new();
-    for ((side, child), own) in [(JoinSide::Left, stock.left()), (JoinSide::Right, stock.right())].into_iter().zip(own)
-    {
-        let mut passed = match passes(stock, side) {
-            true => {
-                let places = places(stock, side)?;
-                ChildFilterDescription::from_child_with_allowed_indices(from_above, places, child)?
-            }
-            false => ChildFilterDescription::all_unsupported(from_above),
+    for (side, own) in Side::BOTH.into_iter().zip(own) {
+        let child = stock.children()[side as usize];
+        let mut passed = if passes(stock, side) {
+            let places = found(stock, side, from_above);
+            ChildFilterDescription::from_child_with_allowed_indices(from_above, places, child)?
+        } else {
+            ChildFilterDescription::all_unsupported(from_above)
         };
         for filter in own {
             if arrives(child, &filter, config)? {
@@ -55,44 +55,48 @@ pub(in crate::join) fn describe(
     Ok(all)
 }
 
-/// Returns whether rows of a side can be dropped before the join, rather than after it.
-fn passes(stock: &HashJoinExec, side: JoinSide) -> bool {
+/// Returns whether rows of a side can be dropped before the join rather than after it, as
+/// `lr_is_preserved` in DataFusion's `hash_join/exec.rs` says.
+fn passes(stock: &HashJoinExec, side: Side) -> bool {
     use JoinType::*;
     match stock.join_type() {
         Inner | LeftSemi | RightSemi => true,
-        Left | LeftAnti | LeftMark => side == JoinSide::Left,
-        Right | RightAnti | RightMark => side == JoinSide::Right,
+        Left | LeftAnti | LeftMark => side == Side::Left,
+        Right | RightAnti | RightMark => side == Side::Right,
         Full => false,
     }
 }
 
-/// Returns the places in the output of a join's columns that can be found by name on one side. They
-/// are that side's columns, and of a semi join the keys that have the same name on both sides.
-fn places(stock: &HashJoinExec, side: JoinSide) -> Result<HashSet<usize>> {
-    let (left, right, kind) = (stock.left().schema(), stock.right().schema(), stock.join_type());
-    let (_, all) = build_join_schema(&left, &right, kind);
-    let output = stock.projection.as_deref().map_or_else(|| (0..all.len()).collect(), <[usize]>::to_vec);
-    let is_semi = matches!(kind, JoinType::LeftSemi | JoinType::RightSemi);
-    let column = |key: &Arc<dyn PhysicalExpr>| key.downcast_ref::<Column>().cloned();
-    let keys: Vec<_> = stock
-        .on()
-        .iter()
-        .filter_map(|(left, right)| Some((column(left)?, column(right)?)))
-        .filter(|_| is_semi)
-        .collect();
-    let is_found = |place: usize| {
-        let schema = if all[place].side == JoinSide::Left { &left } else { &right };
-        let name = schema.field(all[place].index).name();
-        let other = if side == JoinSide::Left { &left } else { &right };
-        let is_key = |(left, right): &(Column, Column)| {
-            let (own, other) = if side == JoinSide::Left { (right, left) } else { (left, right) };
-            own.index() == all[place].index && own.name() == other.name()
+/// Returns the columns of a join's output, of those that `filters` use, which a search by name
+/// finds on one side: columns of that side, and of a semi join keys that have the same name on both.
+fn found(stock: &HashJoinExec, side: Side, filters: &[Arc<dyn PhysicalExpr>]) -> HashSet<usize> {
+    let used: HashSet<_> = filters.iter().flat_map(collect_columns).map(|column| column.index()).collect();
+    if used.is_empty() {
+        return used;
+    }
+    let schemas = [stock.left().schema(), stock.right().schema()];
+    let (_, columns) = build_join_schema(&schemas[0], &schemas[1], stock.join_type());
+    let is_semi = matches!(stock.join_type(), JoinType::LeftSemi | JoinType::RightSemi);
+    let is_found = |place: &usize| {
+        let place = stock.projection.as_deref().map_or(*place, |projection| projection[*place]);
+        let from = match columns[place].side {
+            JoinSide::Left => Side::Left,
+            JoinSide::Right => Side::Right,
+            JoinSide::None => return false,
         };
-        all[place].side != JoinSide::None
-            && is_single(other, name)
-            && (all[place].side == side || is_single(schema, name) && keys.iter().any(is_key))
+        let name = schemas[from as usize].field(columns[place].index).name();
+        let first = schemas[side as usize].index_of(name).ok();
+        if from == side {
+            return first == Some(columns[place].index);
+        }
+        let is_key = |(left, right): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {
+            let keys = [left, right].map(|key| key.downcast_ref::<Column>());
+            let [Some(here), Some(there)] = [from, side].map(|side| keys[side as usize]) else { return false };
+            here.index() == columns[place].index && there.name() == name && first == Some(there.index())
+        };
+        is_semi && stock.on().iter().any(is_key)
     };
-    Ok((0..output.len()).filter(|&place| is_found(output[place])).collect())
+    used.into_iter().filter(is_found).collect()
 }
 
 /// Returns whether a filter on the output of `plan` has the right columns wherever it arrives below.
@@ -115,17 +119,11 @@ fn arrives_below(
     filter: &Arc<dyn PhysicalExpr>,
     config: &ConfigOptions,
 ) -> Result<bool> {
-    // A projection replaces the columns itself, and does not look for them below.
-    let is_projection = plan.is::<ProjectionExec>();
-    if is_projection && !are_single(&plan.schema(), filter) {
-        return Ok(false);
-    }
     let passed = plan.gather_filters_for_pushdown(FilterPushdownPhase::Post, vec![Arc::clone(filter)], config)?;
-    for (child, filters) in plan.children().into_iter().zip(passed.parent_filters()) {
+    for (index, filters) in passed.parent_filters().into_iter().enumerate() {
         for passed in filters.iter().filter(|passed| matches!(passed.discriminant, PushedDown::Yes)) {
-            let is_right = is_projection
-                || are_single(&child.schema(), &passed.predicate) && has_same(plan, filter, &passed.predicate);
-            if !is_right || !arrives_below(child, &passed.predicate, config)? {
+            let child = plan.children()[index];
+            if !finds_columns(plan, index, filter) || !arrives_below(child, &passed.predicate, config)? {
                 return Ok(false);
             }
         }
@@ -133,21 +131,31 @@ fn arrives_below(
     Ok(true)
 }
 
-/// Returns whether an operator whose inputs may name their columns otherwise has found the columns
-/// of a filter below.
-fn has_same(plan: &Arc<dyn ExecutionPlan>, filter: &Arc<dyn PhysicalExpr>, passed: &Arc<dyn PhysicalExpr>) -> bool {
-    if let Some(grouping) = plan.downcast_ref::<AggregateExec>() {
-        let keys = grouping.group_expr().expr();
-        let is_key = |column: &Column| {
-            keys.iter().any(|(key, name)| key.downcast_ref() == Some(column) && name == column.name())
-        };
-        return collect_columns(passed).iter().all(is_key);
+/// Returns whether the columns of `filter`, which `plan` passes to one of its children, are those
+/// that a search by name finds there.
+fn finds_columns(plan: &Arc<dyn ExecutionPlan>, child: usize, filter: &Arc<dyn PhysicalExpr>) -> bool {
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let side = if child == 0 { Side::Left } else { Side::Right };
+        let found = found(join, side, std::slice::from_ref(filter));
+        return collect_columns(filter).iter().all(|column| found.contains(&column.index()));
     }
-    !plan.is::<UnionExec>() || collect_columns(passed) == collect_columns(filter)
-}
-
-fn are_single(schema: &Schema, filter: &Arc<dyn PhysicalExpr>) -> bool {
-    collect_columns(filter).iter().all(|column| is_single(schema, column.name()))
+    let (schema, below) = (plan.schema(), plan.children()[child].schema());
+    let keys = plan.downcast_ref::<AggregateExec>().map(|grouping| grouping.group_expr().expr());
+    collect_columns(filter).iter().all(|column| {
+        let first = below.index_of(column.name()).ok();
+        if plan.is::<ProjectionExec>() {
+            // It does not look for the columns below, but among its own.
+            is_single(&schema, column.name())
+        } else if let Some(keys) = keys {
+            let key = keys.get(column.index()).and_then(|(key, _)| key.downcast_ref::<Column>());
+            key.is_some_and(|key| key.name() == column.name() && first == Some(key.index()))
+        } else if schema == below || plan.is::<UnionExec>() {
+            first == Some(column.index())
+        } else {
+            // It has other columns than its input, as a filter may.
+            is_single(&below, column.name())
+        }
+    })
 }
 
 /// Returns whether one column has this name.
