@@ -77,7 +77,6 @@ checks=$(mktemp)
 results=$(mktemp)
 trap 'rm -f "$checks" "$results"' EXIT
 {
-    # Longest first: it asks every model in vain.
     weakenings "$exchange/src/ring/order.rs" "$ring"
     weakenings "$exchange/src/lease/order.rs" "$ring"
     weakenings "$exchange/src/waiting/order.rs" "$ring"

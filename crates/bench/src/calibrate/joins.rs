@@ -51,10 +51,10 @@ pub async fn measure(threads: usize, most_rows: usize, time: Duration) -> Result
 fn tables(rows: usize) -> Result<[RecordBatch; 2]> {
     let keys = rows / ROWS_OF_A_KEY;
     let table = |step: usize| -> Result<RecordBatch> {
-        let values = (0..rows).map(|row| ((row / keys + row % keys) * step % ROWS_OF_A_KEY) as i64);
-        let (keys, values) = ((0..rows).map(|row| (row % keys) as i64), Int64Array::from_iter_values(values));
-        let keys = Int64Array::from_iter_values(keys);
-        Ok(RecordBatch::try_from_iter([("k", Arc::new(keys) as ArrayRef), ("v", Arc::new(values) as ArrayRef)])?)
+        let value = |row: usize| (row / keys + row % keys) * step % ROWS_OF_A_KEY;
+        let values: ArrayRef = Arc::new((0..rows).map(|row| value(row) as i64).collect::<Int64Array>());
+        let keys: ArrayRef = Arc::new((0..rows).map(|row| (row % keys) as i64).collect::<Int64Array>());
+        Ok(RecordBatch::try_from_iter([("k", keys), ("v", values)])?)
     };
     // Neither has a factor in common with the rows of a key.
     Ok([table(373)?, table(619)?])

@@ -38,8 +38,9 @@ pub async fn run(args: &CalibrateArgs) -> Result<()> {
         eprintln!("this is a debug build: release builds do not use its profile");
     }
     let threads = Handle::current().metrics().num_workers();
-    let cells = measure(threads, args.rows as usize, Duration::from_secs(args.seconds as u64)).await?;
-    let joins = joins::measure(threads, args.rows as usize, Duration::from_secs(args.seconds as u64) / 40).await?;
+    let (rows, time) = (args.rows as usize, Duration::from_secs(args.seconds as u64));
+    let cells = measure(threads, rows, time).await?;
+    let joins = joins::measure(threads, rows, time / 40).await?;
     let profile = Profile::new(threads, cells.iter().map(|(cell, _)| cell.clone()).collect()).with_joins(joins);
     let text = serde_json::to_string_pretty(&profile)? + "\n";
     file.file().write_all(text.as_bytes()).context("cannot write the profile")?;

@@ -81,9 +81,8 @@ fn add(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 fn remove(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let astray = astray(&plan, config)?;
     let idle = |node: Arc<dyn ExecutionPlan>| {
-        let Some(filter) = node.downcast_ref::<KeyFilterExec>() else { return Ok(Transformed::no(node)) };
-        let filter = filter.retain(|filter| filter.expression_id().is_none_or(|id| !astray.contains(&id)));
-        Ok(Transformed::yes(if filter.has_filters() { Arc::new(filter) } else { Arc::clone(filter.input()) }))
+        let other = node.downcast_ref::<KeyFilterExec>().and_then(|node| node.without(&astray));
+        Ok(other.map_or(Transformed::no(node), Transformed::yes))
     };
     Ok(plan.transform_up(idle)?.data)
 }
@@ -93,6 +92,10 @@ fn remove(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dy
 fn astray(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<HashSet<u64>> {
     let mut astray = HashSet::new();
     plan.apply(|node| {
+        // Joins on Annulus have followed theirs before they passed them on.
+        if node.is::<SharedHashJoinExec>() {
+            return Ok(TreeNodeRecursion::Continue);
+        }
         for filter in node.dynamic_expressions_produced() {
             // Of two children, the last is the probe side, which the filter is for.
             let child = node.children().pop();

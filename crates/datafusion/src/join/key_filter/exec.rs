@@ -1,6 +1,6 @@
 //! The operator above a scan that drops rows which no join above needs.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use datafusion::{
     common::{Statistics, internal_err, tree_node::TreeNodeRecursion},
@@ -39,10 +39,16 @@ impl KeyFilterExec {
         Self { input, filters: Vec::new(), metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// Returns the operator without the filters for which `keeps` is false, and without metrics.
-    pub(crate) fn retain(&self, keeps: impl Fn(&Arc<dyn PhysicalExpr>) -> bool) -> Self {
-        let filters = self.filters.iter().filter(|filter| keeps(filter)).cloned().collect();
-        Self { filters, ..Self::new(Arc::clone(&self.input)) }
+    /// Returns what takes the operator's place without the filters with the numbers in `astray`: its
+    /// input if none is left, and nothing if all stay.
+    pub(crate) fn without(&self, astray: &HashSet<u64>) -> Option<Arc<dyn ExecutionPlan>> {
+        let stays = |filter: &&Arc<dyn PhysicalExpr>| filter.expression_id().is_none_or(|id| !astray.contains(&id));
+        let filters: Vec<_> = self.filters.iter().filter(stays).cloned().collect();
+        if filters.is_empty() {
+            return Some(Arc::clone(&self.input));
+        }
+        let fewer = filters.len() < self.filters.len();
+        fewer.then(|| Arc::new(Self { filters, ..Self::new(Arc::clone(&self.input)) }) as _)
     }
 
     /// Returns the operator below.
