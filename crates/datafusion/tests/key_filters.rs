@@ -230,6 +230,8 @@ async fn filters_that_went_astray_drop_no_rows() {
     let plan = planner.optimize_physical_plan(Arc::new(top), &ours.state(), |_, _| {}).unwrap();
     let text = displayable(plan.as_ref()).indent(false).to_string();
     assert!(text.contains("KeyFilterExec") && text.contains("TopK"), "{text}");
+    // The scan below the key filter keeps that of the join, for the row groups.
+    assert_eq!(text.matches("DynamicFilter").count(), 2, "{text}");
     let mut lines = lines(&collect(plan, ours.task_ctx()).await.unwrap());
     lines.sort_unstable();
     assert_eq!(lines, ["3998|-3998", "3999|-3999"], "{text}");

@@ -5,8 +5,12 @@ use std::{collections::HashSet, sync::Arc};
 use datafusion::{
     common::tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     config::ConfigOptions,
-    datasource::source::DataSourceExec,
+    datasource::{
+        physical_plan::{FileScanConfigBuilder, FileSource, ParquetSource},
+        source::DataSourceExec,
+    },
     error::Result,
+    physical_expr::{PhysicalExpr, conjunction, split_conjunction},
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ExecutionPlan, Partitioning, coop::CooperativeExec, filter::FilterExec, projection::ProjectionExec,
@@ -20,7 +24,8 @@ use crate::{
 };
 
 /// Adds a [`KeyFilterExec`] above each scan of a plan with joins on Annulus, before DataFusion
-/// pushes dynamic filters down; and after it removes those that got none, or none for their columns.
+/// pushes dynamic filters down; and after it removes those that got none, and filters that went to
+/// wrong columns.
 #[derive(Debug)]
 pub struct KeyFilters(Step);
 
@@ -80,15 +85,37 @@ fn add(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 
 fn remove(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let astray = astray(&plan, config)?;
-    let idle = |node: Arc<dyn ExecutionPlan>| {
-        let other = node.downcast_ref::<KeyFilterExec>().and_then(|node| node.without(&astray));
+    let stays = |filter: &Arc<dyn PhysicalExpr>| filter.expression_id().is_none_or(|id| !astray.contains(&id));
+    let less = |node: Arc<dyn ExecutionPlan>| {
+        let other = match node.downcast_ref::<KeyFilterExec>() {
+            Some(filter) => filter.only(stays),
+            None => scan_only(&node, stays),
+        };
         Ok(other.map_or(Transformed::no(node), Transformed::yes))
     };
-    Ok(plan.transform_up(idle)?.data)
+    Ok(plan.transform_up(less)?.data)
 }
 
-/// Returns the dynamic filters of DataFusion's operators that went to wrong columns. DataFusion's
-/// scans prune by them all the same, in plans without Annulus as well; key filters would drop more.
+/// Returns a scan that prunes only by the filters that stay, and nothing if all do.
+fn scan_only(
+    node: &Arc<dyn ExecutionPlan>,
+    stays: impl Fn(&Arc<dyn PhysicalExpr>) -> bool,
+) -> Option<Arc<dyn ExecutionPlan>> {
+    let scan = node.downcast_ref::<DataSourceExec>()?;
+    let (config, source) = scan.downcast_to_file_source::<ParquetSource>()?;
+    let predicate = source.filter()?;
+    let all = split_conjunction(&predicate);
+    let kept: Vec<_> = all.iter().copied().filter(|filter| stays(filter)).cloned().collect();
+    let fewer = kept.len() < all.len();
+    fewer.then(|| {
+        let source = Arc::new(source.with_predicate(conjunction(kept)));
+        let config = FileScanConfigBuilder::from(config.clone()).with_source(source).build();
+        DataSourceExec::from_data_source(config) as _
+    })
+}
+
+/// Returns the dynamic filters of DataFusion's operators that went to wrong columns. Plans without
+/// joins on Annulus keep theirs, as DataFusion has them.
 fn astray(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<HashSet<u64>> {
     let mut astray = HashSet::new();
     plan.apply(|node| {

@@ -1,6 +1,6 @@
 //! The operator above a scan that drops rows which no join above needs.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use datafusion::{
     common::{Statistics, internal_err, tree_node::TreeNodeRecursion},
@@ -39,11 +39,10 @@ impl KeyFilterExec {
         Self { input, filters: Vec::new(), metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// Returns what takes the operator's place without the filters with the numbers in `astray`: its
-    /// input if none is left, and nothing if all stay.
-    pub(crate) fn without(&self, astray: &HashSet<u64>) -> Option<Arc<dyn ExecutionPlan>> {
-        let stays = |filter: &&Arc<dyn PhysicalExpr>| filter.expression_id().is_none_or(|id| !astray.contains(&id));
-        let filters: Vec<_> = self.filters.iter().filter(stays).cloned().collect();
+    /// Returns what takes the operator's place with only the filters that stay: its input if none
+    /// does, and nothing if all do.
+    pub(crate) fn only(&self, stays: impl Fn(&Arc<dyn PhysicalExpr>) -> bool) -> Option<Arc<dyn ExecutionPlan>> {
+        let filters: Vec<_> = self.filters.iter().filter(|filter| stays(filter)).cloned().collect();
         if filters.is_empty() {
             return Some(Arc::clone(&self.input));
         }
