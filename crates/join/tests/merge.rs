@@ -34,6 +34,12 @@ fn band(low: i128, high: i128) -> MergeCondition {
     }
 }
 
+/// A band beside as many equal keys.
+fn keyed(keys: usize) -> MergeCondition {
+    let within = band(-1, 1).band.map(|band| Band { keys: KeyPair { build: keys, probe: keys }, ..band });
+    MergeCondition { band: within, ..equal(keys) }
+}
+
 fn ints(values: impl IntoIterator<Item = i64>) -> RecordBatch {
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
     RecordBatch::try_from_iter([("key", column)]).unwrap()
@@ -216,16 +222,30 @@ fn large_sides_are_sorted() {
     let many = numbers(&|row| mix(row) as i64);
     let sorted = numbers(&|row| row as i64 / 3);
     let same = numbers(&|_| 7);
+    let blocks = numbers(&|row| row as i64 / 3000);
     let texts: ArrayRef =
         Arc::new((0..ROWS).map(|row| Some(format!("{:x}", mix(row) % 5000))).collect::<StringArray>());
     let number: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
-    for keys in
-        [vec![&few], vec![&many], vec![&sorted], vec![&same], vec![&texts], vec![&few, &many], vec![&few, &few, &many]]
-    {
+    let conditions = [
+        (equal(1), vec![&few]),
+        (equal(1), vec![&many]),
+        (equal(1), vec![&sorted]),
+        (equal(1), vec![&same]),
+        (equal(1), vec![&texts]),
+        (equal(2), vec![&few, &many]),
+        (equal(3), vec![&few, &few, &many]),
+        (keyed(1), vec![&few, &few]),
+        (keyed(1), vec![&few, &many]),
+        (keyed(1), vec![&texts, &many]),
+        (keyed(1), vec![&blocks, &sorted]),
+        (keyed(1), vec![&blocks, &few]),
+        (keyed(2), vec![&blocks, &sorted, &few]),
+    ];
+    for (condition, keys) in conditions {
         let columns = keys.iter().map(|&key| Arc::clone(key)).chain([Arc::clone(&number)]);
         let names = ["a", "b", "c", "d"].into_iter();
         let batch = RecordBatch::try_from_iter_with_nullable(names.zip(columns).map(|(n, c)| (n, c, true))).unwrap();
-        let join = MergeJoin::try_new(&equal(keys.len()), &batch.schema(), &batch.schema()).unwrap();
+        let join = MergeJoin::try_new(&condition, &batch.schema(), &batch.schema()).unwrap();
         for threads in [1, 3] {
             let build = join.prepare_build(pieces(&batch, 7), threads).unwrap();
             assert_sorted(build.batch(), &batch, keys.len());

@@ -1,8 +1,10 @@
 //! Sorts a side's rows by their keys.
 //!
-//! Keys of a fixed width are sorted by radix sort (least significant digit first, which is stable),
-//! each with its row number in one integer. Keys in Arrow's row format are sorted by comparison;
-//! their first eight bytes are compared first.
+//! Rows in order are left as they are. Else keys of a fixed width are sorted by radix sort (least
+//! significant digit first, which is stable), each with its row number in one integer. Keys in
+//! Arrow's row format are sorted by comparison; their first eight bytes are compared first.
+
+use std::cmp::Ordering;
 
 use arrow::row::Rows;
 
@@ -18,17 +20,59 @@ const DIGITS: usize = 1 << DIGIT;
 const ROW_BITS: u32 = 32;
 
 /// Returns all rows sorted by equal keys and then by the key of the band, those without a match
-/// last. Uses up to `threads` threads. O(rows * bytes of keys) for keys of a fixed width, with up
-/// to 36 bytes of memory a row.
+/// last. Uses up to `threads` threads. O(rows) if they are in order; else O(rows * bytes of keys)
+/// for keys of a fixed width, with up to 36 bytes of memory a row.
 pub(super) fn sorted_rows(keys: &Keys, rows: u32, threads: usize) -> Vec<u32> {
     let (mut order, unmatched): (Vec<u32>, Vec<u32>) = match &keys.nulls {
         Some(nulls) => (0..rows).partition(|&row| nulls.is_valid(row as usize)),
         None => ((0..rows).collect(), Vec::new()),
     };
+    if !are_in_order(keys, &order, threads) {
+        order = by_keys(keys, order, threads);
+    }
+    order.extend(unmatched);
+    order
+}
+
+/// Compares neighbours, up to the first two that are not in order.
+fn are_in_order(keys: &Keys, rows: &[u32], threads: usize) -> bool {
+    let part = parallel::part(rows.len(), threads).max(1);
+    let starts = (0..rows.len()).step_by(part).collect();
+    let compare = |a: &u32, b: &u32| {
+        let columns = [&keys.equal, &keys.band].into_iter();
+        columns.fold(Ordering::Equal, |so_far, column| so_far.then_with(|| compare(column, *a as usize, *b as usize)))
+    };
+    let in_order = |start: usize| {
+        // With the last row of the part before.
+        let rows = &rows[start.saturating_sub(1)..rows.len().min(start + part)];
+        rows.is_sorted_by(|a, b| compare(a, b).is_le())
+    };
+    parallel::map(threads, starts, in_order).into_iter().all(|in_order| in_order)
+}
+
+fn compare(column: &Column, a: usize, b: usize) -> Ordering {
+    match column {
+        // Keys that travel are those of a sorted fragment.
+        Column::Nothing | Column::Bytes(_) => Ordering::Equal,
+        Column::Words(words) => words[a].cmp(&words[b]),
+        Column::Wide(words) => words[a].cmp(&words[b]),
+        Column::Rows(rows) => rows.row(a).cmp(&rows.row(b)),
+    }
+}
+
+fn by_keys(keys: &Keys, mut order: Vec<u32>, threads: usize) -> Vec<u32> {
+    if let (Column::Words(equal), Column::Words(band)) = (&keys.equal, &keys.band) {
+        let [(equal_least, equal_bits), (band_least, band_bits)] =
+            [equal, band].map(|words| span(&order, threads, |row| words[row as usize]));
+        // One sort instead of two, with items that are no wider.
+        if equal_bits + band_bits <= ROW_BITS {
+            let word = |row: usize| (equal[row] - equal_least) << band_bits | (band[row] - band_least);
+            return by_bits(order, threads, equal_bits + band_bits, |row| word(row as usize));
+        }
+    }
     // Each sort is stable, so the most significant part comes last.
     for column in [&keys.band, &keys.equal] {
         order = match column {
-            // Keys that travel are those of a sorted fragment.
             Column::Nothing | Column::Bytes(_) => order,
             Column::Words(words) => by_words(order, threads, |row| words[row as usize]),
             Column::Wide(words) => {
@@ -38,30 +82,31 @@ pub(super) fn sorted_rows(keys: &Keys, rows: u32, threads: usize) -> Vec<u32> {
             Column::Rows(rows) => by_rows(order, threads, rows),
         };
     }
-    order.extend(unmatched);
     order
 }
 
 fn by_words(order: Vec<u32>, threads: usize, word: impl Fn(u32) -> u64 + Sync) -> Vec<u32> {
-    let (first, last) = ends(&order, threads, &word);
-    let Some(span) = last.checked_sub(first) else { return order };
-    let bits = u64::BITS - span.leading_zeros();
-    // Narrower items move fewer bytes.
-    if bits <= ROW_BITS {
-        by_digits(order, threads, bits, |row| (word(row) - first) << ROW_BITS | u64::from(row))
-    } else {
-        by_digits(order, threads, bits, |row| u128::from(word(row) - first) << ROW_BITS | u128::from(row))
-    }
+    let (least, bits) = span(&order, threads, &word);
+    by_bits(order, threads, bits, |row| word(row) - least)
 }
 
-/// Returns the least and the greatest word; without rows, the largest and the smallest possible
-/// one.
-fn ends(order: &[u32], threads: usize, word: impl Fn(u32) -> u64 + Sync) -> (u64, u64) {
+/// Returns the least word, and the bits of its difference to the greatest one.
+fn span(order: &[u32], threads: usize, word: impl Fn(u32) -> u64 + Sync) -> (u64, u32) {
     let none = (u64::MAX, u64::MIN);
     let parts: Vec<&[u32]> = order.chunks(parallel::part(order.len(), threads).max(1)).collect();
     let wider = |ends: (u64, u64), &row: &u32| (ends.0.min(word(row)), ends.1.max(word(row)));
     let ends = parallel::map(threads, parts, |part| part.iter().fold(none, wider));
-    ends.into_iter().fold(none, |all, part| (all.0.min(part.0), all.1.max(part.1)))
+    let (least, greatest) = ends.into_iter().fold(none, |all, part| (all.0.min(part.0), all.1.max(part.1)));
+    (least, u64::BITS - greatest.saturating_sub(least).leading_zeros())
+}
+
+fn by_bits(order: Vec<u32>, threads: usize, bits: u32, word: impl Fn(u32) -> u64 + Sync) -> Vec<u32> {
+    // Narrower items move fewer bytes.
+    if bits <= ROW_BITS {
+        by_digits(order, threads, bits, |row| word(row) << ROW_BITS | u64::from(row))
+    } else {
+        by_digits(order, threads, bits, |row| u128::from(word(row)) << ROW_BITS | u128::from(row))
+    }
 }
 
 /// A key, and a row number in the bits below it.
