@@ -138,8 +138,6 @@ struct Case {
     comparisons: Vec<(usize, Operator, usize)>,
     /// Whether it runs by nested loops.
     by_loops: bool,
-    /// Whether the sides of a hash join may change places.
-    is_open: bool,
 }
 
 impl Case {
@@ -150,7 +148,7 @@ impl Case {
         let all = [(S, order, S), (X, Operator::NotEq, Y), (Y, Operator::IsDistinctFrom, X)];
         let mut comparisons: Vec<_> = all.into_iter().filter(|_| random.random_bool(0.5)).collect();
         comparisons.extend(random.random_bool(0.3).then_some((X, order, X)));
-        Self { kind, keys: &[], nulls_equal: false, comparisons, by_loops: true, is_open: false }
+        Self { kind, keys: &[], nulls_equal: false, comparisons, by_loops: true }
     }
 
     fn new(random: &mut StdRng, keys: &'static [usize], kind: JoinType) -> Self {
@@ -165,8 +163,7 @@ impl Case {
         } else if random.random_bool(0.5) {
             comparisons.clear();
         }
-        let (nulls_equal, is_open) = (random.random_bool(0.3), random.random_bool(0.5));
-        Self { kind, keys, nulls_equal, comparisons, by_loops: false, is_open }
+        Self { kind, keys, nulls_equal: random.random_bool(0.3), comparisons, by_loops: false }
     }
 
     fn filter(&self, with_keys: bool) -> Option<JoinFilter> {
@@ -200,8 +197,7 @@ impl Case {
         let (kind, filter, mode) = (&self.kind, self.filter(false), PartitionMode::CollectLeft);
         let stock = HashJoinExec::try_new(left, right, on, filter, kind, None, mode, nulls, false).unwrap();
         let of = if match_each_other { SharedHashJoinExec::try_partitioned } else { SharedHashJoinExec::try_new };
-        let ours = of(&stock, "a test").unwrap();
-        Some(Arc::new(if self.is_open { ours.open_from(1) } else { ours }))
+        Some(Arc::new(of(&stock, "a test").unwrap()))
     }
 }
 

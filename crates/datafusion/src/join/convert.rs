@@ -52,12 +52,6 @@ impl ExprFilter {
         let columns = filter.column_indices().iter().filter_map(|found| column(&found.side, found.index)).collect();
         Self { columns, expr: Arc::clone(filter.expression()) }
     }
-
-    /// Returns the filter of a join with its sides in each other's place.
-    pub(super) fn turned(&self) -> Self {
-        let turned = |column: &FilterColumn| FilterColumn { side: column.side.other(), index: column.index };
-        Self { columns: self.columns.iter().map(turned).collect(), expr: Arc::clone(&self.expr) }
-    }
 }
 
 impl PairFilter for ExprFilter {

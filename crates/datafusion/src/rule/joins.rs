@@ -32,9 +32,6 @@ use crate::{
 const FEW_ROWS: usize = 1 << 17;
 /// The most bytes of these rows: DataFusion's operator does not spill.
 const FEW_BYTES: usize = 4 << 20;
-/// The fewest rows of a build side that is worth a look at the probe side: a table of fewer takes
-/// little time.
-const LARGE_ROWS: usize = 1 << 18;
 
 /// Replaces `HashJoinExec` by [`SharedHashJoinExec`], before DataFusion decides about repartitions:
 /// ours needs none.
@@ -45,8 +42,7 @@ const LARGE_ROWS: usize = 1 << 18;
 /// side is small.
 ///
 /// DataFusion chooses the build side by rows or bytes that statistics tell. Where it knows neither,
-/// as for CSV and JSON, the side with the smaller files becomes the build side. Where it guesses, a
-/// join with a large build side decides again while it runs.
+/// as for CSV and JSON, the side with the smaller files becomes the build side.
 #[derive(Debug, Default)]
 pub struct SharedJoins {
     defaults: AnnulusConfig,
@@ -98,9 +94,9 @@ impl PhysicalOptimizerRule for SharedJoins {
                 return SharedHashJoinExec::swapped(stock, format!("{joins}: {}", size.reversed()))
                     .map(Transformed::yes);
             }
-            let ours = SharedHashJoinExec::try_new(stock, format!("{joins}: {size}"))?;
-            let is_open = size.is_guess() && config.optimizer.join_reordering;
-            Ok(Transformed::yes(Arc::new(if is_open { ours.open_from(LARGE_ROWS) } else { ours })))
+            let ours: Arc<dyn ExecutionPlan> =
+                Arc::new(SharedHashJoinExec::try_new(stock, format!("{joins}: {size}"))?);
+            Ok(Transformed::yes(ours))
         };
         Ok(plan.transform_up(replace)?.data)
     }

@@ -58,11 +58,6 @@ impl Size {
         bytes.is_some_and(|(build, probe)| build / CLEARLY > probe)
     }
 
-    /// Returns whether the rows of the probe side are not surely known.
-    pub(super) fn is_guess(&self) -> bool {
-        !matches!(self.probe.rows, Precision::Exact(_))
-    }
-
     /// Returns the sizes with the build side as the probe side.
     pub(super) fn reversed(self) -> Self {
         Self { build: self.probe, probe: self.build }

@@ -23,7 +23,6 @@ use futures::{
 use super::{
     layout::BUILD,
     metrics::BuildMetrics,
-    peek::{Peek, Smaller, Turned},
     spill::{Gathered, Room, Spilled, Tools, gather},
 };
 use crate::{
@@ -42,8 +41,6 @@ pub(super) struct Built {
     /// The probing streams that have not come to their end.
     probing: Arc<AtomicUsize>,
     pub(super) seen: Arc<Seen>,
-    /// The rows to look up, if this is a table of the planned probe side.
-    pub(super) turned: Option<Arc<Turned>>,
     /// The parts of the build side that are on disk, if this is the table of the others.
     pub(super) spilled: Option<Spilled>,
     _memory: Room,
@@ -64,8 +61,6 @@ pub(super) struct Setup {
     pub(super) tools: Arc<Tools>,
     pub(super) streams: Vec<SendableRecordBatchStream>,
     pub(super) publisher: Option<Publisher>,
-    /// The probe side, if it may become the build side.
-    pub(super) peek: Option<Arc<Peek>>,
     pub(super) metrics: BuildMetrics,
 }
 
@@ -79,17 +74,10 @@ impl Setup {
     }
 
     async fn build(self) -> Result<Built> {
-        let Self { tools, streams, publisher, peek, metrics } = self;
+        let Self { tools, streams, publisher, metrics } = self;
         let keys = tools.layout.keys(BUILD)?;
         let known = publisher.as_ref().map(|_| Known::new(keys.types())).transpose()?;
-        let gathered = gather(streams, &tools, known).await?;
-        if let Some(peek) = peek
-            && let Some(smaller) = peek.smaller(&tools, &gathered).await?
-        {
-            publisher.map_or(Ok(()), |publisher| publisher.publish_nothing())?;
-            return turned(&tools, gathered, smaller, &metrics);
-        }
-        let Gathered { batches, rows, spilled, known, .. } = gathered;
+        let Gathered { batches, rows, spilled, known } = gather(streams, &tools, known).await?;
         let _timer = metrics.time.timer();
         let in_memory = batches.iter().map(|batch| batch.num_rows()).sum();
         let side = BuildSide::prepare(keys, batches, &tools.hash_config(in_memory)).map_err(from_join)?;
@@ -111,22 +99,6 @@ impl Setup {
     }
 }
 
-/// Returns a table of the probe side, for the rows of the build side to look up.
-fn turned(tools: &Tools, build: Gathered, probe: Smaller, metrics: &BuildMetrics) -> Result<Built> {
-    let _timer = metrics.time.timer();
-    tools.room.settle(build.bytes).map_err(no_memory)?;
-    let turned = Turned::new(&tools.layout, build.batches, tools.batch_rows, tools.room.take())?;
-    let side = BuildSide::prepare(turned.layout.keys(BUILD)?, probe.batches, &tools.hash_config(probe.rows));
-    let side = side.map_err(from_join)?;
-    probe.room.settle(side.memory_bytes()).map_err(no_memory)?;
-    metrics.note_turned();
-    metrics.rows.add(probe.rows);
-    metrics.memory.set_max(side.memory_bytes());
-    let rows = turned.output.build_rows(side.batch()).map_err(from_join)?;
-    let built = Built::new(side, rows, Arc::new(AtomicUsize::new(tools.streams)), tools, probe.room, None);
-    Ok(Built { turned: Some(Arc::new(turned)), ..built })
-}
-
 impl Built {
     /// Returns a table that `probing` streams have to finish. Its memory is in `memory`.
     pub(super) fn new(
@@ -137,8 +109,7 @@ impl Built {
         memory: Room,
         spilled: Option<Spilled>,
     ) -> Self {
-        let seen = Arc::clone(&tools.seen);
-        Self { side, rows, probing, seen, turned: None, spilled, _memory: memory }
+        Self { side, rows, probing, seen: Arc::clone(&tools.seen), spilled, _memory: memory }
     }
 
     /// Notes that a stream has probed all of its rows. Returns the rows of the build side that this

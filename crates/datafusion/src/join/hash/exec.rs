@@ -8,10 +8,10 @@ use datafusion::{
     config::ConfigOptions,
     error::Result,
     execution::TaskContext,
-    physical_expr::{ConstExpr, PhysicalExpr, equivalence::AcrossPartitions},
+    physical_expr::PhysicalExpr,
     physical_plan::{
         ChildStats, ChildrenPropertiesMode, Distribution, ExecutionPlan, ExecutionPlanProperties,
-        InputDistributionRequirements, Partitioning, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
+        InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
         StatisticsArgs,
         execution_plan::CardinalityEffect,
         filter_pushdown::{ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation},
@@ -40,8 +40,6 @@ use crate::{
 pub struct SharedHashJoinExec {
     stock: Arc<HashJoinExec>,
     why: Arc<str>,
-    /// The rows of a build side from which on the sides may change places while the join runs.
-    open_from: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     executions: Executions<Execution>,
@@ -78,7 +76,7 @@ impl SharedHashJoinExec {
     /// # Errors
     /// If DataFusion refuses to swap the sides.
     pub fn swapped(stock: &HashJoinExec, why: impl Into<Arc<str>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Self::within(stock.swap_inputs(PartitionMode::CollectLeft)?, &why.into(), None)
+        Self::within(stock.swap_inputs(PartitionMode::CollectLeft)?, &why.into())
     }
 
     /// Creates the operator with a table for each partition. Both sides must be partitioned by the
@@ -107,32 +105,7 @@ impl SharedHashJoinExec {
         };
         let properties = joined.properties(stock.properties())?;
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
-        Ok(Self { stock, why, open_from: None, properties, metrics, executions })
-    }
-
-    /// Returns the operator that makes its table of the probe side if that turns out to have at most
-    /// half as many rows as a build side of at least `rows` rows. It reads the probe side ahead to find
-    /// out, so this is for sizes that are guessed. It has an effect only on inner joins whose output
-    /// promises neither an order nor partitions.
-    #[must_use]
-    pub fn open_from(self, rows: usize) -> Self {
-        Self { open_from: Some(rows), ..self }
-    }
-
-    /// Returns the rows of a build side from which on the sides may change places.
-    fn can_swap_from(&self) -> Option<usize> {
-        let properties = &self.properties;
-        let differs = |constant: &ConstExpr| constant.across_partitions == AcrossPartitions::Heterogeneous;
-        let can = *self.stock.join_type() == JoinType::Inner
-            && !self.is_partitioned()
-            && self.stock.fetch().is_none()
-            && matches!(
-                properties.partitioning,
-                Partitioning::UnknownPartitioning(_) | Partitioning::RoundRobinBatch(_)
-            )
-            && properties.eq_properties.oeq_class().is_empty()
-            && !properties.eq_properties.constants().iter().any(differs);
-        self.open_from.filter(|_| can)
+        Ok(Self { stock, why, properties, metrics, executions })
     }
 
     /// Returns the stock operator over the same children.
@@ -151,22 +124,17 @@ impl SharedHashJoinExec {
     }
 
     /// Puts a stock operator into a new one of these: `plan` is one, or a projection of one.
-    fn within(
-        plan: Arc<dyn ExecutionPlan>,
-        why: &Arc<str>,
-        open_from: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    fn within(plan: Arc<dyn ExecutionPlan>, why: &Arc<str>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(stock) = plan.downcast_ref::<HashJoinExec>() {
-            let ours = Self::over(Arc::new(stock.builder().build()?), Arc::clone(why))?;
-            return Ok(Arc::new(Self { open_from, ..ours }));
+            return Ok(Arc::new(Self::over(Arc::new(stock.builder().build()?), Arc::clone(why))?));
         }
-        let children = plan.children().into_iter().map(|child| Self::within(Arc::clone(child), why, open_from));
+        let children = plan.children().into_iter().map(|child| Self::within(Arc::clone(child), why));
         let children = children.collect::<Result<Vec<_>>>()?;
         plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        Self::within(plan, &self.why, self.open_from)
+        Self::within(plan, &self.why)
     }
 }
 
@@ -242,19 +210,17 @@ impl ExecutionPlan for SharedHashJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.properties.partitioning.partition_count();
-        let start = || Execution::start(&self.stock, self.can_swap_from(), &self.metrics, &context);
+        let start = || Execution::start(&self.stock, &self.metrics, &context);
         let (execution, ticket) = self.executions.share((partition, partitions), &context, start)?;
         let (layout, batch_rows) = (Arc::clone(&execution.layout), context.session_config().batch_size());
-        let build = execution.table(&self.stock, partition, &context)?;
-        let probe = self.stock.right().execute(partition, context)?;
         let setup = Setup {
             output: Arc::new(layout.output(batch_rows)?),
-            build: Some(build),
+            build: Some(execution.table(&self.stock, partition, &context)?),
             is_ordered: self.properties.output_ordering().is_some(),
             finder: None,
             shown: Arc::clone(&layout),
             layout,
-            probe: execution.probe(partition, probe),
+            probe: self.stock.right().execute(partition, context)?,
             batch_rows,
             fetch: self.stock.fetch(),
             null_aware: self.stock.null_aware,

@@ -120,18 +120,6 @@ impl Layout {
         numbered
     }
 
-    /// Returns the same inner join with its sides in each other's place.
-    pub(super) fn turned(&self) -> Self {
-        let (lefts, rights) = (self.sides.left.output.len(), self.sides.right.output.len());
-        let turned = |place: &Option<usize>| place.map(|at| if at < lefts { rights + at } else { at - lefts });
-        Self {
-            sides: Sides { left: self.sides.right.clone(), right: self.sides.left.clone() },
-            filter: self.filter.as_ref().map(|filter| Arc::new(filter.turned())),
-            arrange: self.arrange.iter().map(turned).collect(),
-            ..self.clone()
-        }
-    }
-
     /// Returns the columns of the operator's output.
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)

@@ -10,7 +10,6 @@ pub(in crate::join) struct BuildMetrics {
     pub(in crate::join) rows: Count,
     /// That of the largest table.
     pub(in crate::join) memory: Gauge,
-    set: ExecutionPlanMetricsSet,
 }
 
 impl BuildMetrics {
@@ -19,13 +18,7 @@ impl BuildMetrics {
             time: MetricBuilder::new(set).subset_time("build_time", 0),
             rows: MetricBuilder::new(set).global_counter("build_input_rows"),
             memory: MetricBuilder::new(set).global_gauge("build_mem_used"),
-            set: set.clone(),
         }
-    }
-
-    /// Notes that the sides have changed places.
-    pub(super) fn note_turned(&self) {
-        MetricBuilder::new(&self.set).global_counter("swapped_sides").add(1);
     }
 }
 

@@ -7,7 +7,6 @@ mod layout;
 mod merged;
 mod metrics;
 mod nulls;
-mod peek;
 mod setup;
 mod spill;
 mod start;

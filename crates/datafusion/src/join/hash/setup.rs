@@ -7,7 +7,7 @@ use std::{
 
 use annulus_join::{Alone, Finder, Output, SideRows};
 use arrow::array::RecordBatch;
-use datafusion::{common::internal_err, error::Result};
+use datafusion::{error::Result, execution::SendableRecordBatchStream};
 use futures::StreamExt;
 
 use super::{
@@ -15,7 +15,6 @@ use super::{
     layout::{Layout, PROBE},
     metrics::ProbeMetrics,
     nulls::NullPairs,
-    peek::{Begun, Claim, Turned},
 };
 use crate::error::from_join;
 
@@ -28,7 +27,7 @@ pub(super) struct Setup {
     pub(super) output: Arc<Output>,
     /// Until the build side is ready.
     pub(super) build: Option<Building>,
-    pub(super) probe: Probe,
+    pub(super) probe: SendableRecordBatchStream,
     /// While a table is probed: it takes memory, and most streams may wait.
     pub(super) finder: Option<Finder>,
     pub(super) batch_rows: usize,
@@ -39,25 +38,6 @@ pub(super) struct Setup {
     /// Whether the output must be in the order of the probe side.
     pub(super) is_ordered: bool,
     pub(super) metrics: ProbeMetrics,
-}
-
-/// Where the rows that a stream looks up come from.
-pub(super) enum Probe {
-    /// From its partition of the probe side.
-    Own(Begun),
-    /// From there, unless the sides change places.
-    Claimed(Claim),
-    /// From the planned build side, which all streams share.
-    Turned(Arc<Turned>),
-}
-
-impl Probe {
-    /// Notes that the stream waits for the table.
-    pub(super) fn ask(&self) {
-        if let Self::Claimed(claim) = self {
-            claim.ask();
-        }
-    }
 }
 
 /// A batch of the probe side.
@@ -124,62 +104,22 @@ impl Setup {
         Ok(made)
     }
 
-    /// Goes on with the side that is looked up in this table.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub(super) fn decide(&mut self, built: &Built) -> Result<()> {
-        if let Some(turned) = &built.turned {
-            (self.layout, self.shown) = (Arc::clone(&turned.layout), Arc::clone(&turned.layout));
-            self.output = Arc::clone(&turned.output);
-            self.probe = Probe::Turned(Arc::clone(turned));
-        } else if let Probe::Claimed(claim) = &self.probe {
-            let Some(begun) = claim.take() else { return internal_err!("a partition of a probe side has been taken") };
-            self.probe = Probe::Own(begun);
-        }
-        Ok(())
-    }
-
     /// Returns the next batch of the input, or nothing at its end. Its rows are numbered if that is
     /// needed without a disk.
     ///
     /// # Errors
     /// If the input fails, or a key cannot be computed.
     pub(super) async fn next(&mut self, seen: &Seen) -> Result<Option<RecordBatch>> {
-        let Some(read) = self.next_read(seen).await? else { return Ok(None) };
+        let Some(batch) = self.probe.next().await.transpose()? else { return Ok(None) };
+        let read = self.read_input(seen, &batch)?;
         Ok(Some(if self.merges() { self.layout.sides[PROBE].numbered(&read, 0)? } else { read }))
-    }
-
-    /// Returns the columns of the next batch of the input, or nothing at its end.
-    ///
-    /// # Errors
-    /// As for [`next`](Self::next).
-    pub(super) async fn next_read(&mut self, seen: &Seen) -> Result<Option<RecordBatch>> {
-        let read = match &mut self.probe {
-            Probe::Own(begun) => match begun.next_read() {
-                None => {
-                    let Some(rest) = begun.rest() else { return Ok(None) };
-                    let Some(batch) = rest.next().await.transpose()? else { return Ok(None) };
-                    return self.read_input(seen, &batch).map(Some);
-                }
-                read => read,
-            },
-            Probe::Turned(turned) => turned.next(),
-            Probe::Claimed(_) => return internal_err!("a probe side is read before its table is made"),
-        };
-        match &read {
-            Some(read) => self.metrics.rows.add(read.num_rows()),
-            // It holds memory, and this stream may not be dropped for long.
-            None => self.probe = Probe::Own(Begun::default()),
-        }
-        Ok(read)
     }
 
     /// Reads the columns of a batch of the input.
     ///
     /// # Errors
     /// If a key cannot be computed.
-    fn read_input(&self, seen: &Seen, batch: &RecordBatch) -> Result<RecordBatch> {
+    pub(super) fn read_input(&self, seen: &Seen, batch: &RecordBatch) -> Result<RecordBatch> {
         self.metrics.rows.add(batch.num_rows());
         let side = &self.shown.sides[PROBE];
         let read = side.read(batch)?;

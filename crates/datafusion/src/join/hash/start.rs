@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::{
     error::Result,
-    execution::{SendableRecordBatchStream, TaskContext},
+    execution::TaskContext,
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties,
         joins::{HashJoinExec, PartitionMode},
@@ -17,8 +17,6 @@ use super::{
     build::{Building, Setup},
     layout::Layout,
     metrics::BuildMetrics,
-    peek::Peek,
-    setup::Probe,
     spill::{Crowd, Metrics, Tools},
 };
 use crate::join::key_filter::{Publisher, has_filters_from_above};
@@ -28,8 +26,6 @@ use crate::join::key_filter::{Publisher, has_filters_from_above};
 pub(super) struct Execution {
     pub(super) layout: Arc<Layout>,
     tables: Tables,
-    /// The probe side, if it may become the build side.
-    peek: Option<Arc<Peek>>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,20 +37,16 @@ enum Tables {
 }
 
 impl Execution {
-    /// Starts to read the build side, unless each partition has its own. The sides may change places
-    /// if it has as many rows as `open_from` says.
+    /// Starts to read the build side, unless each partition has its own.
     ///
     /// # Errors
     /// If a child cannot be executed.
     pub(super) fn start(
         stock: &HashJoinExec,
-        open_from: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
         context: &Arc<TaskContext>,
     ) -> Result<Self> {
         let layout = Arc::new(Layout::new(stock)?);
-        let probing = stock.right().output_partitioning().partition_count();
-        let peek = open_from.map(|rows| Arc::new(Peek::new(Arc::clone(&layout), probing, rows)));
         let (spill, build) = (Arc::new(Metrics::new(metrics)), BuildMetrics::new(metrics));
         let tables = if stock.mode == PartitionMode::Partitioned {
             Tables::Each { metrics: spill, build }
@@ -62,23 +54,15 @@ impl Execution {
             let left = stock.left();
             let partitions = 0..left.output_partitioning().partition_count();
             let streams = partitions.map(|partition| left.execute(partition, Arc::clone(context)));
+            let probing = stock.right().output_partitioning().partition_count();
             let output = Arc::new(layout.output(context.session_config().batch_size())?);
             let tools = Tools::new(context, (Arc::clone(&layout), output), Crowd::of_streams(probing), spill);
             let streams = streams.collect::<Result<_>>()?;
             let publisher = Publisher::new(stock, context.session_config().options())?;
-            let setup = Setup { tools: Arc::new(tools), streams, publisher, peek: peek.clone(), metrics: build };
+            let setup = Setup { tools: Arc::new(tools), streams, publisher, metrics: build };
             Tables::One(setup.start(starts_now(left)?))
         };
-        Ok(Self { layout, tables, peek })
-    }
-
-    /// Returns where the stream of a partition gets the rows that it looks up: from `stream`, its
-    /// partition of the probe side, unless the sides change places.
-    pub(super) fn probe(&self, partition: usize, stream: SendableRecordBatchStream) -> Probe {
-        match &self.peek {
-            Some(peek) => Probe::Claimed(Arc::clone(peek).keep(partition, stream)),
-            None => Probe::Own(stream.into()),
-        }
+        Ok(Self { layout, tables })
     }
 
     /// Returns the table that a partition probes, in the making.
@@ -95,7 +79,7 @@ impl Execution {
         let output = Arc::new(self.layout.output(context.session_config().batch_size())?);
         let tools = Tools::new(context, (Arc::clone(&self.layout), output), Crowd::of_tables(at_once), metrics);
         let streams = vec![left.execute(partition, Arc::clone(context))?];
-        let setup = Setup { tools: Arc::new(tools), streams, publisher: None, peek: None, metrics: build };
+        let setup = Setup { tools: Arc::new(tools), streams, publisher: None, metrics: build };
         // Partitions that are asked for later than others are not in memory before.
         Ok(setup.start(false))
     }

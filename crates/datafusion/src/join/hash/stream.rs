@@ -84,7 +84,6 @@ impl Joining {
             match &mut self.stage {
                 Stage::Building => {
                     let Some(build) = self.setup.build.take() else { return Ok(None) };
-                    self.setup.probe.ask();
                     let built = build.await.map_err(|error| DataFusionError::from(&error))?;
                     self.begin(built)?;
                 }
@@ -122,7 +121,6 @@ impl Joining {
 
     /// Starts to probe.
     fn begin(&mut self, built: Arc<Built>) -> Result<()> {
-        self.setup.decide(&built)?;
         if let Some(spilled) = &built.spilled {
             self.walk = Some(Box::new(Walk::new(spilled, &mut self.setup)?));
             self.coalescer = coalescer(&self.setup);

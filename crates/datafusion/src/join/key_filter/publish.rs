@@ -104,14 +104,6 @@ impl Publisher {
         self.publish_all(known, vec![None; self.keys.len()], set, keys.types())
     }
 
-    /// Publishes that any row of the probe side may be needed.
-    ///
-    /// # Errors
-    /// If DataFusion refuses the filter.
-    pub(in crate::join) fn publish_nothing(&self) -> Result<()> {
-        self.complete(Vec::new())
-    }
-
     fn publish_all<'a>(
         &self,
         mut known: Known,

@@ -31,8 +31,6 @@ use crate::{
 pub(in crate::join::hash) struct Gathered {
     /// The batches in memory. Their memory is reserved, and that of the table to be made of them.
     pub(in crate::join::hash) batches: Vec<RecordBatch>,
-    /// The bytes of these batches, if no rows are on disk.
-    pub(in crate::join::hash) bytes: usize,
     /// The number of all rows, those on disk included.
     pub(in crate::join::hash) rows: usize,
     /// The rows on disk, if any.
@@ -193,12 +191,12 @@ impl Shared {
         let mut state = self.state.lock();
         if let State::InMemory(all) = &mut *state {
             let like = all.iter().flat_map(|collected| &collected.batches).next().map(|(batch, _)| batch.clone());
-            let (like, refused) = match (like, self.tools.room.try_table(bytes, rows)) {
+            let (like, refused) = match (like, self.tools.try_build(bytes, rows)) {
                 (Some(like), Err(refused)) => (like, refused),
                 _ => {
                     let batches = std::mem::take(all).into_iter().flat_map(|collected| collected.batches);
                     let batches = batches.map(|(batch, _)| batch).collect();
-                    return Ok(Gathered { batches, bytes, rows, spilled: None, known: None });
+                    return Ok(Gathered { batches, rows, spilled: None, known: None });
                 }
             };
             if let Next::Divide(residents, before) = self.begin_dividing(&mut state, &like, refused)? {
@@ -223,6 +221,6 @@ impl Shared {
             });
         }
         let spilled = Spilled::new(&self.tools, nodes);
-        Ok(Gathered { batches, bytes, rows, spilled, known: self.known.lock().take() })
+        Ok(Gathered { batches, rows, spilled, known: self.known.lock().take() })
     }
 }

@@ -141,7 +141,7 @@ impl Residents {
             let in_memory: usize = bytes.iter().sum();
             let rows = |part: &Mutex<Part>| Some(part.lock()).filter(|part| part.file.is_none()).map(|part| part.rows);
             let rows = self.parts.iter().filter_map(rows).sum();
-            if in_memory == 0 || self.tools.room.try_table(in_memory, rows).is_ok() {
+            if in_memory == 0 || self.tools.try_build(in_memory, rows).is_ok() {
                 return Ok(in_memory);
             }
             self.relieve(1)?;

@@ -10,8 +10,6 @@ use datafusion::{
     },
 };
 
-use super::plan::build_bytes;
-
 /// The share of the pool that joins which can spill take from it: the rest is for operators that
 /// need memory at any time, and cannot wait.
 const SHARE: (usize, usize) = (3, 4);
@@ -69,7 +67,7 @@ impl Room {
     ///
     /// # Errors
     /// If the pool refuses, or the join would take more than it may.
-    pub(in crate::join::hash) fn try_collect(&self, bytes: usize) -> Result<()> {
+    pub(super) fn try_collect(&self, bytes: usize) -> Result<()> {
         let has = self.size() + bytes;
         if has > self.small() && has > self.left_by_others() {
             return Err(greedy(has));
@@ -86,7 +84,7 @@ impl Room {
     ///
     /// # Errors
     /// As for [`try_collect`](Self::try_collect).
-    fn try_build(&self, held: usize, work: usize) -> Result<()> {
+    pub(super) fn try_build(&self, held: usize, work: usize) -> Result<()> {
         if self.size() + work <= self.small() {
             self.reservation.grow(work);
             return Ok(());
@@ -95,15 +93,6 @@ impl Room {
             return Err(greedy(held));
         }
         self.reservation.try_grow(work)
-    }
-
-    /// Reserves what it takes to make a table of rows whose memory is reserved.
-    ///
-    /// # Errors
-    /// If the pool refuses, or the table would take more than the join may hold.
-    pub(in crate::join::hash) fn try_table(&self, bytes: usize, rows: usize) -> Result<()> {
-        let work = build_bytes(bytes, rows).saturating_sub(bytes);
-        self.try_build(work, work)
     }
 
     /// Returns the bytes that the join may take for a block of a part, with its table.
@@ -125,7 +114,7 @@ impl Room {
     }
 
     /// Takes memory that the join cannot do without.
-    pub(in crate::join::hash) fn grow(&self, bytes: usize) {
+    pub(super) fn grow(&self, bytes: usize) {
         self.reservation.grow(bytes);
     }
 
@@ -138,7 +127,7 @@ impl Room {
         bytes
     }
 
-    pub(in crate::join::hash) fn shrink(&self, bytes: usize) {
+    pub(super) fn shrink(&self, bytes: usize) {
         self.reservation.shrink(bytes);
     }
 
@@ -161,7 +150,7 @@ impl Room {
 
     /// Returns a room of the same join, which has reserved nothing. What it reserves goes back to
     /// the pool when it is dropped.
-    pub(in crate::join::hash) fn another(&self) -> Self {
+    pub(super) fn another(&self) -> Self {
         Self { reservation: self.reservation.new_empty(), pool: Arc::clone(&self.pool), ..*self }
     }
 

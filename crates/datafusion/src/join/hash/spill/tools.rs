@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use annulus_join::{Alone, Divider, HashConfig, Output, Partitions, Side, Sides};
 use datafusion::{error::Result, execution::TaskContext};
 
-use super::{files::Files, metrics::Metrics, room::Room};
+use super::{files::Files, metrics::Metrics, plan::build_bytes, room::Room};
 use crate::join::{
     collect::threads,
     hash::{
@@ -56,7 +56,7 @@ pub(in crate::join::hash) struct Tools {
     pub(in crate::join::hash) streams: usize,
     /// The number of tables that are there at once.
     tables: usize,
-    pub(in crate::join::hash) batch_rows: usize,
+    pub(super) batch_rows: usize,
     pub(super) threads: usize,
     pub(super) metrics: Arc<Metrics>,
     pub(in crate::join::hash) seen: Arc<Seen>,
@@ -97,6 +97,15 @@ impl Tools {
     pub(in crate::join::hash) fn hash_config(&self, rows: usize) -> HashConfig {
         let partitions = Partitions::at_least(Partitions::for_rows(rows).count().min(MOST_PARTITIONS));
         HashConfig::new(partitions).with_threads(self.threads).with_dense(true).with_kept_memory(self.room.is_wide())
+    }
+
+    /// Reserves what it takes to make a table of rows whose memory is reserved.
+    ///
+    /// # Errors
+    /// If the pool refuses, or the table would take more than the join may hold.
+    pub(super) fn try_build(&self, bytes: usize, rows: usize) -> Result<()> {
+        let work = build_bytes(bytes, rows).saturating_sub(bytes);
+        self.room.try_build(work, work)
     }
 
     /// Returns the bytes of a piece of one side, whose parts have an open piece each.

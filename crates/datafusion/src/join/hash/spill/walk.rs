@@ -107,8 +107,9 @@ impl Walk {
     /// If the input, the disk or a kernel fails.
     pub(in crate::join::hash) async fn next(&mut self, setup: &mut Setup) -> Result<Option<RecordBatch>> {
         match (&mut self.router, &mut self.visit) {
-            (Some(router), _) => match setup.next_read(&self.tools.seen).await? {
-                Some(read) => {
+            (Some(router), _) => match setup.probe.next().await.transpose()? {
+                Some(batch) => {
+                    let read = setup.read_input(&self.tools.seen, &batch)?;
                     let batch = router.route(&self.layout, read, self.order.is_some())?;
                     // Nulls of the build side that are in memory meet rows of all parts.
                     Ok(Some(if self.pairs_nulls { batch } else { router.here(&batch)? }))
