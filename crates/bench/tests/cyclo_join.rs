@@ -22,6 +22,7 @@ fn all_figures_are_in_all_three_files() {
     assert!(lines[0]["machine"].is_string() && lines[0]["quick"] == true);
     let origin = &lines[0]["origin"];
     assert!(origin["command"].as_str().unwrap().contains("reproduce cyclo-join") && origin["seed"] == 1, "{origin}");
+    assert!(origin["build"].as_str().is_some_and(|build| build.len() == 16), "{origin}");
     let figures: BTreeSet<u64> = lines[1..].iter().map(|line| line["figure"].as_u64().unwrap()).collect();
     assert_eq!(figures, BTreeSet::from([3, 5, 7, 8, 9, 10, 11, 12]));
     // Every host scans the whole other side.

@@ -252,6 +252,7 @@ fn the_figures_are_three_files() {
     assert!(local(40) - local(1) > 15.0, "{} and {} MB", local(40), local(1));
     let origin = &json["origin"];
     assert!(origin["command"].as_str().is_some_and(|line| line.starts_with("annulus-bench reproduce pages --quick")));
+    assert!(origin["build"].as_str().is_some_and(|build| build.len() == 16), "{origin}");
     assert!(origin["seed"] == 42 && origin["rustc"].as_str().is_some_and(|text| text.contains("rustc")), "{origin}");
     assert!(json["paper_machine"].as_str().is_some_and(|name| name.contains("i9-7900X")));
     let lines = |word: &str| {
@@ -280,6 +281,20 @@ fn the_figures_are_three_files() {
     assert!(json["quick"].is_string());
     assert!((1..=7).all(|number| page.contains(&format!("Figure 4.{number}"))), "{page}");
     assert!(!page.contains("http") && !page.contains("src="), "the page needs nothing else");
+    // What the text states as a number stands there, beside what this machine has.
+    for published in [
+        "SmbLockFree / the other Smb</td><td>2, 4</td><td>1 to 4</td>",
+        "instructions per cycle: Hybrid / Radix</td><td>1024</td><td>1.2</td>",
+        "all Smb / the fastest other</td><td>1024</td><td>about 1.5</td>",
+        "<td>1024</td><td>100 GiB</td>",
+        "<td>tuples on pages</td><td>1.46 GiB</td><td>0.00 GiB</td>",
+        "LocalPagesAndMerge, beyond them</td><td>several GiB, at most 6.25</td>",
+        "<td>SmbLockFreeBatched</td><td>one-third</td><td>-</td>",
+        "The thesis's text has no number for this figure.",
+    ] {
+        assert!(page.contains(published), "{published}");
+    }
+    assert!(counted || page.contains("<td>not counted</td>"), "{page}");
     let csv = fs::read_to_string(out.join("pages.csv")).unwrap();
     let lines: usize = ["cells", "memory", "sizes", "streams"].iter().map(|name| part(name).len()).sum();
     assert_eq!(csv.lines().count(), lines + 1);
@@ -312,6 +327,48 @@ fn a_killed_run_goes_on_where_it_was() {
             assert!(cells.contains(line), "the kept result is in the file: {line}");
         }
     }
+}
+
+/// Writes a script that prints a result as Flink's benchmark does: for tuples of 4 bytes, one that
+/// is too short. Another process writes it: here, a test that starts a process meanwhile would keep
+/// the file open, and it could not run.
+#[cfg(unix)]
+fn flink_script(folder: &Path) {
+    let text = r#"#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in --tuple-bytes) bytes=$2 ;; --tuples) tuples=$2 ;; --parallelism) threads=$2 ;; esac
+    shift 2
+done
+if [ $bytes = 4 ]; then seconds=0.0009; else seconds=0.1; fi
+echo "{\"variant\":\"flink keyBy\",\"tuple_bytes\":$bytes,\"partitions\":1024,\"threads\":$threads,\
+\"tuples\":$tuples,\"mtuples_per_s\":7654.3,\"generate_s\":0.1,\"shuffle_s\":$seconds,\"total_s\":0.2,\
+\"peak_mb\":0.5,\"flink\":\"1.20.5\",\"java\":\"21.0.1\"}"
+"#;
+    let mut write = Command::new("sh");
+    write.args(["-c", "printf %s \"$1\" > run && chmod +x run", "sh", text]).current_dir(folder);
+    assert!(write.status().expect("it starts").success());
+}
+
+#[test]
+#[cfg(unix)]
+fn flink_is_drawn_with_its_versions_unless_it_was_too_short() {
+    let folder = tempfile::tempdir().expect("a folder");
+    flink_script(folder.path());
+    let (_, stderr) = ends(0, folder.path(), &["reproduce", "pages", "--quick", "--flink", "run", "--out", "."]);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    let json: Value = serde_json::from_str(&read("pages.json")).expect("JSON");
+    assert_eq!((&json["origin"]["flink"], &json["origin"]["java"]), (&"1.20.5".into(), &"21.0.1".into()));
+    let short: Vec<_> = json["flink"].as_array().expect("lines").iter().map(|line| &line["too_short"]).collect();
+    assert_eq!(short, [true, false, false]);
+    let page = read("pages.html");
+    assert!(page.contains(", Flink 1.20.5, Java 21.0.1, rustc"), "{page}");
+    let figure = page.split("<h2>").find(|section| section.starts_with("Figure 4.7")).expect("the figure");
+    assert_eq!((figure.matches("7654.3 M/s").count(), figure.matches(">too short<").count()), (2, 1), "{figure}");
+    assert!(stderr.contains("left out of the figures: Flink, 4 B: "), "{stderr}");
+    // Its memory is compared in any case.
+    let row = figure.split("<td>SmbLockFreeBatched</td><td>one-third</td>").nth(1).expect("the row");
+    let row = row.split("</tr>").next().expect("cells");
+    assert!(row.matches("<td>").count() == 3 && !row.contains("<td>-"), "{row}");
 }
 
 #[test]

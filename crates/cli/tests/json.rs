@@ -226,6 +226,7 @@ fn figures() {
     let ring: Value = serde_json::from_str(&read("figures/ring.json")).expect("JSON");
     schema::check(&ring, &schema::schema("reproduce-ring.json")).expect("as documented");
     assert_eq!(ring["queries"]["lines"].as_array().map(Vec::len), Some(8));
+    assert_eq!(ring["origin"]["datafusion"], datafusion::DATAFUSION_VERSION);
     reproduce("reproduce pages --quick --skip-flink --out figures");
     let pages: Value = serde_json::from_str(&read("figures/pages.json")).expect("JSON");
     schema::check(&pages, &schema::schema("reproduce-pages.json")).expect("as documented");

@@ -27,7 +27,8 @@ holds all rows, is left out where they need over half of the free memory.
 
 Columns:
   GB/s         10^9 bytes of rows per second, median of the rounds; too short
-               if a round takes under 1 ms, or fills a ring under 32 times
+               if a round takes under 1 ms, fills a ring under 32 times, or has
+               under twice the batches of a ring from each producer
   spread       interquartile range of the rounds / their median
   limit        GB/s / GB/s of the producers' threads alone, which make the
                batches, index them, and compute all checksums: near 1, the
@@ -52,10 +53,14 @@ const FEWEST_BATCHES: usize = 4;
 /// How often a run fills a ring if it is to count as measured. Until a ring has filled for the
 /// first time, producers do not wait and take new memory for each batch.
 const REVOLUTIONS: usize = 32;
+/// How often each producer makes as many batches as a ring holds if the run is to count as measured.
+/// With more threads than cores, a producer that has its turn may fill a ring alone, and all of these
+/// batches are in new memory.
+const FILLS: usize = 2;
 
 /// Returns the fewest batches of all producers with which a run counts as measured.
 pub(super) fn steady_batches(shape: TransportShape) -> usize {
-    REVOLUTIONS * (shape.groups + 1) * shape.slots
+    REVOLUTIONS.max(FILLS * shape.producers) * (shape.groups + 1) * shape.slots
 }
 
 /// What the benchmark measures, and how often.
@@ -72,9 +77,10 @@ pub struct ExchangeArgs {
     /// Rows of a batch
     #[arg(long, value_name = "N", default_value = "8192", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub rows: u32,
-    /// Bytes of rows in a run [default: 256M, or 32 times what a ring holds]
+    /// Bytes of rows in a run [default: 256M, or as many as can be measured]
     ///
-    /// At least four batches for each producer, or as many as --batches says.
+    /// That is 32 times what a ring holds, or twice that for each of more than 16 producers. At least
+    /// four batches for each producer, or as many as --batches says.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub volume: Option<usize>,
     /// Batches of each producer, instead of --volume
@@ -232,6 +238,8 @@ mod tests {
         let steady = batches(&args(None), large, 256);
         assert_eq!((steady, 4 * steady), (128, steady_batches(large)));
         assert_eq!(batches(&args(None), large, 1), VOLUME / 4 / 8192, "small batches are limited by their bytes");
+        let crowd = TransportShape::new(192, 192).with_slots(192).with_groups(1);
+        assert_eq!(batches(&args(None), crowd, 8), 2 * 2 * 192, "each producer fills a ring twice");
         assert_eq!(batches(&args(Some(64 << 20)), large, 256), 8);
         assert_eq!(batches(&args(Some(1)), large, 256), FEWEST_BATCHES);
         assert_eq!(batches(&ExchangeArgs { batches: Some(2), ..args(Some(1)) }, large, 256), 2);

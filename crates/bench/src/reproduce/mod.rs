@@ -21,9 +21,26 @@ fn page(title: &str, lead: &str, quick: Option<String>, mut sections: Vec<String
     page::page(&format!("{title} (quick run)"), lead, &sections)
 }
 
+/// Returns the least and the most of some values, as `least to most`; once if both read the same.
+/// `None` without values.
+fn range(values: &[f64], shown: impl Fn(f64) -> String) -> Option<String> {
+    let least = values.iter().copied().reduce(f64::min)?;
+    let most = values.iter().copied().fold(least, f64::max);
+    let (least, most) = (shown(least), shown(most));
+    Some(if least == most { least } else { format!("{least} to {most}") })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::page;
+    use super::{page, range};
+
+    #[test]
+    fn a_range_names_its_ends() {
+        let shown = |value: f64| format!("{value:.1}");
+        assert_eq!(range(&[2.0, 1.0, 3.0], shown).as_deref(), Some("1.0 to 3.0"));
+        assert_eq!(range(&[2.01, 2.0], shown).as_deref(), Some("2.0"));
+        assert_eq!(range(&[], shown), None);
+    }
 
     #[test]
     fn a_quick_page_says_so_in_its_title_and_in_a_note() {

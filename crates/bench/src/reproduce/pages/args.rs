@@ -32,6 +32,9 @@ Annulus, beside the paper's variants:
             40 threads
   4.7       Apache Flink's keyBy; 1024 partitions, all cores; skipped without
             Java or Maven
+Beside them stand the numbers that the paper's text has, from other hardware,
+and the same of this machine.
+
 Beyond the paper: tuples of any size (means of 16 and 100 bytes), and streams,
 whose pages are taken out meanwhile; 32 and 1024 partitions, all cores.
 

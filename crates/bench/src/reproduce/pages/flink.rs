@@ -1,6 +1,7 @@
 //! Figure 4.7: the benchmark of Flink's keyBy, which runs in another process.
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     io::{BufRead, BufReader, Read, Seek},
     path::{Path, PathBuf},
@@ -13,7 +14,7 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use super::figures::FLINK_PARTITIONS;
-use crate::statistics::median;
+use crate::statistics::{SHORTEST_S, median};
 
 /// The benchmark's place in the repository.
 const SCRIPT: &str = "bench/flink/run";
@@ -37,6 +38,21 @@ pub(super) struct FlinkLine {
     pub(super) total_s: f64,
     /// The memory of the whole process, including Java's own.
     pub(super) peak_mb: f64,
+    /// Whether the median of shuffling was shorter than [`SHORTEST_S`]. The script does not print
+    /// it.
+    #[serde(default)]
+    pub(super) too_short: bool,
+    /// The version of Flink. `None` if the script did not print it, as with that of Java.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) flink: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) java: Option<String>,
+}
+
+/// Returns the different versions in some lines, joined. `None` if there are none.
+pub(super) fn versions(lines: &[FlinkLine], of: fn(&FlinkLine) -> &Option<String>) -> Option<String> {
+    let versions: BTreeSet<&str> = lines.iter().filter_map(|line| of(line).as_deref()).collect();
+    (!versions.is_empty()).then(|| versions.into_iter().collect::<Vec<_>>().join(" and "))
 }
 
 /// Finds the script: `given`, or in the folder `given`, or in the current folder or one above.
@@ -101,12 +117,14 @@ fn medians(lines: &[String]) -> Result<FlinkLine> {
     let rounds: Vec<FlinkLine> = lines.iter().map(parse).collect::<Result<_>>()?;
     let Some(first) = rounds.first() else { bail!("Flink's benchmark printed nothing") };
     let of = |value: fn(&FlinkLine) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
+    let shuffle_s = of(|line| line.shuffle_s);
     Ok(FlinkLine {
         mtuples_per_s: of(|line| line.mtuples_per_s),
         generate_s: of(|line| line.generate_s),
-        shuffle_s: of(|line| line.shuffle_s),
+        shuffle_s,
         total_s: of(|line| line.total_s),
         peak_mb: rounds.iter().map(|line| line.peak_mb).fold(0.0, f64::max),
+        too_short: shuffle_s < SHORTEST_S,
         ..first.clone()
     })
 }

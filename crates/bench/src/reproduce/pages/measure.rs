@@ -146,9 +146,14 @@ impl Run<'_> {
         let mut measure = || -> Result<()> {
             let script = flink::find(self.args.flink.as_deref()).map_err(anyhow::Error::msg)?;
             for &(bytes, tuples) in &self.extent.tuples {
-                results.flink.push(self.store.get_or(&format!("flink, {bytes} B"), || {
+                let line = self.store.get_or(&format!("flink, {bytes} B"), || {
                     flink::run(&script, (bytes, tuples, results.cores), rounds, &self.bar, self.stop)
-                })?);
+                })?;
+                if line.too_short {
+                    let text = format!("left out of the figures: Flink, {bytes} B: under 1 ms is too short to measure");
+                    say_skipped(&self.bar, vec![text], &mut results.skipped);
+                }
+                results.flink.push(line);
             }
             Ok(())
         };

@@ -5,6 +5,8 @@ mod figures;
 mod flink;
 mod measure;
 mod page;
+mod paper;
+mod published;
 mod results;
 mod sections;
 
@@ -19,9 +21,6 @@ use self::{
 use super::{Files, origin::Origin, store::Store};
 use crate::pages::{Counters, SEED, lead};
 
-/// The paper's machine (section 4.1).
-const PAPER_MACHINE: &str =
-    "Intel Core i9-7900X, 10 cores with 2 threads each, 125 GiB of DDR4-2666, GCC 13.3 with -O2 -march=native -flto";
 /// The files of results.
 const FILES: [&str; 3] = ["pages.json", "pages.csv", "pages.html"];
 /// The results of an unfinished run.
@@ -58,7 +57,7 @@ fn measure(args: &ReproduceArgs, origin: Origin, store: &mut Store, stop: &Stop)
         setting: lead(&setting, args.threads().last().copied().unwrap_or(1)),
         origin,
         quick: args.quick_size(),
-        paper_machine: PAPER_MACHINE,
+        paper_machine: paper::MACHINE,
         cores: machine::cores(),
         no_counters,
         cells: Vec::new(),
@@ -71,5 +70,7 @@ fn measure(args: &ReproduceArgs, origin: Origin, store: &mut Store, stop: &Stop)
     let bar = progress::bar(0, "runs");
     Run { args, extent, store, bar: bar.clone(), stop }.measure(&setting, &mut results)?;
     bar.finish_and_clear();
+    let flink = &results.flink;
+    results.origin.set_flink(flink::versions(flink, |line| &line.flink), flink::versions(flink, |line| &line.java));
     Ok(results)
 }

@@ -7,6 +7,7 @@ use annulus_terminal::report::{
 
 use super::{
     figures::{FIGURES, Figure, of},
+    published,
     results::Results,
     sections,
 };
@@ -23,6 +24,7 @@ pub(super) fn page(results: &Results) -> String {
     for figure in FIGURES {
         parts.push(heading(&figure));
         parts.extend(figure.partitions.map(|partitions| throughput(&drawn, &figure, partitions)));
+        parts.push(published::claims(results, &figure));
     }
     parts.push(sections::memory(results));
     parts.push(sections::flink(results, &drawn));

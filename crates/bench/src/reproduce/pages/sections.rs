@@ -13,19 +13,24 @@ use annulus_terminal::{
 use super::{
     figures::{FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, MEMORY, of},
     page::series,
+    paper::{self, AGAINST_FLINK},
+    published,
     results::Results,
 };
-use crate::pages::{Comparison, Line, TupleSizes, html_table, verdict};
-
-/// The paper's fastest variant, which is compared with Flink.
-const AGAINST_FLINK: &str = "SmbLockFreeBatched";
+use crate::{
+    pages::{Comparison, Line, TupleSizes, html_table, verdict},
+    statistics::TOO_SHORT,
+};
 
 /// Draws the peak memory of every variant: by number of threads beyond the tuples on pages, and in
 /// all with the most threads.
 pub(super) fn memory(results: &Results) -> String {
     let Figure { number, tuple_bytes, partitions: [partitions, _] } = MEMORY;
     let heading = format!("<h2>Figure {number}: peak memory, {tuple_bytes}-byte tuples, {partitions} partitions</h2>");
-    let Some(last) = results.memory.last() else { return format!("{heading}\n<p>Skipped; see below.</p>") };
+    let published = published::memory(results);
+    let Some(last) = results.memory.last() else {
+        return format!("{heading}\n<p>Skipped; see below.</p>\n{published}");
+    };
     let (threads, tuples) = (last.cell.threads, last.cell.tuples);
     let (most, cores) = (counted(threads as u64, "thread"), counted(results.cores as u64, "core"));
     let points = results.memory.iter().map(|line| (line.variant, line.cell.threads, line.beyond_mb));
@@ -45,9 +50,10 @@ pub(super) fn memory(results: &Results) -> String {
          copies of tuples, in units of 1024 x 1024 bytes. This machine has {cores}: more threads than that share \
          them, which changes times, not how many pages each thread keeps open.</p>\n\
          <h3>Memory beyond the tuples on pages</h3>\n{}\n<h3>All memory, {most}</h3>\n\
-         <p>The paper used 40 threads. The line is what the tuples take on pages.</p>\n{}",
+         <p>The paper used {} threads. The line is what the tuples take on pages.</p>\n{}\n{published}",
         tuples as f64 / 1e6,
         lines("Memory beyond the tuples", "threads", "MB", &series(points)),
+        paper::MEMORY_THREADS,
         bars("Peak memory", &["peak MB"], "MB", Some(least), &groups)
     )
 }
@@ -56,8 +62,9 @@ pub(super) fn memory(results: &Results) -> String {
 pub(super) fn flink(results: &Results, cells: &[Line]) -> String {
     let threads = counted(results.cores as u64, "thread");
     let heading = format!("<h2>Figure 4.7: Apache Flink's keyBy, {FLINK_PARTITIONS} partitions, {threads}</h2>");
+    let published = published::flink(results);
     if results.flink.is_empty() {
-        return format!("{heading}\n<p>Skipped; see below.</p>");
+        return format!("{heading}\n<p>Skipped; see below.</p>\n{published}");
     }
     let (mut speeds, mut memories) = (Vec::new(), Vec::new());
     for tuple_bytes in FLINK_TUPLE_BYTES {
@@ -74,14 +81,19 @@ pub(super) fn flink(results: &Results, cells: &[Line]) -> String {
             };
             BarGroup { label: format!("{tuple_bytes} B"), values: vec![flink, ours, paper], note }
         };
-        speeds.push(group(flink.map(|line| line.mtuples_per_s), |line| line.mtuples_per_s));
+        let measured = flink.filter(|line| !line.too_short);
+        let mut speed = group(measured.map(|line| line.mtuples_per_s), |line| line.mtuples_per_s);
+        if flink.is_some() && measured.is_none() {
+            speed.note = TOO_SHORT.to_owned();
+        }
+        speeds.push(speed);
         memories.push(group(flink.map(|line| line.peak_mb), |line| line.peak_mb));
     }
     let names = ["Flink", "Ranges", AGAINST_FLINK];
     format!(
         "{heading}\n<p>Flink counts the tuples of each partition, as in the paper, and keeps none of them. The other \
          two put them on pages, which are all in memory at the end. Flink's memory is that of its whole process. At \
-         the right: Ranges divided by Flink.</p>\n<h3>Throughput</h3>\n{}\n<h3>Peak memory</h3>\n{}",
+         the right: Ranges divided by Flink.</p>\n<h3>Throughput</h3>\n{}\n<h3>Peak memory</h3>\n{}\n{published}",
         bars("Million tuples per second", &names, "M/s", None, &speeds),
         bars("Peak memory", &names, "MB", None, &memories)
     )

@@ -64,8 +64,8 @@ pub struct RingArgs {
     pub quick: bool,
 }
 
-/// The threads of figure 5. The paper's go to 192.
-const THREADS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 192];
+/// The threads of figure 5. The paper's are powers of two, and 192.
+const THREADS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 192];
 const QUICK_THREADS: [usize; 2] = [1, 2];
 
 impl RingArgs {
@@ -105,5 +105,17 @@ impl RingArgs {
     /// Returns the size of a quick run in words, or `None` if it is not one.
     pub(super) fn quick_size(&self) -> Option<String> {
         self.quick.then(|| "1 round, few cells, few queries on small tables".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::paper::FIGURE_5, *};
+
+    #[test]
+    fn every_published_number_of_threads_is_measured() {
+        for [threads, ..] in FIGURE_5 {
+            assert!(THREADS.contains(&threads.parse().unwrap()), "{threads}");
+        }
     }
 }

@@ -111,7 +111,8 @@ impl Queries {
 /// If a row is lost or changed, an answer differs, a file cannot be written, the folder has an
 /// unfinished run of other settings, or `stop` is set.
 pub fn run(args: &RingArgs, whole: Option<Whole<'_>>, stop: &Stop) -> Result<()> {
-    let origin = Origin::new(args.seed);
+    let engine = whole.as_ref().map(|whole| whole.runner.datafusion_version());
+    let origin = Origin::new(args.seed).with_datafusion(engine);
     let plan = whole.as_ref().map(|whole| QueryPlan::new(whole.args, args));
     let mut store = Store::open(&args.out, PARTIAL, &origin.run(args.settings(plan.as_ref())), args.start())?;
     // So that a name that cannot be written fails early.

@@ -20,6 +20,40 @@ pub const TABLE_1: [[&str; 4]; 4] = [
     ["temporal locality of consumers", "stale", "uncorrelated", "correlated"],
 ];
 
+/// A lead in figure 7.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupsLead {
+    pub machine: &'static str,
+    /// The bytes of a row. The paper has kilobytes of a batch, which is 8,192 rows.
+    pub row_bytes: &'static [u32],
+    /// The values of K that lead.
+    pub ahead: &'static [usize],
+    /// Those of which the fastest is behind.
+    pub behind: &'static [usize],
+    /// The lead in percent of the throughput.
+    pub percent: &'static str,
+}
+
+/// The leads that section 4.4 gives in words. The text does not say over which other K one group
+/// leads on Grace; it is read as the fastest.
+pub const FIGURE_7: [GroupsLead; 5] = [
+    lead("Grace, 72 cores", &[8, 16], &[2, 3], &[1], "9 to 17"),
+    lead("Grace, 72 cores", &[64, 128, 256], &[1], &[2, 3, 4], "2 to 6"),
+    lead("Graviton4, 192 cores", &[32, 64], &[1], &[2], "32"),
+    lead("Graviton4, 192 cores", &[256], &[1], &[2], "18"),
+    lead("EPYC, 192 threads", &[64], &[2], &[1], "14"),
+];
+
+const fn lead(
+    machine: &'static str,
+    row_bytes: &'static [u32],
+    ahead: &'static [usize],
+    behind: &'static [usize],
+    percent: &'static str,
+) -> GroupsLead {
+    GroupsLead { machine, row_bytes, ahead, behind, percent }
+}
+
 /// The threads of figure 8 and table 4.
 pub const QUERY_THREADS: usize = 192;
 

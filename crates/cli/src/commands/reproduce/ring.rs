@@ -84,6 +84,10 @@ struct Open {
 }
 
 impl QueryRunner for Runner {
+    fn datafusion_version(&self) -> String {
+        datafusion::DATAFUSION_VERSION.to_owned()
+    }
+
     fn prepare(&mut self, tables: &QueryTables) -> Result<()> {
         let Caches { tpch, clickbench } = &self.caches;
         let &QueryTables { scale, hits_rows, seed } = tables;
@@ -150,12 +154,13 @@ impl Open {
 }
 
 /// Returns a way with its options: without the user's profile, because results must be repeatable,
-/// and with the groupings of stock, because repartitions are compared.
+/// and with the joins and groupings of stock, because repartitions are compared: with the joins of
+/// Annulus few are left.
 fn way(way: QueryWay) -> Result<Way> {
     let mut parsed: Way = way.way.parse().map_err(anyhow::Error::msg)?;
     if let Some(groups) = way.groups {
         let groups = groups.to_string();
-        let of_stock = [("skip_partial_aggregation", "false"), ("merge_runs", "false")];
+        let of_stock = [("joins", "never"), ("skip_partial_aggregation", "false"), ("merge_runs", "false")];
         let settings = [("groups", &groups[..]), ("profile", "none")].into_iter().chain(of_stock);
         parsed.settings.extend(settings.map(|(key, value)| (format!("annulus.{key}"), value.to_owned())));
     }
@@ -207,6 +212,7 @@ mod tests {
             let value = |key| &way.settings.iter().rfind(|(set, _)| set == key).expect(key).1;
             assert_eq!(Some(value("annulus.groups").clone()), listed.groups.map(|groups| groups.to_string()));
             assert_eq!(value("annulus.profile"), "none", "{}", way.name);
+            assert_eq!(value("annulus.joins"), "never", "{}", way.name);
             assert!(listed.way.starts_with(value("annulus.strategy")), "{}", way.name);
         }
         let names: std::collections::BTreeSet<_> = ways.iter().map(|way| &way.name).collect();

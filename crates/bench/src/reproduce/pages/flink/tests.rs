@@ -42,6 +42,23 @@ fn rounds_become_medians() {
 }
 
 #[test]
+fn a_shuffle_under_a_millisecond_is_too_short() {
+    let text = |shuffle_s: &str| json(5.0, 1.0).replace("\"shuffle_s\":0.2", &format!("\"shuffle_s\":{shuffle_s}"));
+    assert!(run_script(&text("0.0009")).unwrap().too_short);
+    assert!(!run_script(&text("0.001")).unwrap().too_short);
+}
+
+#[test]
+fn versions_are_named_once() {
+    let line = run_script(&json(5.0, 1.0).replace('{', r#"{"flink":"1.20.5","java":"21.0.1","#)).unwrap();
+    let without = run_script(&json(5.0, 1.0)).unwrap();
+    let other = FlinkLine { java: Some("17.0.9".to_owned()), ..line.clone() };
+    assert_eq!(versions(&[line.clone(), without.clone(), other], |line| &line.java).unwrap(), "17.0.9 and 21.0.1");
+    assert_eq!(versions(&[line.clone(), line], |line| &line.flink).unwrap(), "1.20.5");
+    assert_eq!(versions(&[without], |line| &line.flink), None);
+}
+
+#[test]
 fn it_is_asked_for_what_is_compared() {
     let arguments = "--tuples 300000 --tuple-bytes 16 --partitions 1024 --parallelism 2 --rounds 3";
     let text = format!("[ \"$*\" = '{arguments}' ] || {{ echo \"asked for $*\" >&2; exit 1; }}\n{}", json(5.0, 1.0));

@@ -1,5 +1,6 @@
 //! The page with all figures.
 
+mod groups;
 mod tables;
 
 use annulus_terminal::{
@@ -31,7 +32,7 @@ pub fn page(results: &Results) -> String {
         tables::table_2(results),
         figure_6(results),
         tables::table_3(results),
-        figure_7(results),
+        groups::figure_7(results),
         queries::figure_8(results),
         queries::table_4(results),
         tables::left_out(results),
@@ -89,14 +90,5 @@ fn figure_6(results: &Results) -> String {
     let of: Vec<_> = results.lines(Part::Normal).collect();
     let title = "Throughput by the size of rows, nearly normal";
     let chart = chart(title, "bytes of a row", &of, |line| line.strategy.clone(), |line| line.row_bytes as usize);
-    format!("<h2>Figure 6: sizes of rows</h2>{chart}")
-}
-
-fn figure_7(results: &Results) -> String {
-    let charts = ["ring", "paper-ring"].map(|strategy| {
-        let of: Vec<_> = results.lines(Part::Groups).filter(|line| line.strategy == strategy).collect();
-        let title = format!("Throughput of {strategy} by the size of rows and K");
-        chart(&title, "bytes of a row", &of, |line| format!("K = {}", line.groups), |line| line.row_bytes as usize)
-    });
-    format!("<h2>Figure 7: K</h2>{}", charts.concat())
+    format!("<h2>Figure 6: sizes of rows</h2>{chart}<p>The published points are in table 2, normal.</p>")
 }

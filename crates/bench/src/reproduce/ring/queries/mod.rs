@@ -10,6 +10,8 @@ pub use plan::QueryArgs;
 pub(super) use plan::QueryPlan;
 use serde::{Deserialize, Serialize};
 
+use crate::statistics::SHORTEST_S;
+
 /// A benchmark of whole queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -141,15 +143,24 @@ impl QueryLine {
         self.shuffled_rows() > 0
     }
 
-    /// Returns the logarithm to base 2 of the time in one way divided by the time in another.
+    /// Returns whether the time in this way is too short to measure.
+    fn is_too_short(&self, way: QueryWay) -> bool {
+        self.ms(way).is_some_and(|ms| ms < 1e3 * SHORTEST_S)
+    }
+
+    /// Returns the logarithm to base 2 of the time in one way divided by the time in another,
+    /// unless one of them is too short to measure.
     fn log2(&self, way: QueryWay, other: QueryWay) -> Option<f64> {
         let (ms, other_ms) = (self.ms(way)?, self.ms(other)?);
-        (ms > 0.0 && other_ms > 0.0).then(|| (ms / other_ms).log2())
+        (!self.is_too_short(way) && !self.is_too_short(other)).then(|| (ms / other_ms).log2())
     }
 }
 
 /// Runs whole queries.
 pub trait QueryRunner {
+    /// Returns the version of DataFusion that runs them.
+    fn datafusion_version(&self) -> String;
+
     /// Generates the tables that are missing.
     ///
     /// # Errors

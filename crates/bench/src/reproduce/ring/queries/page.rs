@@ -9,9 +9,13 @@ use annulus_terminal::{
 };
 
 use super::{CHANNEL, CHANNEL_CLUSTER, QueryLine, QueryWay, RING, Suite, WAYS};
-use crate::reproduce::ring::{
-    Part, Queries, Results,
-    paper::{self, FIGURE_8, QueryBar, SuiteSum, TABLE_4},
+use crate::{
+    exchange::Line,
+    reproduce::ring::{
+        Part, Queries, Results,
+        paper::{self, FIGURE_8, QueryBar, SuiteSum, TABLE_4},
+    },
+    statistics::TOO_SHORT,
 };
 
 /// What the page says if nothing ran whole queries.
@@ -28,10 +32,11 @@ pub fn figure_8(results: &Results) -> String {
          the ring is twice as fast, at -1 the channel. In the paper's channels, producers copy the rows of each \
          consumer into a batch, as <code>channel+cluster</code> does; with <code>channel</code>, consumers gather \
          them, as from a ring. The ring has K = {}, as in the paper, and <code>auto</code> chooses without a profile \
-         of the machine. A query that shuffles no rows has no bar: its \
-         times differ by chance. Times: medians in ms, of queries whose answers were equal.</p><p>Published, on other \
-         hardware: the bars that the paper names, on {}, {} threads, {} of TPC-H, {} of ClickBench. What the paper \
-         says of its query 33 of ClickBench is true of the benchmark's query 30.</p>{panels}",
+         of the machine. A query that shuffles no rows has no bar: its times differ by chance. One that takes under 1 \
+         ms in a way is too short to measure, and has no bar there. Times: medians in ms, of queries whose answers \
+         were equal.</p><p>Published, on other hardware: the bars that the paper names, on {}, {} \
+         threads, {} of TPC-H, {} of ClickBench. What the paper says of its query 33 of ClickBench is true of the \
+         benchmark's query 30.</p>{panels}",
         RING.groups.unwrap_or(1),
         paper::MACHINE,
         paper::QUERY_THREADS,
@@ -62,6 +67,7 @@ fn panel(queries: &Queries, suite: Suite, threads: usize, lines: &[&QueryLine]) 
             values: if line.shuffles() { vec![clustered(line), gathered(line)] } else { Vec::new() },
             note: match published(line) {
                 _ if !line.shuffles() => "no exchange".to_owned(),
+                _ if [RING, CHANNEL_CLUSTER, CHANNEL].iter().any(|&way| line.is_too_short(way)) => TOO_SHORT.to_owned(),
                 Some(bar) => format!("paper {:+.2}", bar.log2),
                 None => String::new(),
             },
@@ -139,15 +145,18 @@ fn sums(suite: Suite, threads: usize, lines: &[&QueryLine]) -> Vec<String> {
 
 /// Returns the row of table 4 that has no queries: rows of 8 bytes between threads.
 fn exchange_alone(results: &Results) -> String {
-    let gb_s = |strategy: &str| {
+    let line = |strategy: &str| {
         let mut lines = results.lines(Part::Uniform).filter(|line| line.row_bytes == 8);
-        lines.find(|line| line.strategy == strategy).map(|line| line.gb_per_s)
+        lines.find(|line| line.strategy == strategy)
     };
     let here = [("ring", "channel"), ("paper-ring", "mutex-channel")].map(|(ring, channel)| {
-        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
-        let (ring_gb_s, channel_gb_s) = (gb_s(ring), gb_s(channel));
-        let ratio = ring_gb_s.zip(channel_gb_s).map(|(ring, channel)| ring / channel);
-        vec![format!("{ring} and {channel}"), shown(ring_gb_s), shown(channel_gb_s), shown(ratio)]
+        let lines = [ring, channel].map(line);
+        let [ring_gb_s, channel_gb_s] = lines.map(|line| line.and_then(Line::measured_gb_per_s));
+        let ratio = ring_gb_s.zip(channel_gb_s).map(|(ring, channel)| format!("{:.2}", ring / channel));
+        let mut row = vec![format!("{ring} and {channel}")];
+        row.extend(lines.map(|line| line.map_or("-".to_owned(), Line::shown_gb_per_s)));
+        row.push(ratio.unwrap_or_else(|| "-".to_owned()));
+        row
     });
     let there = ["published".to_owned(), "11.6".to_owned(), "5.6".to_owned(), "2.07 (printed: 1.6)".to_owned()];
     let rows: Vec<_> = here.into_iter().chain([there.to_vec()]).collect();

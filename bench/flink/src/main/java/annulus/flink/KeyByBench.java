@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
+import org.apache.flink.runtime.util.EnvironmentInformation;
 
 /** Times Flink's {@code keyBy}: a line of JSON on stdout for each round after the first, which warms up. */
 public final class KeyByBench {
@@ -66,9 +67,11 @@ public final class KeyByBench {
         return String.format(
                 Locale.ROOT,
                 "{\"variant\":\"flink keyBy\",\"tuple_bytes\":%d,\"partitions\":%d,\"threads\":%d,\"tuples\":%d,"
-                        + "\"mtuples_per_s\":%.3f,\"generate_s\":%.3f,\"shuffle_s\":%.3f,\"total_s\":%.3f,\"peak_mb\":%.1f}",
+                        + "\"mtuples_per_s\":%.3f,\"generate_s\":%.6f,\"shuffle_s\":%.6f,\"total_s\":%.6f,\"peak_mb\":%.1f,"
+                        + "\"flink\":\"%s\",\"java\":\"%s\"}",
                 options.tupleBytes(), options.partitions(), options.parallelism(), options.tuples(),
-                options.tuples() / shuffleSeconds / 1e6, generateSeconds, shuffleSeconds, totalSeconds, peakMegabytes());
+                options.tuples() / shuffleSeconds / 1e6, generateSeconds, shuffleSeconds, totalSeconds, peakMegabytes(),
+                EnvironmentInformation.getVersion(), Runtime.version());
     }
 
     /** The most memory that this process has held so far, in MiB: heap, network buffers and the JVM itself. */
