@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the models of every lock-free protocol under loom: the transports and the reserved ranges of the exchange, the claimed
-# ranges and the free list of the pages, the lock-free manager of the baselines. They must pass; and with each memory
-# ordering of these protocols weakened in turn (the order.rs beside each), at least one of them must fail.
+# Runs the models of every lock-free protocol under loom: the transports, the pauses and the reserved ranges of the exchange,
+# the claimed ranges and the free list of the pages, the lock-free manager of the baselines. They must pass; and with each
+# memory ordering of these protocols weakened in turn (the order.rs beside each), at least one of them must fail.
 # LOOM_MAX_PREEMPTIONS overrides the models' own bounds.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -27,11 +27,17 @@ models() {
     "$program" $filter --list 2>/dev/null | sed -n "s|\(.*\): test\$|$program \1|p"
 }
 reserve=$(models "${programs[0]}" reserve::loom_models; models "${programs[1]}")
-transport=$(models "${programs[0]}" transport::loom_models)
+transport=$(for kind in barrier paper queue; do models "${programs[0]}" "transport::loom_models::${kind}_"; done)
+pairs=$(models "${programs[0]}" transport::loom_models::pairs_)
+domains=$(models "${programs[0]}" transport::loom_models::domains_)
+activity=$(models "${programs[0]}" activity::loom_models; models "${programs[0]}" publish::loom_models)
 ring=$(models "${programs[2]}"; models "${programs[0]}" waiting::loom_models)
 ranges=$(models "${programs[3]}" ranges::loom_models)
 chain=$(models "${programs[4]}" manager::chain_models)
-[ -n "$reserve" ] && [ -n "$transport" ] && [ -n "$ring" ] && [ -n "$ranges" ] && [ -n "$chain" ] || { echo "found no models" >&2; exit 1; }
+all=("$reserve" "$transport" "$pairs" "$domains" "$activity" "$ring" "$ranges" "$chain")
+for models in "${all[@]}"; do
+    [ -n "$models" ] || { echo "found no models" >&2; exit 1; }
+done
 
 # Without a weakening a model passes.
 passes() {
@@ -65,11 +71,18 @@ export -f passes weakened
 
 # Checks for each ordering named in a file, with the models given, each ended by a null.
 weakenings() {
-    local names name
+    local names
     names=$(sed -n -e 's/^    \([a-z_]*\) = \(Release\|Acquire\|AcqRel\);$/\1/p' -e 's/^    \(fence_[a-z_]*\);$/\1/p' "$1")
     [ -n "$names" ] || { echo "found no orderings in $1" >&2; exit 1; }
-    for name in $names; do
-        printf 'weakened\0%s\0%s\0' "$name" "$2"
+    noticed "$2" $names
+}
+
+# Checks for the orderings named, with the models given.
+noticed() {
+    local models=$1 name
+    shift
+    for name in "$@"; do
+        printf 'weakened\0%s\0%s\0' "$name" "$models"
     done
 }
 
@@ -83,12 +96,18 @@ trap 'rm -f "$checks" "$results"' EXIT
     weakenings "$exchange/src/reserve/order.rs" "$reserve"
     weakenings "$exchange/src/transport/order.rs" "$transport"
     weakenings "$exchange/src/transport/paper_ring/order.rs" "$transport"
+    # The same orderings where a consumer has several queues, and those of the ring that a wait and a stop over several need.
+    weakenings "$exchange/src/transport/order.rs" "$pairs"
+    noticed "$domains" fence_flush fence_wait_data fence_wait_room fence_tell
+    # The fence of a pause has waiting consumers of two kinds on its other side.
+    weakenings "$exchange/src/activity/order.rs" "$activity"
+    noticed "$reserve" fence_turns_idle
     weakenings "$pages/src/ranges/order.rs" "$ranges"
     weakenings "$pages/src/memory/order.rs" "$ranges"
     weakenings "$baselines/src/manager/order.rs" "$chain"
     while read -r program model; do
         printf 'passes\0%s\0%s\0' "$program" "$model"
-    done <<<"$reserve"$'\n'"$transport"$'\n'"$ring"$'\n'"$ranges"$'\n'"$chain"
+    done < <(printf '%s\n' "${all[@]}")
 } >"$checks"
 # A model is one thread's work.
 xargs -0 -n 3 -P "$(nproc)" bash -c '"$@"' check <"$checks" | tee "$results"

@@ -16,6 +16,8 @@
 mod consumer;
 mod indexed;
 mod laggard;
+#[cfg(all(test, loom))]
+mod loom_models;
 mod producer;
 
 use std::sync::Arc;

@@ -87,9 +87,8 @@ impl PublishProducer {
 
     pub(crate) fn idle(&mut self) {
         if !self.shared.full_batches && !std::mem::replace(&mut self.idle, true) {
-            self.shared.activity.idle();
             self.stats.shared_ops += 1;
-            if self.shared.activity.all_idle() {
+            if self.shared.activity.idle() {
                 self.sender.wake_consumers();
             }
         }
@@ -97,8 +96,7 @@ impl PublishProducer {
     }
 
     pub(crate) fn finish(mut self) -> ExchangeStats {
-        self.leave();
-        if self.shared.activity.all_idle() {
+        if self.leave() {
             self.sender.wake_consumers();
         }
         let mut total = self.sender.end();
@@ -106,13 +104,16 @@ impl PublishProducer {
         total
     }
 
-    fn leave(&mut self) {
-        if !std::mem::replace(&mut self.finished, true) {
-            if std::mem::take(&mut self.idle) {
-                self.shared.activity.resume();
-            }
-            self.shared.activity.finish();
+    /// Counts this producer as ended. Returns whether all that are left are idle: then their
+    /// consumers must be woken.
+    fn leave(&mut self) -> bool {
+        if std::mem::replace(&mut self.finished, true) {
+            return false;
         }
+        if std::mem::take(&mut self.idle) {
+            self.shared.activity.resume();
+        }
+        self.shared.activity.finish()
     }
 
     /// Stops the exchange after a call of this producer has panicked: its rows may be incomplete.

@@ -22,6 +22,4 @@ fences! {
     fence_gate_opens;
     /// A producer: waker registered, then "is the gate open?".
     fence_gate_parks;
-    /// A producer that turns idle or ends: counted, then "does a consumer starve?".
-    fence_turns_idle;
 }

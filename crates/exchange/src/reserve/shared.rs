@@ -231,9 +231,9 @@ impl Shared {
     /// Counts a producer as idle: its input has nothing ready. If all producers are idle, the rows
     /// in open chunks go to the waiting consumers.
     pub(crate) fn producer_idles(&self, stats: &mut ExchangeStats) {
-        self.activity.idle();
+        let all_idle = self.activity.idle();
         stats.shared_ops += 1;
-        self.flush_if_all_idle(stats);
+        self.flush_if(all_idle, stats);
     }
 
     /// Counts a producer as no longer idle: its input has rows again.
@@ -244,8 +244,8 @@ impl Shared {
 
     /// Ends a producer that has sent all its rows. The last one ends the consumers' streams.
     pub(crate) fn producer_finishes(&self, stats: &mut ExchangeStats) {
-        self.activity.finish();
-        self.flush_if_all_idle(stats);
+        let all_idle = self.activity.finish();
+        self.flush_if(all_idle, stats);
         stats.shared_ops += 2;
         // Only now, when all rows that this producer took out of a lane are in its queue (R8).
         if self.unfinished.fetch_sub(1, order::last_finish()) > 1 {
@@ -263,9 +263,10 @@ impl Shared {
         self.activity.all_idle()
     }
 
-    fn flush_if_all_idle(&self, stats: &mut ExchangeStats) {
-        order::fence_turns_idle();
-        if self.all_idle() && self.gate.anyone_starves() {
+    /// Hands the rows in open chunks to the waiting consumers if no producer is at work. The fence
+    /// of `Activity` stands between the count of the caller and the look for them.
+    fn flush_if(&self, all_idle: bool, stats: &mut ExchangeStats) {
+        if all_idle && self.gate.anyone_starves() {
             for consumer in 0..self.consumers.len() {
                 if self.queue(consumer).is_awaited(stats) {
                     self.flush(consumer, stats);

@@ -4,6 +4,8 @@
 //!
 //! Where the domains of the producers are not known, blocks of equal size take their place: the first
 //! M / D producers are of the first domain, and so on.
+//!
+//! `../ring/PROTOCOL.md` says how a consumer waits for several rings, and how all of them stop.
 
 use std::{
     collections::BTreeMap,

@@ -9,7 +9,7 @@ use loom::{alloc::Track, thread};
 
 use crate::{
     Strategy,
-    error::ExchangeError,
+    error::{ExchangeError, StopError},
     ring::{Admission, Next, TrySendError},
     transport::{Handles, Parcel, Receiver, Sender, Shape, transport},
     waiting::bell::{block_on, model},
@@ -35,27 +35,37 @@ impl Parcel for Number {
     }
 }
 
-/// The values that were handed over, by consumer. Behind std's mutex, which is never contended in a
-/// model's step.
-pub(super) type Overflow = Arc<Vec<Mutex<Vec<u32>>>>;
+/// What the threads of a run share.
+pub(super) struct Run {
+    /// The values that were handed over, by consumer. Behind std's mutex, which is never contended
+    /// in a model's step.
+    overflow: Vec<Mutex<Vec<u32>>>,
+    yields: bool,
+}
 
 pub(super) struct Model {
     pub(super) strategy: Strategy,
     pub(super) preemptions: usize,
+    /// Whether a producer yields when it is asked to. Otherwise it asks again at once, as if no
+    /// other thread had run. Loom shows a thread that has yielded nothing that is stale, which
+    /// leaves fewer states, but hides a missing fence before its wait.
+    pub(super) yields: bool,
 }
 
-// Its waiting loads lengths that may be stale, each of which loom tries.
-pub(super) const QUEUES: Model = Model { strategy: Strategy::Channel, preemptions: 1 };
-pub(super) const PAPER: Model = Model { strategy: Strategy::PaperRing, preemptions: 2 };
-pub(super) const BARRIER: Model = Model { strategy: Strategy::Batch, preemptions: 3 };
+pub(super) const QUEUES: Model = Model { strategy: Strategy::Channel, preemptions: 2, yields: false };
+pub(super) const PAIRS: Model = Model { strategy: Strategy::Spsc, ..QUEUES };
+pub(super) const DOMAINS: Model = Model { strategy: Strategy::RingPerDomain, ..QUEUES };
+pub(super) const BARRIER: Model = Model { strategy: Strategy::Batch, preemptions: 3, ..QUEUES };
+pub(super) const PAPER: Model = Model { strategy: Strategy::PaperRing, yields: true, ..QUEUES };
 
 impl Model {
     /// Checks `body` with the handles of each run.
-    pub(super) fn check(&self, shape: Shape, body: impl Fn(Handles<Number>, Overflow) + Send + Sync + 'static) {
-        let strategy = self.strategy;
+    pub(super) fn check(&self, shape: Shape, body: impl Fn(Handles<Number>, Arc<Run>) + Send + Sync + 'static) {
+        let Self { strategy, yields, .. } = *self;
         model(self.preemptions, move || {
             let handles = transport(strategy, shape).expect("a transport");
-            body(handles, Arc::new((0..shape.consumers).map(|_| Mutex::new(Vec::new())).collect()));
+            let overflow = (0..shape.consumers).map(|_| Mutex::new(Vec::new())).collect();
+            body(handles, Arc::new(Run { overflow, yields }));
         });
     }
 }
@@ -64,19 +74,38 @@ pub(super) fn shape(producers: usize, consumers: usize, slots: usize) -> Shape {
     Shape::new(producers, consumers).with_slots(slots)
 }
 
-pub(super) fn send(sender: &mut dyn Sender<Number>, number: u32, overflow: &Overflow) -> Result<(), ExchangeError> {
+/// Returns the shape of two rings with a producer each, which are full with two values.
+pub(super) fn two_rings(consumers: usize) -> Shape {
+    shape(2, consumers, 2).with_domains(2)
+}
+
+/// Returns the reason of a stop.
+pub(super) fn reason() -> StopError {
+    Box::<dyn std::error::Error + Send + Sync>::from("no").into()
+}
+
+/// Ends these producers, which send nothing more.
+pub(super) fn end(senders: &mut [Box<dyn Sender<Number>>]) {
+    for sender in senders {
+        sender.end();
+    }
+}
+
+pub(super) fn send(sender: &mut dyn Sender<Number>, number: u32, run: &Arc<Run>) -> Result<(), ExchangeError> {
     let mut value = Number::new(number);
     loop {
         let ready = block_on(|cx| {
             sender.poll_ready(cx, &mut |consumer, _, values| {
                 values.try_for_each(&mut |value| {
-                    overflow[consumer].lock().unwrap().push(value.get());
+                    run.overflow[consumer].lock().unwrap().push(value.get());
                     Ok(())
                 })
             })
         })?;
         if ready == Admission::Yield {
-            thread::yield_now();
+            if run.yields {
+                thread::yield_now();
+            }
             continue;
         }
         match sender.try_send(value) {
@@ -92,7 +121,7 @@ pub(super) fn send(sender: &mut dyn Sender<Number>, number: u32, overflow: &Over
 pub(super) fn receive_at_most(
     receiver: &mut dyn Receiver<Number>,
     count: usize,
-    overflow: &Overflow,
+    run: &Arc<Run>,
 ) -> Result<Vec<u32>, ExchangeError> {
     let mut numbers = Vec::new();
     while numbers.len() < count {
@@ -104,7 +133,7 @@ pub(super) fn receive_at_most(
         })?;
         match next {
             Next::Visited(_) => {}
-            Next::Relieved => numbers.append(&mut overflow[receiver.index()].lock().unwrap()),
+            Next::Relieved => numbers.append(&mut run.overflow[receiver.index()].lock().unwrap()),
             Next::Finished => break,
         }
     }
@@ -112,25 +141,37 @@ pub(super) fn receive_at_most(
 }
 
 /// Receives this number of values.
-pub(super) fn receive_some(receiver: &mut dyn Receiver<Number>, count: usize, overflow: &Overflow) -> Vec<u32> {
-    receive_at_most(receiver, count, overflow).expect("nobody stops this model")
+pub(super) fn receive_some(receiver: &mut dyn Receiver<Number>, count: usize, run: &Arc<Run>) -> Vec<u32> {
+    receive_at_most(receiver, count, run).expect("nobody stops this model")
 }
 
 /// Receives all values.
-pub(super) fn receive(receiver: &mut dyn Receiver<Number>, overflow: &Overflow) -> Result<Vec<u32>, ExchangeError> {
-    receive_at_most(receiver, usize::MAX, overflow)
+pub(super) fn receive(receiver: &mut dyn Receiver<Number>, run: &Arc<Run>) -> Result<Vec<u32>, ExchangeError> {
+    receive_at_most(receiver, usize::MAX, run)
+}
+
+/// Starts a producer that sends these numbers. Its thread returns the handle, so that its end is no
+/// part of the race.
+pub(super) fn send_all(
+    mut sender: Box<dyn Sender<Number>>,
+    numbers: &[u32],
+    run: &Arc<Run>,
+) -> thread::JoinHandle<Box<dyn Sender<Number>>> {
+    let (numbers, run) = (numbers.to_vec(), Arc::clone(run));
+    thread::spawn(move || {
+        for number in numbers {
+            send(&mut *sender, number, &run).expect("nobody stops this model");
+        }
+        sender
+    })
 }
 
 /// Starts a producer that sends these numbers and ends.
-pub(super) fn produce(
-    mut sender: Box<dyn Sender<Number>>,
-    numbers: &[u32],
-    overflow: &Overflow,
-) -> thread::JoinHandle<()> {
-    let (numbers, overflow) = (numbers.to_vec(), Arc::clone(overflow));
+pub(super) fn produce(mut sender: Box<dyn Sender<Number>>, numbers: &[u32], run: &Arc<Run>) -> thread::JoinHandle<()> {
+    let (numbers, run) = (numbers.to_vec(), Arc::clone(run));
     thread::spawn(move || {
         for number in numbers {
-            send(&mut *sender, number, &overflow).expect("nobody stops this model");
+            send(&mut *sender, number, &run).expect("nobody stops this model");
         }
         sender.end();
     })

@@ -1,4 +1,5 @@
-//! The queues themselves. Models have a kind of their own, because the others are not ours.
+//! The queues themselves. They are not ours, so models have others in their place: a kind for
+//! [`LockFree`] and [`Locked`], and the queue of one pair for [`Pairs`].
 
 #[cfg(not(loom))]
 mod lock_free;
@@ -6,15 +7,17 @@ mod lock_free;
 mod locked;
 #[cfg(loom)]
 mod modelled;
-#[cfg(not(loom))]
+#[cfg(loom)]
+mod modelled_pair;
 mod pairs;
 
 use std::sync::Arc as StdArc;
 
 #[cfg(loom)]
-pub(in crate::transport) use self::modelled::{Modelled as LockFree, Modelled as Locked, Modelled as Pairs};
+pub(in crate::transport) use self::modelled::{Modelled as LockFree, Modelled as Locked};
+pub(in crate::transport) use self::pairs::Pairs;
 #[cfg(not(loom))]
-pub(in crate::transport) use self::{lock_free::LockFree, locked::Locked, pairs::Pairs};
+pub(in crate::transport) use self::{lock_free::LockFree, locked::Locked};
 
 use crate::stats::ExchangeStats;
 

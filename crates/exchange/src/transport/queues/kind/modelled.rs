@@ -1,4 +1,4 @@
-//! The queue of the models: what loom sees of it is its length.
+//! The queue for each consumer in the models: what loom sees of it is its length.
 
 use std::{
     collections::VecDeque,
@@ -66,10 +66,10 @@ impl<T: Send + Sync> PopEnd<T> for End<T> {
         value
     }
 
-    /// Returns the latest length: a stale one can only be that of values which the holder of the
-    /// lease has popped, and each would be a branch of the model.
+    /// Returns the latest length, without loom: each stale one would be a branch of the model. A
+    /// length that lacks a push would only wake more producers.
     fn len(&self) -> usize {
-        self.queues[self.consumer].len.fetch_add(0, Relaxed)
+        self.queues[self.consumer].values.lock().unwrap().len()
     }
 
     fn is_low(&self) -> bool {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(loom)]
+use super::modelled_pair as rtrb;
 use super::{Kind, PopEnd, PushEnd};
 use crate::stats::ExchangeStats;
 
