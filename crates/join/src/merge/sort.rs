@@ -38,14 +38,13 @@ pub(super) fn sorted_rows(keys: &Keys, rows: u32, threads: usize) -> Vec<u32> {
 fn are_in_order(keys: &Keys, rows: &[u32], threads: usize) -> bool {
     let part = parallel::part(rows.len(), threads).max(1);
     let starts = (0..rows.len()).step_by(part).collect();
-    let compare = |a: &u32, b: &u32| {
-        let columns = [&keys.equal, &keys.band].into_iter();
-        columns.fold(Ordering::Equal, |so_far, column| so_far.then_with(|| compare(column, *a as usize, *b as usize)))
-    };
     let in_order = |start: usize| {
         // With the last row of the part before.
         let rows = &rows[start.saturating_sub(1)..rows.len().min(start + part)];
-        rows.is_sorted_by(|a, b| compare(a, b).is_le())
+        rows.is_sorted_by(|&a, &b| {
+            let (a, b) = (a as usize, b as usize);
+            compare(&keys.equal, a, b).then_with(|| compare(&keys.band, a, b)).is_le()
+        })
     };
     parallel::map(threads, starts, in_order).into_iter().all(|in_order| in_order)
 }
