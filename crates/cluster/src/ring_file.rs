@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use annulus_roundabout::secure::{HostFiles, HostName, Identity, Role};
+use annulus_roundabout::secure::{FileError, HostName, Identity, Role};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -118,38 +118,13 @@ impl RingFile {
     /// # Errors
     /// If the key does not exist, or there are several and `name` is `None`.
     pub fn identity(&self, role: Role, name: Option<&HostName>) -> Result<Identity, ClusterError> {
-        let name = match name {
-            Some(name) => name.clone(),
-            None => self.only_key(role)?,
-        };
-        let HostFiles { authority, certificate, key } = HostFiles::of_role(&self.certificates, role, &name);
-        if !key.exists() {
-            let reason = format!("no '{}'; {}", key.display(), how_to_add(role, name.as_str()));
-            return Err(ClusterError::RingFile { path: self.path.clone(), reason });
-        }
-        Ok(Identity::load(&authority, &certificate, &key)?)
+        Identity::in_folder(&self.certificates, role, name).map_err(|error| match error {
+            FileError::NoKey { .. } | FileError::SeveralKeys { .. } => {
+                ClusterError::RingFile { path: self.path.clone(), reason: error.to_string() }
+            }
+            error => error.into(),
+        })
     }
-
-    fn only_key(&self, role: Role) -> Result<HostName, ClusterError> {
-        let unfit = |reason: String| ClusterError::RingFile { path: self.path.clone(), reason };
-        let shown = self.certificates.display();
-        let entries =
-            fs::read_dir(&self.certificates).map_err(|error| unfit(format!("cannot list '{shown}': {error}")))?;
-        let name_of = |name: &str| {
-            let name = name.strip_prefix(role.name())?.strip_prefix('-')?;
-            name.strip_suffix("-key.pem")?.parse::<HostName>().ok()
-        };
-        let mut keys = entries.filter_map(|entry| name_of(entry.ok()?.file_name().to_str()?));
-        match (keys.next(), keys.next()) {
-            (Some(name), None) => Ok(name),
-            (None, _) => Err(unfit(format!("no {role}-NAME-key.pem in '{shown}'; {}", how_to_add(role, "NAME")))),
-            _ => Err(unfit(format!("several keys of {role}s in '{shown}'; choose one (`name`)"))),
-        }
-    }
-}
-
-fn how_to_add(role: Role, name: &str) -> String {
-    format!("create it with annulus node add-{role} {name}, on the machine of the ring's authority")
 }
 
 /// Checks the hosts of a file with this text. Errors name the line.

@@ -66,6 +66,25 @@ pub enum FileError {
         /// The reason.
         refusal: Refusal,
     },
+    /// A folder has no key of a member with this role, or not that of this member.
+    #[error("no '{}': create it with annulus node add-{role} {}, on the machine of the ring's authority",
+        .folder.join(format!("{role}-{}-key.pem", member(.name))).display(), member(.name))]
+    NoKey {
+        /// The folder.
+        folder: PathBuf,
+        /// The role.
+        role: Role,
+        /// The member, if it was named.
+        name: Option<HostName>,
+    },
+    /// A folder has keys of several members with this role.
+    #[error("several keys of {role}s in '{}': choose one (`name`)", .folder.display())]
+    SeveralKeys {
+        /// The folder.
+        folder: PathBuf,
+        /// The role.
+        role: Role,
+    },
     /// An address is neither an IP address nor a name that certificates can hold.
     #[error("invalid address {address:?} for a certificate: give IP addresses or plain host names")]
     Address {
@@ -83,6 +102,10 @@ pub enum FileError {
         /// The reason.
         reason: String,
     },
+}
+
+fn member(name: &Option<HostName>) -> &str {
+    name.as_ref().map_or("NAME", HostName::as_str)
 }
 
 /// The reason why a certificate is refused.

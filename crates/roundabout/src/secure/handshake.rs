@@ -55,7 +55,7 @@ pub fn connect_within(
 ) -> Result<Secure, SecureError> {
     let timed = Timed::new(stream, limit)?;
     let verifier = identity.verifier(Expected::Host(expected.clone()));
-    let config = identity.client(Arc::clone(&verifier)).map_err(SecureError::Tls)?;
+    let config = identity.client(Arc::clone(&verifier), PROTOCOL).map_err(SecureError::Tls)?;
     // Required by rustls, and never sent: the verifier knows the expected host.
     let name = ServerName::try_from("annulus").map_err(|error| TlsError::General(error.to_string()));
     let mut connection =
@@ -109,7 +109,7 @@ fn accept_role(
 ) -> Result<(Secure, HostName), SecureError> {
     let timed = Timed::new(stream, limit)?;
     let verifier = identity.verifier(Expected::Any(role));
-    let config = identity.server(Arc::clone(&verifier)).map_err(SecureError::Tls)?;
+    let config = identity.server(Arc::clone(&verifier), PROTOCOL).map_err(SecureError::Tls)?;
     let mut connection = ServerConnection::new(Arc::new(config)).map_err(SecureError::Tls)?;
     let peer = shake(&timed, &mut connection, &verifier)?;
     let mut socket = &timed;
@@ -136,7 +136,7 @@ fn shake<S: SideData>(
     if connection.alpn_protocol() != Some(PROTOCOL) {
         return Err(SecureError::OtherProtocol);
     }
-    verifier.peer().and_then(Result::ok).ok_or(SecureError::NoCertificate)
+    verifier.peer().and_then(Result::ok).map(|peer| peer.host).ok_or(SecureError::NoCertificate)
 }
 
 /// Converts an error of rustls or of the socket during the handshake.

@@ -1,6 +1,6 @@
 //! The identity of a host, and the authority by which it checks others.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, fs, path::Path, sync::Arc};
 
 use rustls::{
     ClientConfig, Error as TlsError, ServerConfig,
@@ -17,7 +17,7 @@ use super::{
     authority::HostFiles,
     error::FileError,
     files,
-    names::Member,
+    names::{HostName, Member, Role},
     verify::{Expected, Trust, Verifier},
 };
 
@@ -46,6 +46,31 @@ impl Identity {
             HostFiles { authority: authority.to_owned(), certificate: certificate.to_owned(), key: key.to_owned() };
         let key = files::read_private(key)?;
         Self::from_pem(&paths, &files::read(authority)?, &files::read(certificate)?, &key)
+    }
+
+    /// Loads the identity of the member `name` with this role from the folder of certificates, or of
+    /// the only one whose key is there.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load); or if there is no such key, or there are several and `name` is
+    /// `None`.
+    pub fn in_folder(folder: &Path, role: Role, name: Option<&HostName>) -> Result<Self, FileError> {
+        let no_key = || FileError::NoKey { folder: folder.to_owned(), role, name: name.cloned() };
+        let name = match name {
+            Some(name) => name.clone(),
+            None => {
+                let entries = fs::read_dir(folder);
+                let entries = entries.map_err(|source| FileError::Io { path: folder.to_owned(), source })?;
+                let mut keys = entries.filter_map(|entry| role.of_key(entry.ok()?.file_name().to_str()?));
+                let name = keys.next().ok_or_else(no_key)?;
+                if keys.next().is_some() {
+                    return Err(FileError::SeveralKeys { folder: folder.to_owned(), role });
+                }
+                name
+            }
+        };
+        let HostFiles { authority, certificate, key } = HostFiles::of_role(folder, role, &name);
+        if key.exists() { Self::load(&authority, &certificate, &key) } else { Err(no_key()) }
     }
 
     /// Like [`load`](Self::load), from the contents of the files. The paths are for errors.
@@ -89,13 +114,13 @@ impl Identity {
     }
 
     /// Returns the settings of rustls for a connection to another host.
-    pub(super) fn client(&self, verifier: Arc<Verifier>) -> Result<ClientConfig, TlsError> {
+    pub(super) fn client(&self, verifier: Arc<Verifier>, protocol: &[u8]) -> Result<ClientConfig, TlsError> {
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(verifier)
             .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified))));
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.resumption = Resumption::disabled();
         // The certificate names the host; the name in the clear would reveal it.
         config.enable_sni = false;
@@ -103,12 +128,12 @@ impl Identity {
     }
 
     /// Returns the settings of rustls for a connection from another host.
-    pub(super) fn server(&self, verifier: Arc<Verifier>) -> Result<ServerConfig, TlsError> {
+    pub(super) fn server(&self, verifier: Arc<Verifier>, protocol: &[u8]) -> Result<ServerConfig, TlsError> {
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified))));
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // A side that only writes would never read the tickets.
         config.send_tls13_tickets = 0;

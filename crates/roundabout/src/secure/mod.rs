@@ -38,6 +38,7 @@ mod handshake;
 mod identity;
 mod names;
 mod stream;
+mod terms;
 mod timed;
 mod verify;
 
@@ -47,3 +48,4 @@ pub use handshake::{HANDSHAKE_TIME_MAX, accept, accept_submitter, accept_within,
 pub use identity::Identity;
 pub use names::{HostName, Member, NameError, RingName, Role};
 pub use stream::Secure;
+pub use terms::Terms;

@@ -85,6 +85,12 @@ impl Role {
             Self::Submitter => "submitter",
         }
     }
+
+    /// Returns the member with this role whose key has this file name.
+    pub(super) fn of_key(self, file_name: &str) -> Option<HostName> {
+        let name = file_name.strip_prefix(self.name())?.strip_prefix('-')?;
+        name.strip_suffix("-key.pem")?.parse().ok()
+    }
 }
 
 impl fmt::Display for Role {

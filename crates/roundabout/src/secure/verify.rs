@@ -97,13 +97,16 @@ pub(super) enum Expected {
     Host(HostName),
     /// Any member with this role.
     Any(Role),
+    /// Any member.
+    Member,
 }
 
 impl Expected {
-    fn check(&self, found: Member) -> Result<HostName, Refusal> {
+    fn check(&self, found: Member) -> Result<Member, Refusal> {
         let role = match self {
             Self::Host(_) => Role::Host,
             Self::Any(role) => *role,
+            Self::Member => return Ok(found),
         };
         if found.role != role {
             return Err(Refusal::WrongRole { expected: role, found: Box::new(found) });
@@ -112,7 +115,7 @@ impl Expected {
             Self::Host(expected) if *expected != found.host => {
                 Err(Refusal::WrongHost { expected: expected.clone(), found: found.host })
             }
-            _ => Ok(found.host),
+            _ => Ok(found),
         }
     }
 }
@@ -123,7 +126,7 @@ pub(super) struct Verifier {
     trust: Arc<Trust>,
     provider: Arc<CryptoProvider>,
     expected: Expected,
-    peer: OnceLock<Result<HostName, Refusal>>,
+    peer: OnceLock<Result<Member, Refusal>>,
 }
 
 impl Verifier {
@@ -133,7 +136,7 @@ impl Verifier {
     }
 
     /// Returns the outcome, or `None` before the other side has sent a certificate.
-    pub(super) fn peer(&self) -> Option<Result<HostName, Refusal>> {
+    pub(super) fn peer(&self) -> Option<Result<Member, Refusal>> {
         self.peer.get().cloned()
     }
 
