@@ -23,6 +23,6 @@ pub use config::{AnnulusConfig, DataPath, Joins};
 pub use exec::{InTurnExec, RingRepartitionExec};
 pub use join::{BandJoinExec, KeyFilterExec, LoopJoinExec, SharedHashJoinExec};
 pub use report::{ExchangeReport, exchange_report};
-pub use rule::{BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, why_stock_joins};
+pub use rule::{BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins};
 pub use session::SessionStateBuilderExt;
 pub use table::{DatasetTable, NotPartitioned, register_dataset};

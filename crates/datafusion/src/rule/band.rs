@@ -71,15 +71,13 @@ impl BandJoin {
         let selection = rules.iter().rposition(|rule| rule.name() == "join_selection");
         rules.insert(selection.map_or(0, |place| place + 1), Arc::new(self));
     }
-}
 
-impl PhysicalOptimizerRule for BandJoin {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
-        let joins = super::joins(config, &self.defaults);
-        if joins == Joins::Never {
-            return Ok(plan);
-        }
+    /// Replaces the joins in a plan of which `joins` run on Annulus.
+    pub(super) fn replace(
+        plan: Arc<dyn ExecutionPlan>,
+        options: &AnnulusConfig,
+        joins: Joins,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let replaced = plan.transform_up(|node| {
             let Some((stock, why)) = candidate(&node, options, joins)? else { return Ok(Transformed::no(node)) };
             if let Some(ours) = BandJoinExec::replace(Arc::clone(&stock), &why, options.explain_as_stock)? {
@@ -94,6 +92,16 @@ impl PhysicalOptimizerRule for BandJoin {
             })
         })?;
         Ok(replaced.data)
+    }
+}
+
+impl PhysicalOptimizerRule for BandJoin {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
+        match super::joins(config, &self.defaults) {
+            Joins::Never => Ok(plan),
+            joins => Self::replace(plan, options, joins),
+        }
     }
 
     fn name(&self) -> &str {

@@ -147,7 +147,7 @@ impl PhysicalOptimizerRule for PartitionedJoins {
 }
 
 /// Returns whether `ours` has all orders that `stock` has. Operators above may rely on them.
-fn has_orders_of(ours: &SharedHashJoinExec, stock: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn has_orders_of(ours: &SharedHashJoinExec, stock: &Arc<dyn ExecutionPlan>) -> bool {
     let orders = stock.equivalence_properties().oeq_class();
     let has = |order: &LexOrdering| {
         ours.properties().equivalence_properties().ordering_satisfy(order.clone()).unwrap_or(false)

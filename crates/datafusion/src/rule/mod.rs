@@ -10,6 +10,7 @@ mod partitioned;
 mod regions;
 mod repartition;
 mod sizes;
+mod stage;
 mod unused;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub use joins::{SharedJoins, why_stock_joins};
 pub use key_filters::KeyFilters;
 pub(crate) use partitioned::PartitionedTables;
 pub use repartition::RingRepartition;
+pub use stage::replace_in_stage;
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 
