@@ -22,6 +22,7 @@ use crate::{
         tpcds::{self, TpcdsArgs},
         tpch::{self, TpchArgs},
         verify::{self, VerifyArgs},
+        worker::{self, WorkerArgs},
     },
     outcome::Outcome,
 };
@@ -33,6 +34,7 @@ Examples:
   annulus partition events/ --by user --into 64 --output parts
   annulus join lineitem/ orders/ --on l_orderkey=o_orderkey --output joined
   annulus verify joined
+  annulus worker --allow-read /data       serve annulus sql --workers
   annulus tpch                            compare stock DataFusion with Annulus
   annulus clickbench --strategies auto,ring
   annulus bench repartition               compare the two operators alone
@@ -42,8 +44,8 @@ Examples:
   annulus calibrate                       measure what suits this machine
   annulus help inputs                     read about a topic
 
-Topics of annulus help: inputs, joins, json, partitioning, queries (SQL), ring
-and topology.
+Topics of annulus help: inputs, joins, json, partitioning, queries (SQL), ring,
+topology and workers.
 
 Exit codes: 0 for success, 1 for a failure or for answers that differ, 130 if
 interrupted (143 by SIGTERM, 129 by SIGHUP).";
@@ -120,6 +122,8 @@ pub enum Command {
     },
     /// Set up a ring of hosts, or run one of its hosts
     Node(NodeArgs),
+    /// Run parts of the queries of annulus sql --workers
+    Worker(WorkerArgs),
     /// Compare parts of Annulus with alternatives
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -159,6 +163,7 @@ impl Command {
                 join::serve_host(coordinator)
             }
             Self::Node(args) => node::run(args),
+            Self::Worker(args) => worker::run(args),
             Self::Bench(command) => bench::run(command),
             Self::Reproduce(command) => reproduce::run(command),
             Self::Simulate(command) => simulate::run(command),

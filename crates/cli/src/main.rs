@@ -3,17 +3,21 @@
 #![forbid(unsafe_code)]
 
 mod blocking;
+mod child;
 mod cli;
+mod cluster;
 mod commands;
 mod comparison;
 mod errors;
 mod formats;
 mod interrupt;
+mod logging;
 mod outcome;
 mod reading;
 mod runtime;
 mod session;
 mod spill;
+mod stores;
 mod suites;
 mod units;
 

@@ -2,7 +2,8 @@
 
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
-use annulus_datafusion::SessionStateBuilderExt;
+use annulus_datafusion::SessionStateBuilderExt as _;
+use annulus_distributed::SessionStateBuilderExt as _;
 use anyhow::{Context, Result};
 use datafusion::{
     execution::{
@@ -10,12 +11,15 @@ use datafusion::{
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
         memory_pool::{FairSpillPool, TrackConsumersPool},
         object_store::ObjectStoreRegistry,
-        runtime_env::RuntimeEnvBuilder,
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
     prelude::{SessionConfig, SessionContext},
 };
 
-use crate::units::{self, Setting};
+use crate::{
+    cluster::Remote,
+    units::{self, Setting},
+};
 
 /// The engine of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,35 +47,50 @@ pub struct Limits {
 const LISTED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
 /// Returns a new session with its own runtime, which spills to the folder `spill`. `stores`
-/// replaces the default object stores.
+/// replaces the default object stores. The queries of Annulus run on the workers of `remote`, if
+/// there are any.
 pub fn open(
     engine: Engine,
     limits: Limits,
     spill: &Path,
     mut config: SessionConfig,
     stores: Option<Arc<dyn ObjectStoreRegistry>>,
+    remote: Option<&Remote>,
 ) -> Result<SessionContext> {
     if let Some(partitions) = limits.target_partitions {
         config = config.with_target_partitions(partitions);
     }
     // A folder means all files below it, including those in the folders of hosts.
     config.options_mut().execution.listing_table_ignore_subdirectory = false;
+    let runtime = runtime(limits.memory_bytes, spill, stores)?;
+    let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
+    let state = match (engine, remote) {
+        (Engine::Stock, _) => state,
+        (Engine::Annulus, None) => state.with_annulus(),
+        (Engine::Annulus, Some(Remote { workers, channels })) => {
+            state.with_annulus_workers(workers.clone(), channels.clone())
+        }
+    };
+    Ok(SessionContext::new_with_state(state.build()))
+}
+
+/// Returns a runtime with this much memory for operators, which spills to the folder `spill`.
+/// `stores` replaces the default object stores.
+pub fn runtime(
+    memory_bytes: Option<usize>,
+    spill: &Path,
+    stores: Option<Arc<dyn ObjectStoreRegistry>>,
+) -> Result<Arc<RuntimeEnv>> {
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill.to_owned()]));
     let mut runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk);
-    if let Some(bytes) = limits.memory_bytes {
+    if let Some(bytes) = memory_bytes {
         let pool = TrackConsumersPool::new(FairSpillPool::new(bytes), LISTED_CONSUMERS);
         runtime = runtime.with_memory_pool(Arc::new(pool));
     }
     if let Some(stores) = stores {
         runtime = runtime.with_object_store_registry(stores);
     }
-    let state =
-        SessionStateBuilder::new().with_config(config).with_runtime_env(runtime.build_arc()?).with_default_features();
-    let state = match engine {
-        Engine::Stock => state,
-        Engine::Annulus => state.with_annulus(),
-    };
-    Ok(SessionContext::new_with_state(state.build()))
+    Ok(runtime.build_arc()?)
 }
 
 /// Sets options with the SQL statement `SET`, which also knows those of the runtime and of Annulus.

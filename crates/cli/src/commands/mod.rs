@@ -16,3 +16,4 @@ pub mod topology;
 pub mod tpcds;
 pub mod tpch;
 pub mod verify;
+pub mod worker;

@@ -7,6 +7,7 @@ use datafusion::prelude::SessionConfig;
 
 use super::ways::{Way, Ways};
 use crate::{
+    cluster::{Cluster, ClusterArgs, Remote},
     session::Limits,
     units::{self, Setting},
 };
@@ -18,6 +19,8 @@ pub struct ComparisonArgs {
     pub iterations: usize,
     #[command(flatten)]
     pub limits: Limits,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// Ways to run the queries, as in stock,auto,ring+cluster
     ///
     /// A way is a value of the option annulus.strategy, or such a value, a plus
@@ -49,25 +52,34 @@ pub struct ComparisonArgs {
 }
 
 impl ComparisonArgs {
-    /// Returns the ways to compare, with the options that were set.
-    pub fn ways(&self) -> Ways {
-        self.strategies.clone().unwrap_or_else(Ways::default_pair).with_settings(&self.set)
+    /// Starts the workers that the comparison asks for.
+    ///
+    /// # Errors
+    /// If one does not start.
+    pub fn start_cluster(&self) -> Result<Cluster> {
+        self.cluster.start(self.limits.memory_bytes)
     }
 
-    /// Returns the way whose queries standard input names, with the options that were set.
-    pub fn served(&self) -> Option<Way> {
-        Some(self.serve.clone()?.with_settings(&self.set))
+    /// Returns the ways to compare, with the options that were set. All but stock DataFusion run on
+    /// the workers of `remote`, if there are any.
+    pub fn ways(&self, remote: Option<&Remote>) -> Ways {
+        self.strategies.clone().unwrap_or_else(Ways::default_pair).on(remote).with_settings(&self.set)
+    }
+
+    /// Returns the way whose queries standard input names, likewise.
+    pub fn served(&self, remote: Option<&Remote>) -> Option<Way> {
+        Some(self.serve.clone()?.on(remote).with_settings(&self.set))
     }
 
     /// Plans a repartition in each way, before there are tables: some values are only checked then.
     ///
     /// # Errors
     /// If a setting has an unknown key or an invalid value.
-    pub async fn check_settings(&self, spill: &Path) -> Result<()> {
+    pub async fn check_settings(&self, spill: &Path, remote: Option<&Remote>) -> Result<()> {
         const REPARTITION: &str = "SELECT value % 2, count(*) FROM generate_series(1, 2) GROUP BY 1";
         let limits = Limits { target_partitions: Some(2), ..self.limits };
-        let served = self.served().map(|way| vec![way]);
-        for way in served.unwrap_or_else(|| self.ways().list().to_vec()) {
+        let served = self.served(remote).map(|way| vec![way]);
+        for way in served.unwrap_or_else(|| self.ways(remote).list().to_vec()) {
             let ctx = way.open(limits, spill, SessionConfig::new()).await?;
             ctx.sql(REPARTITION).await?.create_physical_plan().await?;
         }

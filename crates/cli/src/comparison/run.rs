@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use datafusion::prelude::SessionContext;
 
 use super::{answer::Order, engines::Engines, options::ComparisonArgs, report::Report, serve, ways::Way};
-use crate::outcome::Outcome;
+use crate::{cluster::Remote, outcome::Outcome};
 
 /// A benchmark: its queries, and the words for its report.
 pub struct Benchmark {
@@ -46,18 +46,19 @@ impl Page {
     }
 }
 
-/// Runs the comparison, with a session that `open` returns for each way. With `--serve`, runs the
-/// queries that standard input names instead.
+/// Runs the comparison, with a session that `open` returns for each way, on the workers of `remote`
+/// if there are any. With `--serve`, runs the queries that standard input names instead.
 pub async fn run(
     args: &ComparisonArgs,
     benchmark: &Benchmark,
     page: Page,
+    remote: Option<&Remote>,
     open: impl AsyncFn(&Way) -> Result<SessionContext>,
 ) -> Result<Outcome> {
-    if let Some(way) = args.served() {
+    if let Some(way) = args.served(remote) {
         return serve::run(&way, benchmark, open).await;
     }
-    let ways = args.ways();
+    let ways = args.ways(remote);
     let engines = Engines::open(&ways, args.iterations, args.strategies.is_some(), open).await?;
     let bar = progress::bar(benchmark.queries.len() as u64, "queries");
     let mut report = Report::new(&ways, args);

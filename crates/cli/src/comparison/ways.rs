@@ -14,12 +14,16 @@ use datafusion::{
 };
 
 use crate::{
+    cluster::Remote,
     session::{self, Engine, Limits},
     units::Setting,
 };
 
 /// The name of the way that the others are compared with.
 const STOCK: &str = "stock";
+
+/// The prefix of the options of datafusion-distributed.
+const DISTRIBUTED: &str = "distributed";
 
 /// A way to run queries.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ pub struct Way {
     pub engine: Engine,
     /// The options that its sessions set, in this order.
     pub settings: Vec<Setting>,
+    /// The workers that run its queries, if it is not this process.
+    pub remote: Option<Remote>,
 }
 
 /// Ways to compare. Stock DataFusion is the first.
@@ -53,16 +59,28 @@ impl Ways {
         self
     }
 
+    /// Lets the workers of `remote` run the queries of all ways but stock DataFusion.
+    pub fn on(mut self, remote: Option<&Remote>) -> Self {
+        self.0 = self.0.into_iter().map(|way| way.on(remote)).collect();
+        self
+    }
+
     pub fn list(&self) -> &[Way] {
         &self.0
     }
 }
 
 impl Way {
-    /// Adds `settings` to the options. Stock DataFusion has none of those of Annulus.
+    /// Adds `settings` to the options. Stock DataFusion has none of those of Annulus and of workers.
     pub fn with_settings(mut self, settings: &[Setting]) -> Self {
         let has = |(key, _): &&Setting| self.engine == Engine::Annulus || !is_of_annulus(key);
         self.settings.extend(settings.iter().filter(has).cloned());
+        self
+    }
+
+    /// Lets the workers of `remote` run the queries, unless this is stock DataFusion.
+    pub fn on(mut self, remote: Option<&Remote>) -> Self {
+        self.remote = remote.filter(|_| self.engine == Engine::Annulus).cloned();
         self
     }
 
@@ -71,24 +89,25 @@ impl Way {
     /// # Errors
     /// If a setting has an unknown key or an invalid value.
     pub async fn open(&self, limits: Limits, spill: &Path, config: SessionConfig) -> Result<SessionContext> {
-        let ctx = session::open(self.engine, limits, spill, config, None)?;
+        let ctx = session::open(self.engine, limits, spill, config, None, self.remote.as_ref())?;
         session::set_options(&ctx, &self.settings).await?;
         Ok(ctx)
     }
 
     /// Returns DataFusion without Annulus.
     pub fn stock() -> Self {
-        Self { name: STOCK.to_owned(), engine: Engine::Stock, settings: Vec::new() }
+        Self { name: STOCK.to_owned(), engine: Engine::Stock, settings: Vec::new(), remote: None }
     }
 
     fn annulus(name: String, settings: Vec<Setting>) -> Self {
-        Self { name, engine: Engine::Annulus, settings }
+        Self { name, engine: Engine::Annulus, settings, remote: None }
     }
 }
 
-/// Returns whether `key` is an option of Annulus.
+/// Returns whether `key` is an option of Annulus, or of queries on workers.
 fn is_of_annulus(key: &str) -> bool {
-    key.split_once('.').is_some_and(|(prefix, _)| prefix.eq_ignore_ascii_case(AnnulusConfig::PREFIX))
+    let ours = [AnnulusConfig::PREFIX, DISTRIBUTED];
+    key.split_once('.').is_some_and(|(prefix, _)| ours.iter().any(|ours| prefix.eq_ignore_ascii_case(ours)))
 }
 
 impl FromStr for Way {

@@ -17,9 +17,9 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    disturbed::{Ended, Scene, ticks, tree},
+    disturbed::{Ended, Scene, tree},
     ring::{HOSTS, Ring, SUBMITTER},
-    support::{Annulus, Running},
+    support::{Annulus, Running, processes::ticks},
     tables::write_parquet,
 };
 

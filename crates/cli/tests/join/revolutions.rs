@@ -10,9 +10,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    disturbed::{Ended, children, tree},
+    disturbed::{Ended, tree},
     faults::{Mounted, signal},
-    support::{Annulus, Running},
+    support::{Annulus, Running, processes::children},
     tables::rows_of_files,
 };
 

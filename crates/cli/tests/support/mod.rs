@@ -1,6 +1,9 @@
 //! Runs the built command.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+#[cfg(target_os = "linux")]
+pub mod processes;
+
 use std::{
     ffi::OsStr,
     fs,
@@ -112,6 +115,23 @@ impl Running {
         while !said.contains(text) {
             assert_ne!(stderr.read_line(&mut said).expect("text"), 0, "it ended without '{text}': {said}");
         }
+    }
+
+    /// Reads standard error until a line contains `text`, and returns that line.
+    #[track_caller]
+    pub fn line_of_stderr(&mut self, text: &str) -> String {
+        let lines = self.stderr.as_mut().expect("an open pipe").by_ref().lines();
+        let line = lines.map_while(Result::ok).find(|line| line.contains(text));
+        line.unwrap_or_else(|| panic!("it ended without '{text}'"))
+    }
+
+    /// Sends a signal, and waits for the command to end. `code` is what a shell would report.
+    #[track_caller]
+    pub fn end_by(mut self, signal: &str, code: i32) {
+        self.signal(signal);
+        let status = self.child.wait().expect("annulus ends");
+        let found = status.code().or_else(|| std::os::unix::process::ExitStatusExt::signal(&status).map(|n| 128 + n));
+        assert_eq!(found, Some(code));
     }
 
     /// Waits for an effect of the command outside its pipes.

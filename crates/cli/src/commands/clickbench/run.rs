@@ -24,7 +24,8 @@ pub fn run(args: ClickbenchArgs) -> Result<Outcome> {
 
 async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {
     let page = Page::create(&job.comparison)?;
-    job.comparison.check_settings(spill).await?;
+    let cluster = job.comparison.start_cluster()?;
+    job.comparison.check_settings(spill, cluster.remote()).await?;
     let (path, size) = match &job.table {
         Table::Given(path) => (path.clone(), format!("The table in {}", path.display())),
         Table::Generated { rows, seed, cache } => {
@@ -35,5 +36,5 @@ async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {
     let queries = job.queries.iter().filter_map(|number| queries::get(*number));
     let benchmark = Benchmark { name: "ClickBench", size, queries: queries.collect() };
     let open = async |way: &Way| clickbench::open(way, &path, job.comparison.limits, spill).await;
-    comparison::run(&job.comparison, &benchmark, page, open).await
+    comparison::run(&job.comparison, &benchmark, page, cluster.remote(), open).await
 }

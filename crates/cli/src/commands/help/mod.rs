@@ -15,7 +15,7 @@ use crate::outcome::Outcome;
 
 /// The name of each topic, what it is about, and its page. The folder is a link to the
 /// repository's.
-const TOPICS: [(&str, &str, &str); 7] = [
+const TOPICS: [(&str, &str, &str); 8] = [
     ("inputs", "files, folders, types and manifests", include_str!("../../../docs/inputs.md")),
     ("joins", "conditions, algorithms and memory", include_str!("../../../docs/joins.md")),
     ("json", "the output of --json", include_str!("../../../docs/json.md")),
@@ -23,6 +23,7 @@ const TOPICS: [(&str, &str, &str); 7] = [
     ("queries", "tables, options and memory of annulus sql", include_str!("../../../docs/sql.md")),
     ("ring", "how to set up, secure and use a ring of hosts", include_str!("../../../docs/ring.md")),
     ("topology", "CPUs, caches, places of threads, K and rings", include_str!("../../../docs/topology.md")),
+    ("workers", "how to run SQL on several machines", include_str!("../../../docs/workers.md")),
 ];
 
 #[derive(clap::Args)]

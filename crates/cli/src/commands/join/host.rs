@@ -11,7 +11,7 @@ use annulus_terminal::heap;
 use anyhow::{Context, Result};
 use tokio::{task::spawn_blocking, time::timeout};
 
-use crate::{interrupt::Signals, outcome::Outcome, runtime};
+use crate::{child, interrupt::Signals, outcome::Outcome, runtime};
 
 /// The time that a host has to remove its files after a signal.
 const GRACE: Duration = Duration::from_secs(10);
@@ -49,7 +49,10 @@ async fn serve_until_interrupted(coordinator: u32) -> Result<Outcome> {
         let stop = stop.clone();
         move || cluster::serve(stdin(), stdout(), stop)
     });
-    end_with(coordinator, &stop)?;
+    // The pipe of orders closes with the coordinator, unless another process has inherited its other end.
+    if !child::end_with(coordinator)? {
+        stop.stop();
+    }
     let signal = tokio::select! {
         done = &mut work => {
             done.context("the host has panicked")??;
@@ -64,22 +67,4 @@ async fn serve_until_interrupted(coordinator: u32) -> Result<Outcome> {
         Err(_) => process::exit(128 + i32::from(signal)),
     }
     Ok(Outcome::Interrupted(signal))
-}
-
-/// Makes the system send a signal when the coordinator's thread that started this process ends. The
-/// pipe of orders closes then, too, unless another process has inherited its other end.
-#[cfg(target_os = "linux")]
-fn end_with(coordinator: u32, stop: &Stop) -> Result<()> {
-    use nix::sys::{prctl::set_pdeathsig, signal::Signal};
-    set_pdeathsig(Signal::SIGTERM).context("cannot end with the coordinator")?;
-    // If the coordinator has ended already, no signal arrives.
-    if std::os::unix::process::parent_id() != coordinator {
-        stop.stop();
-    }
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn end_with(_: u32, _: &Stop) -> Result<()> {
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Creates the files of a ring's members, or runs one of its hosts.
 
 use std::{
-    io::{Write, stderr, stdout},
+    io::{Write, stdout},
     path::Path,
     sync::Arc,
     thread,
@@ -15,7 +15,7 @@ use serde_json::json;
 use tracing::{info, warn};
 
 use super::args::{AddHostArgs, AddSubmitterArgs, InitCaArgs, NodeArgs, NodeCommand};
-use crate::{interrupt::Signals, outcome::Outcome, runtime};
+use crate::{interrupt::Signals, logging, outcome::Outcome, runtime};
 
 /// Creates certificates and prints their files, or runs a host until a signal arrives.
 pub fn run(args: NodeArgs) -> Result<Outcome> {
@@ -42,7 +42,7 @@ async fn serve(args: &NodeArgs, ring: &Path) -> Result<Outcome> {
     let member = Member { file, identity, access, step_timeout: args.step_timeout };
     let node = Node::listen(member, args.timeout)?.with_at_idle(heap::release);
     let node = Arc::new(node);
-    log_to_stderr()?;
+    logging::to_stderr()?;
     if is_clear {
         warn!("rows are sent unencrypted: trusted_network is true in {}", ring.display());
     }
@@ -53,12 +53,6 @@ async fn serve(args: &NodeArgs, ring: &Path) -> Result<Outcome> {
     node.stop();
     info!("stopped by signal {signal}");
     Ok(Outcome::Interrupted(signal))
-}
-
-/// Logs events to standard error, one per line, with time in UTC and level.
-fn log_to_stderr() -> Result<()> {
-    let lines = tracing_subscriber::fmt().with_writer(stderr).with_target(false).with_ansi(false);
-    lines.try_init().map_err(anyhow::Error::from_boxed).context("cannot log")
 }
 
 fn init_ca(InitCaArgs { ring, folder, json }: &InitCaArgs) -> Result<()> {

@@ -13,6 +13,7 @@ use clap::{ValueEnum, builder::PossibleValuesParser};
 
 use super::tables::TableSpec;
 use crate::{
+    cluster::ClusterArgs,
     reading::ReadingArgs,
     session::Limits,
     units::{self, Setting},
@@ -26,6 +27,7 @@ Examples:
   annulus sql --file report.sql --output report.parquet
   annulus sql --set datafusion.execution.batch_size=4096 -t t=data.arrow
   echo 'SELECT 1' | annulus sql --format csv
+  annulus sql --workers 10.0.0.1:7500,10.0.0.2:7500 --file report.sql
 
 Without a query, statements are read from a pipe; on a terminal a shell opens
 (\\? lists its commands).
@@ -75,6 +77,8 @@ pub struct SqlArgs {
     pub reading: ReadingArgs,
     #[command(flatten)]
     pub limits: Limits,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
     /// Set an option of DataFusion or Annulus (SHOW ALL lists them)
     #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting)]
     pub set: Vec<Setting>,
@@ -111,6 +115,7 @@ pub struct SqlJob {
     /// File for the result of the last statement; without it, the result is printed.
     pub output: Option<PathBuf>,
     pub limits: Limits,
+    pub cluster: ClusterArgs,
     pub settings: Vec<Setting>,
 }
 
@@ -158,6 +163,7 @@ impl SqlArgs {
             max_rows: self.maxrows.unwrap_or(default_rows),
             output: self.output,
             limits: self.limits,
+            cluster: self.cluster,
             settings,
         })
     }

@@ -11,7 +11,6 @@ mod run;
 mod script;
 mod shell;
 mod statement;
-mod stores;
 mod tables;
 mod timestamps;
 mod view;

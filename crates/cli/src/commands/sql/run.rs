@@ -16,17 +16,17 @@ use super::{
     args::{Format, Source, SqlArgs, SqlJob},
     given_types::GivenTypes,
     output::OutputFile,
-    shell, statement,
-    stores::Stores,
-    tables,
+    shell, statement, tables,
     timestamps::CopyTimestamps,
     view::View,
 };
 use crate::{
+    cluster::Remote,
     interrupt::until_interrupted,
     outcome::Outcome,
     runtime,
     session::{self, Engine},
+    stores::Stores,
 };
 
 /// Runs the statements or the shell that `args` ask for.
@@ -48,12 +48,17 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
     match std::mem::replace(&mut job.source, Source::Shell) {
         // A later command may name a table that has the columns of --types, so the shell does not
         // check them.
-        Source::Shell => shell::run(prepare(&job, spill, None).await?, view).await,
+        Source::Shell => {
+            let cluster = job.cluster.start(job.limits.memory_bytes)?;
+            shell::run(prepare(&job, spill, cluster.remote(), None).await?, view).await
+        }
         Source::Text(text) => {
             until_interrupted(async {
                 // Created first, so that an unwritable file fails before any statement runs.
                 let output = job.output.clone().map(OutputFile::create).transpose()?;
-                let ctx = prepare(&job, spill, Some(GivenTypes::new(&job.input.types))).await?;
+                let cluster = job.cluster.start(job.limits.memory_bytes)?;
+                let types = GivenTypes::new(&job.input.types);
+                let ctx = prepare(&job, spill, cluster.remote(), Some(types)).await?;
                 statement::run_all(&ctx, &text, &view, output).await?;
                 Ok(Outcome::Done)
             })
@@ -64,7 +69,12 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
 
 /// Returns a session with the tables and options of `job`. The last statement fails unless tables
 /// have the columns of `types`.
-async fn prepare(job: &SqlJob, spill: &Path, types: Option<GivenTypes>) -> Result<SessionContext> {
+async fn prepare(
+    job: &SqlJob,
+    spill: &Path,
+    remote: Option<&Remote>,
+    types: Option<GivenTypes>,
+) -> Result<SessionContext> {
     let mut options = ConfigOptions::from_env()?;
     options.format.null = "NULL".to_owned();
     let mut config = SessionConfig::from(options).with_information_schema(true);
@@ -72,7 +82,7 @@ async fn prepare(job: &SqlJob, spill: &Path, types: Option<GivenTypes>) -> Resul
         config.set_extension(Arc::new(types));
     }
     let stores = Arc::new(Stores::default());
-    let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores))?;
+    let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores), remote)?;
     ctx.add_analyzer_rule(Arc::new(CopyTimestamps));
     tables::name_by_path(&ctx, job.input.clone());
     session::set_options(&ctx, &job.settings).await?;

@@ -19,10 +19,10 @@ use object_store::ObjectStoreExt;
 use super::{
     given_types::GivenTypes,
     output::OutputFile,
-    script, stores,
+    script,
     view::{View, row_count},
 };
-use crate::errors;
+use crate::{errors, stores};
 
 /// Runs the statements of `text` in order, until one fails. Results are printed as `view`
 /// specifies. With an `output`, the result of the last statement is written there.

@@ -23,7 +23,8 @@ pub fn run(args: TpcdsArgs) -> Result<Outcome> {
 
 async fn compare(job: &TpcdsJob, spill: &Path) -> Result<Outcome> {
     let page = Page::create(&job.comparison)?;
-    job.comparison.check_settings(spill).await?;
+    let cluster = job.comparison.start_cluster()?;
+    job.comparison.check_settings(spill, cluster.remote()).await?;
     let folder = tpcds::ensure(&job.data, job.scale, "--data").await?;
     let open = async |way: &Way| tpcds::open(way, &folder, job.comparison.limits, spill).await;
     let planner = open(&Way::stock()).await?;
@@ -33,5 +34,5 @@ async fn compare(job: &TpcdsJob, spill: &Path) -> Result<Outcome> {
         queries.iter_mut().for_each(|query| query.witness = None);
     }
     let benchmark = Benchmark { name: "TPC-DS", size: format!("Scale factor {}", job.scale), queries };
-    comparison::run(&job.comparison, &benchmark, page, open).await
+    comparison::run(&job.comparison, &benchmark, page, cluster.remote(), open).await
 }

@@ -23,7 +23,8 @@ pub fn run(args: TpchArgs) -> Result<Outcome> {
 
 async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
     let page = Page::create(&job.comparison)?;
-    job.comparison.check_settings(spill).await?;
+    let cluster = job.comparison.start_cluster()?;
+    job.comparison.check_settings(spill, cluster.remote()).await?;
     let folder = tpch::ensure(&job.data, job.scale, "--data").await?;
     let queries = job.queries.iter().filter_map(|number| Query::get(*number));
     let benchmark = Benchmark {
@@ -32,5 +33,5 @@ async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
         queries: queries.map(|query| query.at(job.scale)).collect(),
     };
     let open = async |way: &Way| tpch::open(way, &folder, job.comparison.limits, spill).await;
-    comparison::run(&job.comparison, &benchmark, page, open).await
+    comparison::run(&job.comparison, &benchmark, page, cluster.remote(), open).await
 }

@@ -1,0 +1,128 @@
+//! The workers of a command that runs queries: those that it names, or processes of this machine.
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{self, Child, Command, Stdio},
+    thread::available_parallelism,
+};
+
+use annulus_distributed::{Channels, DEFAULT_SILENCE, Workers, WorkersError};
+use annulus_roundabout::secure::{HostName, Identity, Role};
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::units;
+
+/// The options by which a command names its workers.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ClusterArgs {
+    /// Run queries on workers, as in 10.0.0.1:7500,10.0.0.2:7500
+    ///
+    /// Addresses of annulus worker, a file with one in each line, or dns:NAME:PORT for all
+    /// addresses of a name. The workers read the files of tables at the same paths.
+    #[arg(long, value_name = "LIST", value_parser = parse_workers, conflicts_with = "cluster")]
+    pub workers: Option<Workers>,
+    /// Run queries on N workers that are started on this machine
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub cluster: Option<usize>,
+    /// Folder with the certificate and key of a submitter, for workers that have certificates
+    #[arg(long, value_name = "DIR", requires = "workers")]
+    pub certificates: Option<PathBuf>,
+    /// Name of the submitter, if the folder has several
+    #[arg(long, value_name = "NAME", requires = "certificates")]
+    pub name: Option<HostName>,
+}
+
+fn parse_workers(list: &str) -> Result<Workers, WorkersError> {
+    list.parse()
+}
+
+/// Workers, and the connections to them.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    pub workers: Workers,
+    pub channels: Channels,
+}
+
+/// The workers of a command. Those that were started for it end when this is dropped.
+pub struct Cluster {
+    remote: Option<Remote>,
+    _processes: Vec<Process>,
+}
+
+impl ClusterArgs {
+    /// Starts workers if the command asks for it, each with this much memory for operators.
+    ///
+    /// # Errors
+    /// If a worker does not start.
+    pub fn start(&self, memory_bytes: Option<usize>) -> Result<Cluster> {
+        let (workers, processes) = match (&self.workers, self.cluster) {
+            (Some(workers), _) => (workers.clone(), Vec::new()),
+            (None, Some(count)) => {
+                let threads = available_parallelism().map_or(1, |cores| cores.get().div_ceil(count));
+                let start = |number| Process::start(threads, memory_bytes).with_context(|| format!("worker {number}"));
+                let processes = (1..=count).map(start).collect::<Result<Vec<_>>>()?;
+                (Workers::new(processes.iter().map(|process| &process.address))?, processes)
+            }
+            (None, None) => return Ok(Cluster { remote: None, _processes: Vec::new() }),
+        };
+        let mut channels = Channels::new(DEFAULT_SILENCE);
+        if let Some(folder) = &self.certificates {
+            channels = channels.with_identity(Identity::in_folder(folder, Role::Submitter, self.name.as_ref())?);
+        }
+        Ok(Cluster { remote: Some(Remote { workers, channels }), _processes: processes })
+    }
+}
+
+impl Cluster {
+    /// Returns the workers, if the command has any.
+    pub fn remote(&self) -> Option<&Remote> {
+        self.remote.as_ref()
+    }
+}
+
+/// A worker that is a process of this machine. It ends when this is dropped.
+struct Process {
+    child: Child,
+    address: String,
+}
+
+/// What a worker prints when it listens.
+#[derive(Deserialize)]
+struct Started {
+    listening: String,
+}
+
+impl Process {
+    fn start(threads: usize, memory_bytes: Option<usize>) -> Result<Self> {
+        let program = env::current_exe().context("cannot find this program")?;
+        let mut command = Command::new(program);
+        command.args(["worker", "--listen", "127.0.0.1:0", "--allow-read", "/"]);
+        command.arg(format!("--threads={threads}")).arg(format!("--child-of={}", process::id()));
+        command.args(memory_bytes.map(|bytes| format!("--memory-limit={bytes}")));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Only this process gets Ctrl-C, and ends its workers.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut process = Self { child: command.spawn().context("cannot start a process")?, address: String::new() };
+        let Some(output) = process.child.stdout.take() else { bail!("it has no output") };
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).context("cannot read its address")?;
+        if line.is_empty() {
+            bail!("it ended before it listened");
+        }
+        let started: Started = serde_json::from_str(&line).context("cannot read its address")?;
+        process.address = started.listening;
+        Ok(process)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Its input ends, and it removes its spilled files. It may have ended already.
+        drop(self.child.stdin.take());
+        self.child.wait().ok();
+    }
+}

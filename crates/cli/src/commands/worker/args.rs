@@ -1,0 +1,72 @@
+//! The command line of `annulus worker`.
+
+use std::{path::PathBuf, time::Duration};
+
+use annulus_roundabout::secure::HostName;
+use clap::Args;
+
+use crate::units;
+
+const EXAMPLES: &str = "\
+Examples:
+  annulus worker --allow-read /data
+  annulus worker --listen 10.0.0.1:7500 --certificates certs \\
+    --allow-read /data --memory-limit 8G
+  annulus sql --workers 10.0.0.1:7500,10.0.0.2:7500 --certificates certs \\
+    \"SELECT count(*) FROM '/data/orders/'\"
+
+The worker runs parts of the queries that annulus sql --workers sends, until
+Ctrl-C or SIGTERM. Then it takes no more queries, and those that run have the
+time of --drain to end; a second signal ends it at once.
+
+It reads the files that queries name, at the same paths as on the machine that
+sends them, so a shared folder or a URL (s3:// and others) suits best. Local
+files must be below a folder of --allow-read, after symbolic links are
+resolved. It writes nothing but its own spill files.
+
+With certificates, submitters alone may send queries, and connections are
+encrypted (annulus help ring says how to make certificates). Without them,
+anyone who reaches the address can run queries, so beyond this machine the
+worker then listens only with --insecure.";
+
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct WorkerArgs {
+    /// Address to listen at; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7500")]
+    pub listen: String,
+    /// Folder that queries may read from; can be repeated
+    #[arg(long, value_name = "DIR", required = true)]
+    pub allow_read: Vec<PathBuf>,
+    /// Folder with the certificate and key of this host
+    ///
+    /// It needs ca.pem, host-NAME.pem and host-NAME-key.pem, which annulus node makes. Connections
+    /// are then encrypted, and only members of the same ring are served.
+    #[arg(long, value_name = "DIR")]
+    pub certificates: Option<PathBuf>,
+    /// Name of this host, if the folder has several
+    #[arg(long, value_name = "NAME", requires = "certificates")]
+    pub name: Option<HostName>,
+    /// Listen beyond this machine without certificates: connections are not encrypted
+    #[arg(long, conflicts_with = "certificates")]
+    pub insecure: bool,
+    /// Memory for operators [default: unlimited]
+    ///
+    /// A size such as 512M or 2G, for all queries together. Operators that need more spill to
+    /// disk or fail.
+    #[arg(long = "memory-limit", value_name = "SIZE", value_parser = units::parse_size)]
+    pub memory_bytes: Option<usize>,
+    /// Threads that run queries [default: number of cores]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub threads: Option<usize>,
+    /// Seconds of silence after which another process is lost
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
+    pub silence: Duration,
+    /// Seconds that running queries have to end after a signal
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = units::parse_seconds)]
+    pub drain: Duration,
+    /// Serve the process with this id, which started this one: print the address to standard
+    /// output, and end with standard input
+    #[arg(long, hide = true)]
+    pub child_of: Option<u32>,
+}

@@ -1,0 +1,111 @@
+//! Serves until a signal arrives.
+
+use std::{
+    future::{Future, pending},
+    io::{self, Read, Write, stdin, stdout},
+    net::ToSocketAddrs,
+    path::Path,
+    sync::Arc,
+    thread,
+};
+
+use annulus_distributed::{AnnulusWorker, Channels, ReadableRoots, Server};
+use annulus_roundabout::secure::{Identity, Role};
+use anyhow::{Context, Result, bail};
+use futures::FutureExt;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tracing::{info, warn};
+
+use super::{args::WorkerArgs, stores::WorkerStores};
+use crate::{child, interrupt::Signals, logging, outcome::Outcome, runtime, session};
+
+/// Runs a worker until a signal arrives.
+pub fn run(args: WorkerArgs) -> Result<Outcome> {
+    runtime::run_with_spill(args.threads, args.memory_bytes, async |spill| serve(&args, spill).await)
+}
+
+async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
+    let signals = Signals::all()?;
+    let identity = match &args.certificates {
+        Some(folder) => Some(Identity::in_folder(folder, Role::Host, args.name.as_ref())?),
+        None if args.insecure || is_local(&args.listen)? => None,
+        None => bail!(
+            "cannot listen at {}: without --certificates, anyone who reaches it can run queries; use an address of \
+             this machine alone, such as 127.0.0.1:7500, or allow it with --insecure",
+            args.listen
+        ),
+    };
+    let roots = ReadableRoots::new(&args.allow_read).context("invalid --allow-read")?;
+    let runtime = session::runtime(args.memory_bytes, spill, Some(Arc::new(WorkerStores::new(roots))))?;
+    let mut channels = Channels::new(args.silence);
+    if let Some(identity) = &identity {
+        channels = channels.with_identity(identity.clone());
+    }
+    let mut server = Server::bind(&args.listen, AnnulusWorker::new(runtime, channels)).await?;
+    server = server.with_silence(args.silence);
+    if let Some(identity) = identity {
+        server = server.with_identity(identity);
+    }
+    match args.child_of {
+        Some(parent) => serve_parent(server, parent, signals).await,
+        None => serve_all(server, args, signals).await,
+    }
+}
+
+/// Serves the process `parent`, which started this one, until it ends or a signal arrives.
+async fn serve_parent(server: Server, parent: u32, mut signals: Signals) -> Result<Outcome> {
+    let input = end_of_input()?;
+    if !child::end_with(parent)? {
+        return Ok(Outcome::Done);
+    }
+    let mut out = stdout();
+    let line = json!({ "listening": server.address()?.to_string() });
+    writeln!(out, "{line}").and_then(|()| out.flush()).context("cannot print the address")?;
+    tokio::select! {
+        ended = server.serve(pending(), Default::default()) => ended.map(|_| Outcome::Done).map_err(Into::into),
+        () = input => Ok(Outcome::Done),
+        signal = signals.next() => Ok(Outcome::Interrupted(signal)),
+    }
+}
+
+/// Serves all who connect, until a signal arrives and the running queries have ended.
+async fn serve_all(server: Server, args: &WorkerArgs, mut signals: Signals) -> Result<Outcome> {
+    let address = server.address()?;
+    logging::to_stderr()?;
+    if args.insecure {
+        warn!("connections are not encrypted: anyone who reaches {address} can run queries");
+    }
+    info!("serving at {address}");
+    let (stopping, stopped) = oneshot::channel::<()>();
+    let mut serving = Box::pin(server.serve(stopped.map(|_| ()), args.drain));
+    let signal = tokio::select! {
+        ended = &mut serving => return ended.map(|_| Outcome::Done).map_err(Into::into),
+        signal = signals.next() => signal,
+    };
+    stopping.send(()).ok();
+    info!("signal {signal}: running queries have {} s to end", args.drain.as_secs());
+    let ended = tokio::select! {
+        ended = serving => ended?,
+        _ = signals.next() => false,
+    };
+    info!("{}", if ended { "stopped" } else { "stopped before all queries had ended" });
+    Ok(Outcome::Interrupted(signal))
+}
+
+/// Returns whether only this machine can reach an address.
+fn is_local(address: &str) -> Result<bool> {
+    let mut resolved = address.to_socket_addrs().with_context(|| format!("invalid --listen '{address}'"))?;
+    Ok(resolved.all(|address| address.ip().is_loopback()))
+}
+
+/// Returns a future that ends with standard input. A thread of its own reads it, since a worker
+/// thread could not be stopped while it waits.
+fn end_of_input() -> io::Result<impl Future<Output = ()>> {
+    let (ending, ended) = oneshot::channel::<()>();
+    thread::Builder::new().name("input".to_owned()).spawn(move || {
+        io::copy(&mut stdin().lock().by_ref(), &mut io::sink()).ok();
+        drop(ending);
+    })?;
+    Ok(ended.map(|_| ()))
+}

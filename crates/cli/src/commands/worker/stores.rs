@@ -1,0 +1,37 @@
+//! The object stores of a worker: local files within limits, and those that URLs name.
+
+use std::sync::Arc;
+
+use annulus_distributed::{LocalRoots, ReadableRoots};
+use datafusion::{error::Result, execution::object_store::ObjectStoreRegistry};
+use object_store::ObjectStore;
+use url::Url;
+
+use crate::stores::Stores;
+
+#[derive(Debug)]
+pub struct WorkerStores {
+    local: Arc<dyn ObjectStore>,
+    others: Stores,
+}
+
+impl WorkerStores {
+    /// Returns stores that read local files below `roots` only.
+    pub fn new(roots: ReadableRoots) -> Self {
+        Self { local: Arc::new(LocalRoots::new(roots)), others: Stores::default() }
+    }
+}
+
+impl ObjectStoreRegistry for WorkerStores {
+    fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        self.others.register_store(url, store)
+    }
+
+    fn deregister_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        self.others.deregister_store(url)
+    }
+
+    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        if url.scheme() == "file" { Ok(Arc::clone(&self.local)) } else { self.others.get_store(url) }
+    }
+}

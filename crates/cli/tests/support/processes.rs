@@ -1,0 +1,39 @@
+//! The processes of this machine, as Linux lists them.
+
+use std::fs;
+
+/// Returns the processes that a process has started, the oldest first.
+pub fn children(process: u32) -> Vec<u32> {
+    let mut children: Vec<_> = processes().filter(|&pid| parent(pid) == Some(process)).collect();
+    children.sort_by_key(|&pid| (started(pid), pid));
+    children
+}
+
+pub fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").expect("a list of processes");
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Returns the fields of /proc/PID/stat after the process's name: the first one is its state, field
+/// 3.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(text.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
+}
+
+pub fn state(pid: u32) -> Option<char> {
+    stat(pid)?.first()?.chars().next()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    stat(pid)?.get(1)?.parse().ok()
+}
+
+/// Returns the processor time of a process in user mode, in hundredths of a second.
+pub fn ticks(pid: u32) -> Option<u64> {
+    stat(pid)?.get(11)?.parse().ok()
+}
+
+fn started(pid: u32) -> Option<u64> {
+    stat(pid)?.get(19)?.parse().ok()
+}

@@ -1,0 +1,130 @@
+//! `annulus worker`, and the queries of other commands on workers, as processes.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::{fs, path::Path, thread};
+
+use support::{
+    Annulus, Running, names,
+    processes::{children, state},
+};
+
+/// Tables of several files, and the options that make queries on them run on workers.
+const TINY: [&str; 2] = ["--set", "distributed.file_scan_config_bytes_per_partition=1"];
+const QUERY: &str = "SELECT a.v, count(*) AS n, sum(b.k) AS s FROM 'a/' a JOIN 'b/' b ON a.k = b.k GROUP BY a.v \
+                     ORDER BY a.v";
+
+fn write_tables(folder: &Path) {
+    for (table, step) in [("a", 3), ("b", 5)] {
+        fs::create_dir(folder.join(table)).expect("a folder");
+        for part in 0..4 {
+            let (first, last) = (part * 10_000, part * 10_000 + 9_999);
+            let query = format!("SELECT value * {step} AS k, value % 13 AS v FROM generate_series({first}, {last})");
+            let file = format!("{table}/{part}.parquet");
+            Annulus::new(["sql", &query, "--output", &file]).at(folder).succeeds();
+        }
+    }
+}
+
+fn sql(folder: &Path, more: &[&str]) -> Annulus {
+    Annulus::new(["sql", "--format", "csv"].iter().chain(more)).at(folder).temp(folder)
+}
+
+/// A worker that is a process, and its address.
+fn worker(folder: &Path, more: &[&str]) -> (Running, String) {
+    let fixed = ["worker", "--listen", "127.0.0.1:0"];
+    let mut running = Annulus::new(fixed.iter().chain(more)).at(folder).temp(folder).start();
+    let line = running.line_of_stderr("serving at ");
+    let address = line.rsplit("serving at ").next().expect("an address").trim().to_owned();
+    (running, address)
+}
+
+#[test]
+fn queries_run_on_workers_that_are_started_for_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tables(folder.path());
+    let here = sql(folder.path(), &[QUERY]).succeeds();
+    assert!(here.stdout.lines().count() > 10, "{}", here.stdout);
+    let there = sql(folder.path(), &[&["--cluster", "3", QUERY][..], &TINY].concat()).succeeds();
+    assert_eq!(there.stdout, here.stdout);
+    let explain = format!("EXPLAIN {QUERY}");
+    let plan = sql(folder.path(), &[&["--cluster", "3", &explain][..], &TINY].concat()).succeeds();
+    assert!(plan.stdout.contains("NetworkShuffleExec") && plan.stdout.contains("tasks=3"), "{}", plan.stdout);
+    assert_eq!(names(folder.path()), ["a", "b"], "nothing is left");
+}
+
+#[test]
+fn a_worker_serves_until_a_signal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tables(folder.path());
+    let here = sql(folder.path(), &[QUERY]).succeeds();
+    let workers: Vec<_> = (0..2).map(|_| worker(folder.path(), &["--allow-read", "."])).collect();
+    let list = workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",");
+    for _ in 0..2 {
+        let there = sql(folder.path(), &[&["--workers", &list, QUERY][..], &TINY].concat()).succeeds();
+        assert_eq!(there.stdout, here.stdout);
+    }
+    let file = folder.path().join("workers.txt");
+    fs::write(&file, format!("# ours\n{}\n", list.replace(',', "\n"))).expect("a file");
+    let there = sql(folder.path(), &[&["--workers", "workers.txt", QUERY][..], &TINY].concat()).succeeds();
+    assert_eq!(there.stdout, here.stdout);
+    for (running, _) in workers {
+        running.end_by("TERM", 143);
+    }
+    assert_eq!(names(folder.path()), ["a", "b", "workers.txt"], "nothing is left");
+}
+
+#[test]
+fn a_worker_reads_only_what_it_may() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tables(folder.path());
+    let workers: Vec<_> = (0..2).map(|_| worker(folder.path(), &["--allow-read", "a"])).collect();
+    let list = workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",");
+    let count = |table: &str| format!("SELECT v, count(*) FROM '{table}/' GROUP BY v");
+    sql(folder.path(), &[&["--workers", &list, &count("a")][..], &TINY].concat()).succeeds();
+    let done = sql(folder.path(), &[&["--workers", &list, &count("b")][..], &TINY].concat()).fails();
+    let is_named = workers.iter().any(|(_, address)| done.stderr.contains(address));
+    assert!(is_named && done.stderr.contains("--allow-read"), "{}", done.stderr);
+    for (running, _) in workers {
+        running.end_by("INT", 130);
+    }
+}
+
+#[test]
+fn workers_that_are_not_there_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tables(folder.path());
+    let (lost, lost_address) = worker(folder.path(), &["--allow-read", "."]);
+    let (_there, address) = worker(folder.path(), &["--allow-read", "."]);
+    lost.end_by("KILL", 137);
+    let list = format!("{address},{lost_address}");
+    let done = sql(folder.path(), &[&["--workers", &list, QUERY][..], &TINY].concat()).fails();
+    assert!(done.stderr.contains(&lost_address) && !done.stderr.contains(&address), "{}", done.stderr);
+}
+
+#[test]
+fn a_worker_stays_on_this_machine_unless_it_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let done = Annulus::new(["worker", "--listen", "0.0.0.0:0", "--allow-read", "."]).at(folder.path()).fails();
+    assert!(done.stderr.contains("--insecure") && done.stderr.contains("0.0.0.0:0"), "{}", done.stderr);
+    let done = Annulus::new(["worker", "--listen", "127.0.0.1:0", "--allow-read", "none"]).at(folder.path()).fails();
+    assert!(done.stderr.contains("--allow-read") && done.stderr.contains("'none'"), "{}", done.stderr);
+}
+
+#[test]
+fn workers_end_with_a_command_that_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tables(folder.path());
+    let endless = "SELECT count(*) FROM 'a/' a, 'a/' b, 'b/' c WHERE a.k + b.k > c.k";
+    let mut running = sql(folder.path(), &[&["--cluster", "2", endless][..], &TINY].concat()).start();
+    let command = running.id();
+    running.wait_until(|| children(command).len() == 2);
+    let workers = children(command);
+    running.end_by("KILL", 137);
+    // A process that nobody waits for stays as a zombie until init has seen it.
+    let is_there = |pid: &u32| !matches!(state(*pid), None | Some('Z'));
+    while workers.iter().any(is_there) {
+        thread::yield_now();
+    }
+}

@@ -1,0 +1,266 @@
+//! The connections to workers.
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use annulus_roundabout::secure::Identity;
+use async_trait::async_trait;
+use datafusion::{
+    arrow::array::RecordBatch,
+    error::{DataFusionError, Result},
+    execution::TaskContext,
+    physical_plan::metrics::ExecutionPlanMetricsSet,
+};
+use datafusion_distributed::{
+    ChannelResolver, CoordinatorToWorkerMsg, DistributedConfig, ExecuteTaskRequest, GetWorkerInfoRequest,
+    GetWorkerInfoResponse, ProducerHead, SetPlanRequest, Worker, WorkerChannel, WorkerToCoordinatorMsg, grpc,
+};
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use http::{HeaderMap, Uri};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+use url::Url;
+
+use crate::{failures::Queries, members, options, workers::address_of};
+
+/// The silence after which a worker or a coordinator is lost, unless another one is set.
+pub const DEFAULT_SILENCE: Duration = Duration::from_secs(10);
+/// The most bytes in flight to one reader of a connection, and to all of them.
+const WINDOW_BYTES: [u32; 2] = [4 << 20, 16 << 20];
+
+/// The connections of a process to workers, one for each, which all of its queries share. Clones
+/// share them, too.
+///
+/// A connection that is lost is made again when it is next needed. What was running on it fails with
+/// an error that names the worker.
+#[derive(Clone)]
+pub struct Channels {
+    open: Arc<Mutex<HashMap<Url, Channel>>>,
+    queries: Queries,
+    silence: Duration,
+    identity: Option<Identity>,
+    /// The worker of this process, and the URL by which others know it.
+    own: Option<(Url, Weak<Worker>)>,
+}
+
+impl Default for Channels {
+    fn default() -> Self {
+        Self::new(DEFAULT_SILENCE)
+    }
+}
+
+impl fmt::Debug for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channels").field("silence", &self.silence).finish_non_exhaustive()
+    }
+}
+
+impl Channels {
+    /// Returns connections that are lost after `silence`: the other side then answers nothing, not
+    /// even the connection's own questions.
+    pub fn new(silence: Duration) -> Self {
+        Self { open: Arc::default(), queries: Queries::default(), silence, identity: None, own: None }
+    }
+
+    /// Encrypts connections, with `identity` on this side and hosts of its ring on the other. Workers
+    /// take plans from submitters only.
+    #[must_use]
+    pub fn with_identity(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
+    /// Returns the same connections for the worker at `url`, which is in this process: its tasks
+    /// reach each other without a connection.
+    pub(crate) fn of_worker(&self, url: Url, worker: Weak<Worker>) -> Self {
+        Self { own: Some((url, worker)), ..self.clone() }
+    }
+
+    /// Returns the worker of this process.
+    pub(crate) fn own_worker(&self) -> Option<Arc<Worker>> {
+        self.own.as_ref()?.1.upgrade()
+    }
+
+    fn channel(&self, url: &Url) -> Result<Channel> {
+        let mut open = self.open.lock();
+        if let Some(channel) = open.get(url) {
+            return Ok(channel.clone());
+        }
+        let endpoint = Endpoint::from_shared(url.to_string())
+            .map_err(|error| DataFusionError::Configuration(format!("invalid worker '{url}': {error}")))?
+            .connect_timeout(self.silence)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(WINDOW_BYTES[0])
+            .initial_connection_window_size(WINDOW_BYTES[1])
+            .http2_keep_alive_interval(self.silence / 2)
+            .keep_alive_timeout(self.silence / 2);
+        let identity = self.identity.clone();
+        let connect = move |uri: Uri| {
+            let connecting = members::connect(uri, identity.clone());
+            async { Ok::<_, io::Error>(TokioIo::new(connecting.await?)) }
+        };
+        let channel = endpoint.connect_with_connector_lazy(service_fn(connect));
+        open.insert(url.clone(), channel.clone());
+        Ok(channel)
+    }
+}
+
+#[async_trait]
+impl ChannelResolver for Channels {
+    async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
+        if let Some((own, worker)) = &self.own
+            && own == url
+            && let Some(worker) = worker.upgrade()
+        {
+            return Ok(Box::new(InProcess(worker)));
+        }
+        let channel = grpc::BoxCloneSyncChannel::new(self.channel(url)?);
+        let (inner, queries) = (grpc::create_worker_client(channel), self.queries.clone());
+        Ok(Box::new(Named { url: url.clone(), inner, queries }))
+    }
+}
+
+/// Returns whether stages keep the heads that workers gave them. With task counts that are found
+/// while a query runs, DataFusion's heads are only known then.
+pub(crate) fn keeps_heads(config: &DistributedConfig) -> bool {
+    !config.dynamic_task_count
+}
+
+/// Returns `request` for a worker that has given the stage its head.
+fn with_own_head(request: ExecuteTaskRequest, context: &TaskContext) -> Result<ExecuteTaskRequest> {
+    let keeps = keeps_heads(DistributedConfig::from_session_config(context.session_config())?);
+    Ok(match request.producer_head {
+        ProducerHead::RepartitionExec { .. } if keeps => {
+            ExecuteTaskRequest { producer_head: ProducerHead::None, ..request }
+        }
+        _ => request,
+    })
+}
+
+/// A connection whose errors name the worker.
+struct Named {
+    url: Url,
+    inner: Box<dyn WorkerChannel>,
+    queries: Queries,
+}
+
+#[async_trait]
+impl WorkerChannel for Named {
+    async fn coordinator_channel(
+        &mut self,
+        mut headers: HeaderMap,
+        request: SetPlanRequest,
+        messages: BoxStream<'static, CoordinatorToWorkerMsg>,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        options::send(context.session_config().options(), self.url.as_str(), &mut headers)?;
+        let query = self.queries.enter(request.task_key.query_id.as_u128());
+        let answers = self.inner.coordinator_channel(headers, request, messages, metrics, context).await;
+        let answers = answers.map_err(|error| query.fail(named(&self.url, error)))?;
+        Ok(query.watched(named_stream(&self.url, answers)))
+    }
+
+    async fn execute_task(
+        &mut self,
+        headers: HeaderMap,
+        request: ExecuteTaskRequest,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
+        let request = with_own_head(request, context)?;
+        let query = self.queries.enter(request.task_key.query_id.as_u128());
+        let streams = self.inner.execute_task(headers, request, metrics, context).await;
+        let streams = streams.map_err(|error| named(&self.url, error))?;
+        let stream = |stream| Arc::clone(&query).ending(named_stream(&self.url, stream));
+        Ok(streams.into_iter().map(stream).collect())
+    }
+
+    async fn get_worker_info(&mut self, request: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
+        self.inner.get_worker_info(request).await.map_err(|error| named(&self.url, error))
+    }
+}
+
+fn named_stream<T: Send + 'static>(url: &Url, stream: BoxStream<'static, Result<T>>) -> BoxStream<'static, Result<T>> {
+    let url = url.clone();
+    stream.map_err(move |error| named(&url, error)).boxed()
+}
+
+/// The beginning of the names of workers in errors.
+const WORKER: &str = "worker ";
+
+/// Returns an error that names the worker at `url`, unless it names one already: what a worker
+/// reports may come from another one.
+fn named(url: &Url, error: DataFusionError) -> DataFusionError {
+    if names_worker(&error) { error } else { error.context(format!("{WORKER}{}", address_of(url))) }
+}
+
+fn names_worker(error: &DataFusionError) -> bool {
+    match error {
+        DataFusionError::Context(text, cause) => text.starts_with(WORKER) || names_worker(cause),
+        DataFusionError::Shared(cause) => names_worker(cause),
+        DataFusionError::Diagnostic(_, cause) => names_worker(cause),
+        _ => false,
+    }
+}
+
+/// The worker of this process.
+struct InProcess(Arc<Worker>);
+
+#[async_trait]
+impl WorkerChannel for InProcess {
+    async fn coordinator_channel(
+        &mut self,
+        headers: HeaderMap,
+        request: SetPlanRequest,
+        messages: BoxStream<'static, CoordinatorToWorkerMsg>,
+        _: ExecutionPlanMetricsSet,
+        _: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        self.0.coordinator_channel(headers, request, messages.map(Ok).boxed()).await
+    }
+
+    async fn execute_task(
+        &mut self,
+        _: HeaderMap,
+        request: ExecuteTaskRequest,
+        _: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
+        let (streams, _) = self.0.execute_task(with_own_head(request, context)?).await?;
+        Ok(streams.into_iter().map(|stream| stream.boxed()).collect())
+    }
+
+    async fn get_worker_info(&mut self, _: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
+        Ok(GetWorkerInfoResponse { version: self.0.version().to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_worker_that_had_it() {
+        let (near, far) = (Url::parse("http://a:1").unwrap(), Url::parse("http://b:2").unwrap());
+        let error = named(&far, DataFusionError::Execution("lost".to_owned()));
+        let error = named(&near, DataFusionError::Shared(Arc::new(error))).to_string();
+        assert!(error.contains("worker b:2") && error.contains("lost") && !error.contains("a:1"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_is_not_there_is_named() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        drop(listener);
+        let mut channel = Channels::default().get_worker_client_for_url(&url).await.unwrap();
+        let error = channel.get_worker_info(GetWorkerInfoRequest {}).await.err().unwrap().to_string();
+        assert!(error.contains(&format!("worker {}", address_of(&url))), "{error}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Connections between the members of a ring: encrypted, with certificates of the ring's own authority,
+//! and what each member may ask of a worker.
+
+use std::{
+    future::{Ready, ready},
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use annulus_roundabout::secure::{Identity, Member, Role};
+use futures::future::Either as Future;
+use http::{Request, Response, Uri};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsAcceptor, TlsConnector, rustls::pki_types::ServerName};
+use tokio_util::either::Either;
+use tonic::{Status, transport::server::Connected};
+use tower::Service;
+
+/// The name of the protocol over TLS (ALPN).
+const PROTOCOL: &[u8] = b"annulus-worker/1";
+/// The method by which a coordinator sends a plan.
+const SUBMIT: &str = "/CoordinatorChannel";
+
+/// A connection that a worker has accepted.
+pub(crate) struct Connection {
+    stream: Either<TcpStream, tokio_rustls::server::TlsStream<TcpStream>>,
+    peer: Peer,
+}
+
+/// The member at the other end, unless connections are not encrypted.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer(Option<Member>);
+
+/// Accepts a connection from a member of the ring of `identity`; from any process without one.
+///
+/// # Errors
+/// If the other side is no member, or the connection fails.
+pub(crate) async fn accept(stream: TcpStream, identity: Option<&Identity>) -> io::Result<Connection> {
+    stream.set_nodelay(true)?;
+    let Some(identity) = identity else {
+        return Ok(Connection { stream: Either::Left(stream), peer: Peer(None) });
+    };
+    let terms = identity.accepting(PROTOCOL)?;
+    let stream = TlsAcceptor::from(terms.config()).accept(stream).await.map_err(|error| terms.explain(error))?;
+    let peer = terms.peer()?;
+    Ok(Connection { stream: Either::Right(stream), peer: Peer(Some(peer)) })
+}
+
+/// Connects to the worker at `uri`, which must be a host of the ring of `identity`.
+///
+/// # Errors
+/// If it is none, or cannot be reached.
+pub(crate) async fn connect(
+    uri: Uri,
+    identity: Option<Identity>,
+) -> io::Result<Either<TcpStream, tokio_rustls::client::TlsStream<TcpStream>>> {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
+    stream.set_nodelay(true)?;
+    let Some(identity) = identity else { return Ok(Either::Left(stream)) };
+    let terms = identity.connecting(PROTOCOL)?;
+    // Required by rustls, and never sent: the certificate names the host.
+    let name = ServerName::try_from("annulus").map_err(io::Error::other)?;
+    let stream = TlsConnector::from(terms.config()).connect(name, stream).await;
+    Ok(Either::Right(stream.map_err(|error| terms.explain(error))?))
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// Refuses what a member may not ask: only submitters send plans. Hosts read each other's rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Guarded<S>(pub(crate) S);
+
+impl<S, B, R: Default> Service<Request<B>> for Guarded<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = Future<S::Future, Ready<Result<Self::Response, S::Error>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0.as_ref());
+        match peer {
+            Some(peer) if peer.role != Role::Submitter && request.uri().path().ends_with(SUBMIT) => {
+                let text = format!("{peer} may not send queries: a submitter's certificate is needed");
+                Future::Right(ready(Ok(Status::permission_denied(text).into_http())))
+            }
+            _ => Future::Left(self.0.call(request)),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The local files that a worker reads.
+
+use std::{
+    fmt, fs, io,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem, path::Path as StorePath,
+};
+
+/// The folders that queries may read. Links in a path are resolved before it is compared with them.
+///
+/// A user of the machine who can change links below these folders can redirect a query between the
+/// check and the use.
+#[derive(Clone, Debug)]
+pub struct ReadableRoots {
+    folders: Vec<PathBuf>,
+}
+
+impl ReadableRoots {
+    /// Allows to read files below these folders.
+    ///
+    /// # Errors
+    /// If one does not exist or cannot be opened. The error names it.
+    pub fn new(folders: &[PathBuf]) -> io::Result<Self> {
+        let real = |folder: &PathBuf| {
+            let found = folder.canonicalize().and_then(|real| fs::read_dir(&real).map(|_| real));
+            found.map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot open the folder '{}': {error}", folder.display()))
+            })
+        };
+        Ok(Self { folders: folders.iter().map(real).collect::<io::Result<_>>()? })
+    }
+
+    fn allow(&self, path: &Path) -> bool {
+        path.canonicalize().is_ok_and(|real| self.folders.iter().any(|folder| real.starts_with(folder)))
+    }
+}
+
+/// The files of this machine as an object store that reads below [`ReadableRoots`] and writes
+/// nothing.
+#[derive(Debug)]
+pub struct LocalRoots {
+    files: Arc<LocalFileSystem>,
+    roots: ReadableRoots,
+}
+
+impl LocalRoots {
+    /// Returns the store of files below `roots`.
+    pub fn new(roots: ReadableRoots) -> Self {
+        Self { files: Arc::new(LocalFileSystem::new()), roots }
+    }
+
+    /// Checks that a file may be read. The error does not tell whether a refused file exists.
+    fn check(&self, location: &StorePath) -> Result<()> {
+        let path = self.files.path_to_filesystem(location)?;
+        if self.roots.allow(&path) { Ok(()) } else { Err(refused(location, "is outside the folders that it may read")) }
+    }
+}
+
+impl fmt::Display for LocalRoots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalRoots({:?})", self.roots.folders)
+    }
+}
+
+fn refused(location: &StorePath, why: &str) -> Error {
+    let path = format!("/{location}");
+    let source = format!("the worker refuses '{path}': it {why} (`allow_read`)");
+    Error::PermissionDenied { path, source: source.into() }
+}
+
+fn read_only(location: &StorePath) -> Error {
+    let path = format!("/{location}");
+    let source = format!("the worker does not write '{path}': workers only read");
+    Error::PermissionDenied { path, source: source.into() }
+}
+
+#[async_trait]
+impl ObjectStore for LocalRoots {
+    async fn put_opts(&self, location: &StorePath, _: PutPayload, _: PutOptions) -> Result<PutResult> {
+        Err(read_only(location))
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &StorePath,
+        _: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        Err(read_only(location))
+    }
+
+    async fn get_opts(&self, location: &StorePath, options: GetOptions) -> Result<GetResult> {
+        self.check(location)?;
+        self.files.get_opts(location, options).await
+    }
+
+    async fn get_ranges(&self, location: &StorePath, ranges: &[Range<u64>]) -> Result<Vec<bytes::Bytes>> {
+        self.check(location)?;
+        self.files.get_ranges(location, ranges).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<StorePath>>) -> BoxStream<'static, Result<StorePath>> {
+        locations.and_then(|location| async move { Err(read_only(&location)) }).boxed()
+    }
+
+    fn list(&self, prefix: Option<&StorePath>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match self.check(prefix.unwrap_or(&StorePath::default())) {
+            Ok(()) => self.files.list(prefix),
+            Err(error) => stream::once(async { Err(error) }).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&StorePath>) -> Result<ListResult> {
+        self.check(prefix.unwrap_or(&StorePath::default()))?;
+        self.files.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, _: &StorePath, to: &StorePath, _: CopyOptions) -> Result<()> {
+        Err(read_only(to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use object_store::ObjectStoreExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_files_below_the_roots_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for (dir, file) in [("in/deep", "in/deep/a"), ("secret", "secret/b")] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+            fs::write(root.join(file), "text").unwrap();
+        }
+        symlink("../secret/b", root.join("in/link")).unwrap();
+        let store = LocalRoots::new(ReadableRoots::new(&[root.join("in")]).unwrap());
+        let at = |path: &str| StorePath::from_absolute_path(root.join(path)).unwrap();
+        assert_eq!(store.get(&at("in/deep/a")).await.unwrap().bytes().await.unwrap(), "text");
+        assert_eq!(store.get_range(&at("in/deep/a"), 1..3).await.unwrap(), "ex");
+        assert_eq!(store.list(Some(&at("in/deep"))).count().await, 1);
+        for path in ["secret/b", "in/link", "secret/none", "in/none"] {
+            let error = store.get(&at(path)).await.unwrap_err().to_string();
+            assert!(error.contains("outside the folders") && error.contains(path), "{error}");
+            assert!(store.get_range(&at(path), 0..1).await.is_err() && store.head(&at(path)).await.is_err());
+        }
+        for path in ["", "secret"] {
+            assert!(store.list(Some(&at(path))).try_collect::<Vec<_>>().await.is_err());
+            assert!(store.list_with_delimiter(Some(&at(path))).await.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a"), "text").unwrap();
+        let store = LocalRoots::new(ReadableRoots::new(&[folder.path().to_owned()]).unwrap());
+        let at = |path: &str| StorePath::from_absolute_path(folder.path().join(path)).unwrap();
+        assert!(store.put(&at("b"), "x".into()).await.is_err() && store.put_multipart(&at("b")).await.is_err());
+        assert!(store.copy(&at("a"), &at("b")).await.is_err() && store.rename(&at("a"), &at("b")).await.is_err());
+        assert!(store.delete(&at("a")).await.is_err());
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["a"]);
+    }
+
+    #[test]
+    fn a_folder_must_exist() {
+        let error = ReadableRoots::new(&[PathBuf::from("/no/such/folder")]).unwrap_err().to_string();
+        assert!(error.contains("/no/such/folder"), "{error}");
+    }
+}

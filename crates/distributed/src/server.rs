@@ -1,0 +1,137 @@
+//! The server of a worker.
+
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use annulus_roundabout::secure::{HANDSHAKE_TIME_MAX, Identity};
+use futures::FutureExt;
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, mpsc, oneshot},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server as Transport;
+use tower::layer::layer_fn;
+
+use crate::{
+    channels::DEFAULT_SILENCE,
+    error::ServeError,
+    members::{Connection, Guarded, accept},
+    worker::AnnulusWorker,
+};
+
+/// The bytes in flight on a stream and on a connection.
+const WINDOW_BYTES: [u32; 2] = [4 << 20, 16 << 20];
+/// The most connections whose handshake has not ended.
+const HANDSHAKES: usize = 256;
+/// The time to wait after the system refused a connection, for want of memory or of files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A worker that listens at an address.
+pub struct Server {
+    listener: TcpListener,
+    worker: AnnulusWorker,
+    silence: Duration,
+    identity: Option<Identity>,
+}
+
+impl Server {
+    /// Listens at `address`, `HOST:PORT`. Port 0 takes any free one.
+    ///
+    /// # Errors
+    /// If the address cannot be listened at.
+    pub async fn bind(address: &str, worker: AnnulusWorker) -> Result<Self, ServeError> {
+        let listen = |source| ServeError::Listen { address: address.to_owned(), source };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        Ok(Self { listener, worker, silence: DEFAULT_SILENCE, identity: None })
+    }
+
+    /// Sets the silence after which a coordinator, or a worker that reads, is lost.
+    #[must_use]
+    pub fn with_silence(mut self, silence: Duration) -> Self {
+        self.silence = silence;
+        self
+    }
+
+    /// Accepts members of the ring of `identity` only. Submitters send plans; hosts read rows.
+    #[must_use]
+    pub fn with_identity(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
+    /// Returns the address.
+    ///
+    /// # Errors
+    /// If the system does not know it.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` ends. Then it takes no more queries, and those that run have `grace` to
+    /// end.
+    ///
+    /// Returns whether all ended.
+    ///
+    /// # Errors
+    /// If the server fails.
+    pub async fn serve(self, stop: impl Future<Output = ()>, grace: Duration) -> Result<bool, ServeError> {
+        let Self { listener, worker, silence, identity } = self;
+        let (stopping, stopped) = oneshot::channel::<()>();
+        let (accepted, incoming) = mpsc::channel(1);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept_all(listener, identity, accepted));
+        let mut serving = Transport::builder()
+            .initial_stream_window_size(WINDOW_BYTES[0])
+            .initial_connection_window_size(WINDOW_BYTES[1])
+            .http2_keepalive_interval(Some(silence / 2))
+            .http2_keepalive_timeout(Some(silence / 2))
+            .layer(layer_fn(Guarded))
+            .add_service(worker.inner().clone().into_worker_server())
+            .serve_with_incoming_shutdown(ReceiverStream::new(incoming), stopped.map(|_| ()))
+            .boxed();
+        tokio::select! {
+            ended = &mut serving => return ended.map(|()| true).map_err(ServeError::from),
+            () = stop => {}
+        }
+        tasks.abort_all();
+        stopping.send(()).ok();
+        match timeout(grace, serving).await {
+            Ok(ended) => ended.map(|()| true).map_err(ServeError::from),
+            Err(_) => Ok(false),
+        }
+    }
+}
+
+/// Accepts connections and passes them on when their handshake has ended. One that is slow or silent
+/// holds up no other.
+async fn accept_all(listener: TcpListener, identity: Option<Identity>, accepted: mpsc::Sender<io::Result<Connection>>) {
+    let mut handshakes = JoinSet::new();
+    let places = Arc::new(Semaphore::new(HANDSHAKES));
+    loop {
+        while handshakes.try_join_next().is_some() {}
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let (stream, address) = match listener.accept().await {
+            Ok(connection) => connection,
+            Err(error) => {
+                tracing::warn!("cannot accept a connection: {error}");
+                // A real delay: the system does not say when it has memory or files again.
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let (identity, accepted) = (identity.clone(), accepted.clone());
+        handshakes.spawn(async move {
+            let connection = timeout(HANDSHAKE_TIME_MAX, accept(stream, identity.as_ref())).await;
+            drop(place);
+            match connection {
+                Ok(Ok(connection)) => {
+                    accepted.send(Ok(connection)).await.ok();
+                }
+                Ok(Err(error)) => tracing::warn!("refused a connection from {address}: {error}"),
+                Err(_) => tracing::warn!("a connection from {address} was silent, and is closed"),
+            }
+        });
+    }
+}
