@@ -15,6 +15,8 @@ use datafusion::{
     },
 };
 
+use crate::windows::restore_order;
+
 /// The repartition at the head of a stage.
 ///
 /// datafusion-distributed removes a `RepartitionExec` from the head of a stage when the stage is
@@ -38,7 +40,7 @@ pub(crate) fn rewrite_stage(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let is_head = |stock: &RepartitionExec| matches!(stock.partitioning(), Partitioning::Hash(..));
     let has_head = plan.downcast_ref::<RepartitionExec>().is_some_and(is_head);
-    let inner = replace_in_stage(plan, config)?;
+    let inner = replace_in_stage(restore_order(plan)?, config)?;
     Ok(if has_head && keeps_head { Arc::new(StageHeadExec { inner }) } else { inner })
 }
 

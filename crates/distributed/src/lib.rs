@@ -13,6 +13,7 @@ mod roots;
 mod scans;
 mod server;
 mod session;
+mod windows;
 mod worker;
 mod workers;
 

@@ -21,6 +21,10 @@ const QUERIES: &[&str] = &[
     "SELECT count(*) FROM big b JOIN small s ON b.id BETWEEN s.k - 2 AND s.k + 2",
     "SELECT count(*), sum(s.k) FROM big b, small s WHERE b.id < s.k AND b.k > s.k",
     "SELECT id, row_number() OVER (PARTITION BY t ORDER BY id), sum(n) OVER (PARTITION BY k) FROM big",
+    "SELECT * FROM (SELECT t, n, k, avg(sum(id)) OVER (PARTITION BY t, n) AS a, rank() OVER (PARTITION BY t ORDER BY \
+     n, k) AS r FROM big GROUP BY t, n, k) WHERE n = 3",
+    "SELECT * FROM (SELECT t, n, k, avg(sum(id)) OVER (PARTITION BY n) AS a, rank() OVER (PARTITION BY t ORDER BY \
+     n, k) AS r FROM big GROUP BY t, n, k) WHERE n = 3",
     "SELECT k FROM big UNION SELECT k FROM small",
     "SELECT 'big' AS which, count(*) FROM big UNION ALL SELECT 'small', count(*) FROM small",
     "SELECT k FROM big INTERSECT SELECT k FROM small",
