@@ -19,7 +19,7 @@ from queries import count, end_at_signals, positive, progress
 from shared import ROOT
 
 # The operators of Annulus, of whose use a run gives the number.
-OPERATORS = ("SharedHashJoinExec", "BandJoinExec", "KeyFilterExec", "RingRepartitionExec")
+OPERATORS = ("SharedHashJoinExec", "BandJoinExec", "KeyFilterExec", "RingRepartitionExec", "DistributedExec")
 # A run ends, and fails, if it needs more than this many groups for one that is comparable.
 PATIENCE = 4
 
@@ -51,11 +51,15 @@ def parse(description):
     made.add_argument("--case", type=name, metavar="G.Q", help="only this case")
     made.add_argument("--jobs", type=count, default=2, metavar="N", help="cases at a time (2)")
     made.add_argument("--memory", type=share, default=0.35, metavar="X", help="share of the sessions with little memory (0.35)")
+    made.add_argument("--workers", type=count, default=0, metavar="N", help="run the queries of Annulus on N workers")
     made.add_argument("--timeout", type=positive, default=120, metavar="S", help="the longest query, in seconds (120)")
     made.add_argument("--failures", type=count, default=10, metavar="N", help="failures after which a run ends (10)")
     made.add_argument("--no-shrink", action="store_true", help="print failing cases as they are")
     made.add_argument("--sessions", metavar="BIN", help="the program annulus-sessions (built)")
-    return made.parse_args()
+    arguments = made.parse_args()
+    # Workers have memory of their own.
+    arguments.memory = 0 if arguments.workers else arguments.memory
+    return arguments
 
 
 class Run:
@@ -71,7 +75,7 @@ class Run:
         return self.error or words[judge.EQUAL] >= wanted.cases or words[judge.FAILED] >= wanted.failures
 
     def judge(self):
-        return judge.Judge(self.program, self.folder, self.arguments.timeout)
+        return judge.Judge(self.program, self.folder, self.arguments.timeout, self.arguments.workers)
 
     def work_alone(self, name):
         """Runs the case of this name."""

@@ -39,9 +39,9 @@ class Annulus(Engine):
 class Judge:
     """Two engines, and a folder within `folder` for the tables and answers. One thread uses it."""
 
-    def __init__(self, program, folder, timeout):
-        self.folder = Path(tempfile.mkdtemp(dir=folder))
-        self.engine = Annulus("annulus", [program], THREADS, timeout)
+    def __init__(self, program, folder, timeout, workers=0):
+        self.folder, self.workers = Path(tempfile.mkdtemp(dir=folder)), workers
+        self.engine = Annulus("annulus", [program, f"--workers={workers}"], THREADS, timeout)
         self.duckdb = duckdb.connect()
         self.duckdb.execute("SET threads = 1; SET enable_progress_bar = false; SET TimeZone = 'UTC'")
         self.tables = None
@@ -69,9 +69,11 @@ class Judge:
 
     def ask(self, case, stock=False, limited=True):
         """The answer of Annulus or of stock DataFusion, or none, and the reply."""
-        tables = {name: {"path": str(self.path(name)), "batches": table.batches, "order": table.order}
+        tables = {name: {"path": str(self.path(name)), "batches": None if self.workers else table.batches, "order": table.order}
                   for name, table in case.tables.items()}
         request = {"tables": tables, "sql": case.query.sql(), **case.session.request(stock, limited)}
+        if self.workers and not stock:
+            request["settings"] |= {"distributed.file_scan_config_bytes_per_partition": "1"}
         reply = {"refused": False, "operators": {}, "leaked_bytes": 0} | self.engine.run(request, False, self.folder / "answer")
         if reply["error"]:
             return None, reply

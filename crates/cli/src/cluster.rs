@@ -6,6 +6,7 @@ use std::{
     path::PathBuf,
     process::{self, Child, Command, Stdio},
     thread::available_parallelism,
+    time::Duration,
 };
 
 use annulus_distributed::{Channels, DEFAULT_SILENCE, Workers, WorkersError};
@@ -33,6 +34,9 @@ pub struct ClusterArgs {
     /// Name of the submitter, if the folder has several
     #[arg(long, value_name = "NAME", requires = "certificates")]
     pub name: Option<HostName>,
+    /// Seconds of silence after which a worker is lost [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
+    pub silence: Option<Duration>,
 }
 
 fn parse_workers(list: &str) -> Result<Workers, WorkersError> {
@@ -68,7 +72,7 @@ impl ClusterArgs {
             }
             (None, None) => return Ok(Cluster { remote: None, _processes: Vec::new() }),
         };
-        let mut channels = Channels::new(DEFAULT_SILENCE);
+        let mut channels = Channels::new(self.silence.unwrap_or(DEFAULT_SILENCE));
         if let Some(folder) = &self.certificates {
             channels = channels.with_identity(Identity::in_folder(folder, Role::Submitter, self.name.as_ref())?);
         }

@@ -3,11 +3,17 @@
 
 mod support;
 
-use std::{fs, path::Path, thread};
+use std::{
+    env, fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use support::{
     Annulus, Running, names,
-    processes::{children, state},
+    processes::{children, state, ticks},
 };
 
 /// Tables of several files, and the options that make queries on them run on workers.
@@ -18,8 +24,9 @@ const QUERY: &str = "SELECT a.v, count(*) AS n, sum(b.k) AS s FROM 'a/' a JOIN '
 fn write_tables(folder: &Path) {
     for (table, step) in [("a", 3), ("b", 5)] {
         fs::create_dir(folder.join(table)).expect("a folder");
-        for part in 0..4 {
-            let (first, last) = (part * 10_000, part * 10_000 + 9_999);
+        // So many that each task has some.
+        for part in 0..12 {
+            let (first, last) = (part * 3_000, part * 3_000 + 2_999);
             let query = format!("SELECT value * {step} AS k, value % 13 AS v FROM generate_series({first}, {last})");
             let file = format!("{table}/{part}.parquet");
             Annulus::new(["sql", &query, "--output", &file]).at(folder).succeeds();
@@ -101,6 +108,58 @@ fn workers_that_are_not_there_are_named() {
     let list = format!("{address},{lost_address}");
     let done = sql(folder.path(), &[&["--workers", &list, QUERY][..], &TINY].concat()).fails();
     assert!(done.stderr.contains(&lost_address) && !done.stderr.contains(&address), "{}", done.stderr);
+}
+
+/// The silence after which a worker is lost, in seconds, and the longest time until an error on a busy
+/// machine.
+const SILENCE: &str = "5";
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Kills or freezes one of three workers while they run a query, at a moment that `random` chooses.
+fn lose_a_worker(random: &mut StdRng) {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tables(folder.path());
+    let more = ["--allow-read", ".", "--silence", SILENCE];
+    let mut workers: Vec<_> = (0..3).map(|_| worker(folder.path(), &more)).collect();
+    let sql = |list: &str, query: &str| {
+        sql(folder.path(), &[&["--workers", list, "--silence", SILENCE, query][..], &TINY].concat())
+    };
+    let list = |workers: &[(Running, String)]| {
+        workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",")
+    };
+    // Seventy million pairs.
+    let long = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.k % 23 = b.k % 23 GROUP BY a.v";
+    let mut running = sql(&list(&workers), long).start();
+    let (lost, moment, signal) =
+        (random.random_range(0..3), random.random_range(0..40), ["KILL", "STOP"][random.random_range(0..2)]);
+    let before = ticks(workers[lost].0.id()).expect("a worker");
+    let (process, address) = workers.remove(lost);
+    running.wait_until(|| ticks(process.id()).is_some_and(|now| now >= before + moment));
+    process.signal(signal);
+    let start = Instant::now();
+    let code = running.exit_code();
+    let took = start.elapsed();
+    let said = running.stderr();
+    println!("worker {lost}, {signal} after {moment} ticks: {took:?}, {said}");
+    assert!(code == Some(1) && took < LIMIT && said.contains(&address), "{code:?} after {took:?}: {said}");
+    drop(process);
+    // The others go on.
+    let here = Annulus::new(["sql", "--format", "csv", QUERY]).at(folder.path()).temp(folder.path()).succeeds();
+    assert_eq!(sql(&list(&workers), QUERY).succeeds().stdout, here.stdout);
+    for (process, _) in workers {
+        process.end_by("TERM", 143);
+    }
+    // A process that was killed leaves its folder of spilled rows, and the next one removes it.
+    sql("127.0.0.1:1", "SELECT 1").succeeds();
+    assert_eq!(names(folder.path()), ["a", "b"], "nothing is left");
+}
+
+/// `ANNULUS_MOMENTS` and `ANNULUS_SEED` set how often, and when.
+#[test]
+fn a_worker_that_is_lost_is_named_and_the_others_go_on() {
+    let given = |name: &str, default: u64| env::var(name).map_or(default, |text| text.parse().expect("a number"));
+    let mut random = StdRng::seed_from_u64(given("ANNULUS_SEED", 18));
+    (0..given("ANNULUS_MOMENTS", 4)).for_each(|_| lose_a_worker(&mut random));
 }
 
 #[test]

@@ -27,7 +27,7 @@ use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 use url::Url;
 
-use crate::{failures::Queries, members, options, workers::address_of};
+use crate::{failures::Queries, members, network, options, workers::address_of};
 
 /// The silence after which a worker or a coordinator is lost, unless another one is set.
 pub const DEFAULT_SILENCE: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ impl Channels {
         let endpoint = Endpoint::from_shared(url.to_string())
             .map_err(|error| DataFusionError::Configuration(format!("invalid worker '{url}': {error}")))?
             .connect_timeout(self.silence)
-            .tcp_nodelay(true)
+            .executor(network::Executor)
             .initial_stream_window_size(WINDOW_BYTES[0])
             .initial_connection_window_size(WINDOW_BYTES[1])
             .http2_keep_alive_interval(self.silence / 2)

@@ -57,4 +57,7 @@ pub enum ServeError {
     /// The server ended.
     #[error("the worker's server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
+    /// The server's task panicked.
+    #[error("the worker's server failed: {0}")]
+    Task(String),
 }

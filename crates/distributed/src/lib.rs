@@ -7,6 +7,7 @@ mod error;
 mod failures;
 mod head;
 mod members;
+mod network;
 mod options;
 mod planner;
 mod roots;

@@ -2,21 +2,22 @@
 //! and what each member may ask of a worker.
 
 use std::{
-    future::{Ready, ready},
+    future::ready,
     io,
     pin::Pin,
     task::{Context, Poll},
 };
 
 use annulus_roundabout::secure::{Identity, Member, Role};
-use futures::future::Either as Future;
+use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response, Uri};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    runtime::Handle,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, rustls::pki_types::ServerName};
-use tokio_util::either::Either;
+use tokio_util::{either::Either, task::AbortOnDropHandle};
 use tonic::{Status, transport::server::Connected};
 use tower::Service;
 
@@ -113,20 +114,25 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// Refuses what a member may not ask: only submitters send plans. Hosts read each other's rows.
+/// Refuses what a member may not ask: only submitters send plans. Hosts read each other's rows. What
+/// is asked runs on `compute`, and ends if nobody waits for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Guarded<S>(pub(crate) S);
+pub(crate) struct Guarded<S> {
+    pub(crate) inner: S,
+    pub(crate) compute: Handle,
+}
 
-impl<S, B, R: Default> Service<Request<B>> for Guarded<S>
+impl<S, B, R> Service<Request<B>> for Guarded<S>
 where
-    S: Service<Request<B>, Response = Response<R>>,
+    S: Service<Request<B>, Response = Response<R>, Future: Send + 'static, Error: Send + 'static>,
+    R: Default + Send + 'static,
 {
     type Response = Response<R>;
     type Error = S::Error;
-    type Future = Future<S::Future, Ready<Result<Self::Response, S::Error>>>;
+    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
+        self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
@@ -134,9 +140,18 @@ where
         match peer {
             Some(peer) if peer.role != Role::Submitter && request.uri().path().ends_with(SUBMIT) => {
                 let text = format!("{peer} may not send queries: a submitter's certificate is needed");
-                Future::Right(ready(Ok(Status::permission_denied(text).into_http())))
+                ready(Ok(Status::permission_denied(text).into_http())).boxed()
             }
-            _ => Future::Left(self.0.call(request)),
+            _ => {
+                let answering = AbortOnDropHandle::new(self.compute.spawn(self.inner.call(request)));
+                async {
+                    match answering.await {
+                        Ok(answer) => answer,
+                        Err(error) => Ok(Status::internal(format!("the worker failed: {error}")).into_http()),
+                    }
+                }
+                .boxed()
+            }
         }
     }
 }

@@ -6,11 +6,13 @@ use annulus_roundabout::secure::{HANDSHAKE_TIME_MAX, Identity};
 use futures::FutureExt;
 use tokio::{
     net::TcpListener,
+    runtime::Handle,
     sync::{Semaphore, mpsc, oneshot},
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::{sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server as Transport;
 use tower::layer::layer_fn;
 
@@ -18,6 +20,7 @@ use crate::{
     channels::DEFAULT_SILENCE,
     error::ServeError,
     members::{Connection, Guarded, accept},
+    network,
     worker::AnnulusWorker,
 };
 
@@ -30,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A worker that listens at an address.
 pub struct Server {
-    listener: TcpListener,
+    listener: std::net::TcpListener,
     worker: AnnulusWorker,
     silence: Duration,
     identity: Option<Identity>,
@@ -43,7 +46,8 @@ impl Server {
     /// If the address cannot be listened at.
     pub async fn bind(address: &str, worker: AnnulusWorker) -> Result<Self, ServeError> {
         let listen = |source| ServeError::Listen { address: address.to_owned(), source };
-        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        // Another runtime will accept.
+        let listener = TcpListener::bind(address).await.and_then(TcpListener::into_std).map_err(listen)?;
         Ok(Self { listener, worker, silence: DEFAULT_SILENCE, identity: None })
     }
 
@@ -80,25 +84,30 @@ impl Server {
         let Self { listener, worker, silence, identity } = self;
         let (stopping, stopped) = oneshot::channel::<()>();
         let (accepted, incoming) = mpsc::channel(1);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept_all(listener, identity, accepted));
-        let mut serving = Transport::builder()
+        let network = network::handle();
+        let accepting = AbortOnDropHandle::new(network.spawn(accept_all(listener, identity, accepted)));
+        let compute = Handle::current();
+        let serving = Transport::builder()
             .initial_stream_window_size(WINDOW_BYTES[0])
             .initial_connection_window_size(WINDOW_BYTES[1])
             .http2_keepalive_interval(Some(silence / 2))
             .http2_keepalive_timeout(Some(silence / 2))
-            .layer(layer_fn(Guarded))
+            .layer(layer_fn(move |inner| Guarded { inner, compute: compute.clone() }))
             .add_service(worker.inner().clone().into_worker_server())
-            .serve_with_incoming_shutdown(ReceiverStream::new(incoming), stopped.map(|_| ()))
-            .boxed();
+            .serve_with_incoming_shutdown(ReceiverStream::new(incoming), stopped.map(|_| ()));
+        let mut serving = AbortOnDropHandle::new(network.spawn(serving));
+        let ended = |ended: Result<Result<(), _>, JoinError>| match ended {
+            Ok(ended) => ended.map(|()| true).map_err(ServeError::from),
+            Err(error) => Err(ServeError::Task(error.to_string())),
+        };
         tokio::select! {
-            ended = &mut serving => return ended.map(|()| true).map_err(ServeError::from),
+            result = &mut serving => return ended(result),
             () = stop => {}
         }
-        tasks.abort_all();
+        drop(accepting);
         stopping.send(()).ok();
         match timeout(grace, serving).await {
-            Ok(ended) => ended.map(|()| true).map_err(ServeError::from),
+            Ok(result) => ended(result),
             Err(_) => Ok(false),
         }
     }
@@ -106,7 +115,19 @@ impl Server {
 
 /// Accepts connections and passes them on when their handshake has ended. One that is slow or silent
 /// holds up no other.
-async fn accept_all(listener: TcpListener, identity: Option<Identity>, accepted: mpsc::Sender<io::Result<Connection>>) {
+async fn accept_all(
+    listener: std::net::TcpListener,
+    identity: Option<Identity>,
+    accepted: mpsc::Sender<io::Result<Connection>>,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            // Ends the server.
+            accepted.send(Err(error)).await.ok();
+            return;
+        }
+    };
     let mut handshakes = JoinSet::new();
     let places = Arc::new(Semaphore::new(HANDSHAKES));
     loop {

@@ -1,6 +1,7 @@
 //! Answers queries on standard input, each in a session of its own: lines of JSON name the tables,
 //! the options, the memory and the query. Another program can so compare the answers of many
-//! sessions with those of another engine.
+//! sessions with those of another engine. With `--workers N`, the queries of Annulus run on workers in
+//! this process.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -12,8 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_datafusion::SessionStateBuilderExt;
+use annulus_datafusion::SessionStateBuilderExt as _;
+use annulus_distributed::{AnnulusWorker, Channels, Server, SessionStateBuilderExt as _, Workers};
 use anyhow::{Context, Result};
+use clap::Parser;
 use datafusion::{
     arrow::{compute::BatchCoalescer, ipc::writer::StreamWriter, record_batch::RecordBatch},
     common::tree_node::{TreeNode, TreeNodeRecursion},
@@ -22,12 +25,22 @@ use datafusion::{
     execution::{
         SessionStateBuilder,
         memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool, UnboundedMemoryPool},
-        runtime_env::RuntimeEnvBuilder,
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
     physical_plan::{ExecutionPlan, collect},
     prelude::{ParquetReadOptions, SessionConfig, SessionContext, col},
 };
 use serde::{Deserialize, Serialize};
+
+#[derive(Parser)]
+struct Args {
+    /// Run the queries of Annulus on N workers
+    #[arg(long, value_name = "N", default_value = "0")]
+    workers: usize,
+}
+
+/// The workers of all sessions, if there are any, and the connections to them.
+type Remote = Option<(Workers, Channels)>;
 
 /// A line of standard input.
 #[derive(Clone, Debug, Deserialize)]
@@ -85,10 +98,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    let remote = start(Args::parse().workers).await?;
     // Requests come one at a time, so this thread may wait for them.
     for line in stdin().lines() {
         let request: Request = serde_json::from_str(&line.context("cannot read standard input")?)?;
-        let reply = match tokio::spawn(reply(request)).await {
+        let reply = match tokio::spawn(reply(request, remote.clone())).await {
             Ok(reply) => reply?,
             Err(error) => Reply { error: Some(format!("panicked: {error}")), ..Default::default() },
         };
@@ -97,14 +111,26 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-async fn reply(request: Request) -> Result<Reply> {
+/// Starts workers, which end with this process.
+async fn start(count: usize) -> Result<Remote> {
+    let mut addresses = Vec::new();
+    for _ in 0..count {
+        let worker = AnnulusWorker::new(Arc::new(RuntimeEnv::default()), Channels::default());
+        let server = Server::bind("127.0.0.1:0", worker).await?;
+        addresses.push(server.address()?.to_string());
+        tokio::spawn(server.serve(std::future::pending(), Duration::ZERO));
+    }
+    Ok(if count == 0 { None } else { Some((Workers::new(addresses)?, Channels::default())) })
+}
+
+async fn reply(request: Request, remote: Remote) -> Result<Reply> {
     let pool: Arc<dyn MemoryPool> = match &request.memory {
         None => Arc::new(UnboundedMemoryPool::default()),
         Some(Memory { bytes, is_fair: true }) => Arc::new(FairSpillPool::new(*bytes)),
         Some(Memory { bytes, .. }) => Arc::new(GreedyMemoryPool::new(*bytes)),
     };
     let mut reply = Reply::default();
-    match answer(&request, Arc::clone(&pool), &mut reply.operators).await {
+    match answer(&request, Arc::clone(&pool), remote, &mut reply.operators).await {
         Ok(batches) => {
             reply.rows = Some(batches.iter().map(RecordBatch::num_rows).sum());
         }
@@ -127,9 +153,10 @@ async fn reply(request: Request) -> Result<Reply> {
 async fn answer(
     request: &Request,
     pool: Arc<dyn MemoryPool>,
+    remote: Remote,
     operators: &mut BTreeMap<String, usize>,
 ) -> Result<Vec<RecordBatch>> {
-    let context = session(request, pool).await?;
+    let context = session(request, pool, remote).await?;
     let plan = context.sql(&request.sql).await?.create_physical_plan().await?;
     plan.apply(|node: &Arc<dyn ExecutionPlan>| {
         *operators.entry(node.name().to_owned()).or_default() += 1;
@@ -151,11 +178,15 @@ async fn answer(
     Ok(batches)
 }
 
-async fn session(request: &Request, pool: Arc<dyn MemoryPool>) -> Result<SessionContext> {
+async fn session(request: &Request, pool: Arc<dyn MemoryPool>, remote: Remote) -> Result<SessionContext> {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
     let builder = SessionStateBuilder::new_with_default_features().with_config(SessionConfig::new());
     let builder = builder.with_runtime_env(runtime);
-    let builder = if request.stock { builder } else { builder.with_annulus() };
+    let builder = match remote {
+        _ if request.stock => builder,
+        None => builder.with_annulus(),
+        Some((workers, channels)) => builder.with_annulus_workers(workers, channels),
+    };
     let context = SessionContext::new_with_state(builder.build());
     // The tables are read before the options count.
     for (name, table) in &request.tables {

@@ -1,0 +1,33 @@
+//! The threads that serve connections.
+//!
+//! Operators compute on the threads of the embedder's runtime, sometimes for long without a pause. If
+//! connections were served there, a busy process would not answer in time, and count as lost.
+
+use std::sync::LazyLock;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// What they do is frames and encryption.
+const THREADS: usize = 2;
+
+static NETWORK: LazyLock<Option<Runtime>> = LazyLock::new(|| {
+    Builder::new_multi_thread().worker_threads(THREADS).thread_name("annulus-network").enable_all().build().ok()
+});
+
+/// Returns the runtime of connections; that of the caller if the system has no more threads.
+pub(crate) fn handle() -> Handle {
+    NETWORK.as_ref().map_or_else(Handle::current, |network| network.handle().clone())
+}
+
+/// Spawns the tasks of a connection there.
+#[derive(Clone, Debug)]
+pub(crate) struct Executor;
+
+impl<F> hyper::rt::Executor<F> for Executor
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        handle().spawn(task);
+    }
+}
