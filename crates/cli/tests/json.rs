@@ -76,6 +76,15 @@ fn rings() {
 }
 
 #[test]
+fn workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    expect(folder.path(), "worker ping --cluster 2 --json", "worker-ping.json");
+    let done = Annulus::new("worker ping --workers 127.0.0.1:1 --json".split(' ')).at(folder.path()).fails();
+    assert!(done.stdout.contains("\"version\":null"), "{}", done.stdout);
+    expect_lines(&done.stdout, "worker-ping.json");
+}
+
+#[test]
 fn calibrate() {
     let folder = tempfile::tempdir().expect("a folder");
     let command = "calibrate --seconds 1 --rows 8000 --threads 2 --output profile.json --json";

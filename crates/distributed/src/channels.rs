@@ -76,6 +76,15 @@ impl Channels {
         self
     }
 
+    /// Returns the version of the worker at `url`, if it answers.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or refuses this side. The error names it.
+    pub async fn version_of(&self, url: &Url) -> Result<String> {
+        let mut channel = self.get_worker_client_for_url(url).await?;
+        Ok(channel.get_worker_info(GetWorkerInfoRequest {}).await?.version)
+    }
+
     /// Returns the same connections for the worker at `url`, which is in this process: its tasks
     /// reach each other without a connection.
     pub(crate) fn of_worker(&self, url: Url, worker: Weak<Worker>) -> Self {

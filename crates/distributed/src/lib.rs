@@ -24,4 +24,4 @@ pub use roots::{LocalRoots, ReadableRoots};
 pub use server::Server;
 pub use session::SessionStateBuilderExt;
 pub use worker::{AnnulusWorker, on_worker};
-pub use workers::Workers;
+pub use workers::{Workers, address_of};

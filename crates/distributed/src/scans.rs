@@ -8,7 +8,21 @@ use datafusion::{
     error::Result,
     physical_plan::{ExecutionPlan, ExecutionPlanProperties},
 };
-use datafusion_distributed::{DistributedLeafExec, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse};
+use datafusion_distributed::{
+    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedLeafExec, ScaleUpLeafNodeEvent,
+    ScaleUpLeafNodeEventResponse,
+};
+
+/// Lets one task run what reads a scan of one partition.
+///
+/// Operators that need all rows in one place, such as a sort with a limit, find them in one partition.
+/// datafusion-distributed would divide its files among tasks, and each would have a result of its own.
+pub(crate) fn keep_one_partition(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
+    let scan = event.plan.downcast_ref::<DataSourceExec>()?;
+    scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let is_one = event.plan.output_partitioning().partition_count() == 1;
+    is_one.then(|| Ok(DesiredTaskCountEventResponse::maximum(1)))
+}
 
 /// Divides the files of a scan among the tasks of a stage.
 ///

@@ -6,7 +6,11 @@ use annulus_datafusion::SessionStateBuilderExt as _;
 use datafusion::execution::SessionStateBuilder;
 use datafusion_distributed::{DistributedExt, SessionStateBuilderExt as _, WorkerResolver};
 
-use crate::{channels::Channels, planner::StagePlanner, scans::divide_files};
+use crate::{
+    channels::Channels,
+    planner::StagePlanner,
+    scans::{divide_files, keep_one_partition},
+};
 
 /// Lets the queries of a DataFusion session run on workers.
 pub trait SessionStateBuilderExt {
@@ -25,6 +29,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         let mut builder = self
             .with_distributed_worker_resolver(workers)
             .with_distributed_channel_resolver(channels)
+            .with_distributed_desired_task_count_handler(keep_one_partition)
             .with_distributed_scale_up_leaf_node_handler(divide_files)
             .with_distributed_planner()
             .with_annulus();

@@ -98,7 +98,7 @@ fn url_of(text: &str) -> Result<Url, WorkersError> {
 }
 
 /// Returns the address of a worker as people write it.
-pub(crate) fn address_of(url: &Url) -> String {
+pub fn address_of(url: &Url) -> String {
     format!("{}:{}", url.host_str().unwrap_or(""), url.port_or_known_default().unwrap_or(0))
 }
 

@@ -33,6 +33,8 @@ const QUERIES: &[&str] = &[
     "SELECT t, sum(n) AS s FROM big GROUP BY t HAVING sum(n) > 100 ORDER BY s, t LIMIT 5 OFFSET 2",
     "SELECT g, (SELECT max(id) FROM big WHERE k = 5) AS m, count(*) FROM small GROUP BY g",
     "SELECT s.g, b.c FROM small s JOIN (SELECT k, count(*) AS c FROM big GROUP BY k) b ON s.k = b.k",
+    "SELECT b.id, s.k FROM (SELECT * FROM small ORDER BY k DESC LIMIT 3) s CROSS JOIN big b WHERE b.id < 100",
+    "SELECT a.k, count(*) FROM small a JOIN small b ON a.g = b.g GROUP BY a.k",
     "SELECT * FROM none JOIN big ON none.k = big.k",
     "SELECT 1 + 1",
 ];
@@ -50,6 +52,7 @@ async fn answers_are_those_of_one_machine() {
         &[("annulus.strategy", "stock"), ("annulus.joins", "never")],
         &[("distributed.dynamic_task_count", "true"), ("distributed.dynamic_bytes_per_partition", "10000")],
         &[("distributed.broadcast_joins", "false"), ("annulus.strategy", "ring")],
+        &[("datafusion.optimizer.repartition_file_scans", "false"), ("datafusion.optimizer.prefer_hash_join", "false")],
     ] {
         let many = cluster.session(settings).await;
         register(&many, folder.path()).await;

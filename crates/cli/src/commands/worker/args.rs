@@ -3,9 +3,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use annulus_roundabout::secure::HostName;
-use clap::Args;
+use clap::{Args, Subcommand};
 
-use crate::units;
+use crate::{cluster::ClusterArgs, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,8 +30,11 @@ anyone who reaches the address can run queries, so beyond this machine the
 worker then listens only with --insecure.";
 
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(arg_required_else_help = true, after_long_help = EXAMPLES)]
 pub struct WorkerArgs {
+    #[command(subcommand)]
+    pub command: Option<WorkerCommand>,
     /// Address to listen at; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7500")]
     pub listen: String,
@@ -69,4 +72,30 @@ pub struct WorkerArgs {
     /// output, and end with standard input
     #[arg(long, hide = true)]
     pub child_of: Option<u32>,
+}
+
+#[derive(Subcommand)]
+pub enum WorkerCommand {
+    /// Ask workers whether they are there
+    Ping(PingArgs),
+}
+
+const PING_EXAMPLES: &str = "\
+Examples:
+  annulus worker ping --workers 10.0.0.1:7500,10.0.0.2:7500
+  annulus worker ping --workers workers.txt --certificates certs --wait 30
+
+Prints the version of each worker. The exit code is 1 if one does not answer.";
+
+#[derive(Args)]
+#[command(after_long_help = PING_EXAMPLES)]
+pub struct PingArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Seconds to wait for workers that do not answer yet [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
+    pub wait: Option<Duration>,
+    /// Print one JSON object per worker
+    #[arg(long)]
+    pub json: bool,
 }

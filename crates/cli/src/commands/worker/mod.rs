@@ -1,6 +1,8 @@
-//! `annulus worker`: runs a worker for the queries of other processes.
+//! `annulus worker`: runs a worker for the queries of other processes, or asks workers whether they
+//! are there.
 
 mod args;
+mod ping;
 mod run;
 mod stores;
 

@@ -17,11 +17,24 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use super::{args::WorkerArgs, stores::WorkerStores};
-use crate::{child, interrupt::Signals, logging, outcome::Outcome, runtime, session};
+use super::{
+    args::{WorkerArgs, WorkerCommand},
+    ping,
+    stores::WorkerStores,
+};
+use crate::{
+    child,
+    interrupt::{Signals, until_interrupted},
+    logging,
+    outcome::Outcome,
+    runtime, session,
+};
 
-/// Runs a worker until a signal arrives.
+/// Runs a worker until a signal arrives, or asks others.
 pub fn run(args: WorkerArgs) -> Result<Outcome> {
+    if let Some(WorkerCommand::Ping(args)) = &args.command {
+        return runtime::run(until_interrupted(ping::run(args)));
+    }
     runtime::run_with_spill(args.threads, args.memory_bytes, async |spill| serve(&args, spill).await)
 }
 
