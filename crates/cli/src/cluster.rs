@@ -28,7 +28,9 @@ pub struct ClusterArgs {
     /// Run queries on N workers that are started on this machine
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub cluster: Option<usize>,
-    /// Folder with the certificate and key of a submitter, for workers that have certificates
+    /// Folder with the certificate and key of a submitter
+    ///
+    /// Workers that have certificates take queries from submitters of their ring only.
     #[arg(long, value_name = "DIR", requires = "workers")]
     pub certificates: Option<PathBuf>,
     /// Name of the submitter, if the folder has several

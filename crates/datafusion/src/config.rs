@@ -102,6 +102,46 @@ impl ExtensionOptions for AnnulusConfig {
     }
 }
 
+/// An extension without options. It tells the rules of Annulus that a plan stays in this process,
+/// though its session has the options of `datafusion-distributed`.
+///
+/// ```
+/// use annulus_datafusion::config::InProcess;
+/// use datafusion::config::ConfigOptions;
+///
+/// let mut options = ConfigOptions::new();
+/// options.extensions.insert(InProcess);
+/// assert!(options.extensions.get::<InProcess>().is_some());
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InProcess;
+
+impl ConfigExtension for InProcess {
+    const PREFIX: &'static str = "annulus_in_process";
+}
+
+impl ExtensionOptions for InProcess {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(*self)
+    }
+
+    fn set(&mut self, key: &str, _: &str) -> Result<()> {
+        config_err!("annulus: unknown option '{key}'")
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
+    }
+}
+
 /// The options that a visit has collected.
 #[derive(Default)]
 struct Entries(Vec<ConfigEntry>);

@@ -26,7 +26,9 @@ pub trait SessionStateBuilderExt {
 
 impl SessionStateBuilderExt for SessionStateBuilder {
     fn with_annulus_workers(self, workers: impl WorkerResolver + 'static, channels: Channels) -> Self {
-        let mut builder = self
+        let mut builder = self;
+        let here = builder.query_planner().clone();
+        let mut builder = builder
             .with_distributed_worker_resolver(workers)
             .with_distributed_channel_resolver(channels)
             .with_distributed_desired_task_count_handler(keep_one_partition)
@@ -34,7 +36,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
             .with_distributed_planner()
             .with_annulus();
         match builder.query_planner().take() {
-            Some(engine) => builder.with_query_planner(Arc::new(StagePlanner { engine })),
+            Some(engine) => builder.with_query_planner(Arc::new(StagePlanner { engine, here })),
             None => builder,
         }
     }

@@ -95,6 +95,11 @@ async fn stages_run_on_annulus() {
     let explained = rows(&session, &format!("EXPLAIN {query}")).await.unwrap().join("\n");
     assert!(explained.contains("NetworkShuffleExec") && explained.contains("tasks=2"), "{explained}");
     assert!(explained.contains("logical_plan"), "{explained}");
-    let small = rows(&session, "EXPLAIN SELECT 1").await.unwrap().join("\n");
-    assert!(small.contains("PlaceholderRowExec"), "{small}");
+    // What needs no stages has all operators of Annulus.
+    let session = cluster.session(&[("distributed.file_scan_config_bytes_per_partition", "1000000")]).await;
+    register(&session, folder.path()).await;
+    let small = rows(&session, &format!("EXPLAIN {query}")).await.unwrap().join("\n");
+    assert!(small.contains("SharedHashJoinExec") && !small.contains("Network"), "{small}");
+    let analyzed = analyzed(&session, query).await;
+    assert!(analyzed.contains("SharedHashJoinExec") && !analyzed.contains("Network"), "{analyzed}");
 }

@@ -22,7 +22,7 @@ use datafusion::{
     physical_plan::{ExecutionPlan, StatisticsArgs, statistics::StatisticsContext},
 };
 
-use crate::config::{AnnulusConfig, Joins};
+use crate::config::{AnnulusConfig, InProcess, Joins};
 
 pub use band::BandJoin;
 pub use groupings::RunAggregates;
@@ -48,7 +48,7 @@ fn joins(config: &ConfigOptions, defaults: &AnnulusConfig) -> Joins {
 
 /// Returns whether the plans of a session are sent to other processes.
 fn is_distributed(config: &ConfigOptions) -> bool {
-    config.extensions.iter().any(|(prefix, _)| prefix == DISTRIBUTED)
+    config.extensions.iter().any(|(prefix, _)| prefix == DISTRIBUTED) && config.extensions.get::<InProcess>().is_none()
 }
 
 /// Inserts `rule` before the one that is named `before`, or at the end. A list that already has the

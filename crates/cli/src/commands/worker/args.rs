@@ -50,7 +50,9 @@ pub struct WorkerArgs {
     /// Name of this host, if the folder has several
     #[arg(long, value_name = "NAME", requires = "certificates")]
     pub name: Option<HostName>,
-    /// Listen beyond this machine without certificates: connections are not encrypted
+    /// Listen beyond this machine without certificates
+    ///
+    /// Connections are not encrypted, and anyone who reaches the address can run queries.
     #[arg(long, conflicts_with = "certificates")]
     pub insecure: bool,
     /// Memory for operators [default: unlimited]
