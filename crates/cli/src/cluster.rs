@@ -3,16 +3,17 @@
 use std::{
     env,
     io::{BufRead, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{self, Child, Command, Stdio},
     thread::available_parallelism,
     time::Duration,
 };
 
 use annulus_distributed::{Channels, DEFAULT_SILENCE, Workers, WorkersError};
-use annulus_roundabout::secure::{HostName, Identity, Role};
+use annulus_roundabout::secure::{Authority, HostName, Identity, Role};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use tempfile::TempDir;
 
 use crate::units;
 
@@ -45,6 +46,10 @@ fn parse_workers(list: &str) -> Result<Workers, WorkersError> {
     list.parse()
 }
 
+/// The names of the members of a ring that lives as long as a command.
+const RING: &str = "local";
+const SUBMITTER: &str = "command";
+
 /// Workers, and the connections to them.
 #[derive(Clone, Debug)]
 pub struct Remote {
@@ -55,7 +60,9 @@ pub struct Remote {
 /// The workers of a command. Those that were started for it end when this is dropped.
 pub struct Cluster {
     remote: Option<Remote>,
-    _processes: Vec<Process>,
+    processes: Vec<Process>,
+    /// The certificates of the processes.
+    _certificates: Option<TempDir>,
 }
 
 impl ClusterArgs {
@@ -64,25 +71,41 @@ impl ClusterArgs {
     /// # Errors
     /// If a worker does not start.
     pub fn start(&self, memory_bytes: Option<usize>) -> Result<Cluster> {
-        let (workers, processes) = match (&self.workers, self.cluster) {
-            (Some(workers), _) => (workers.clone(), Vec::new()),
-            (None, Some(count)) => {
-                let threads = available_parallelism().map_or(1, |cores| cores.get().div_ceil(count));
-                let start = |number| Process::start(threads, memory_bytes).with_context(|| format!("worker {number}"));
-                let processes = (1..=count).map(start).collect::<Result<Vec<_>>>()?;
-                (Workers::new(processes.iter().map(|process| &process.address))?, processes)
-            }
-            (None, None) => return Ok(Cluster { remote: None, _processes: Vec::new() }),
-        };
-        let mut channels = Channels::new(self.silence.unwrap_or(DEFAULT_SILENCE));
-        if let Some(folder) = &self.certificates {
-            channels = channels.with_identity(Identity::in_folder(folder, Role::Submitter, self.name.as_ref())?);
+        let channels = Channels::new(self.silence.unwrap_or(DEFAULT_SILENCE));
+        if let Some(count) = self.cluster {
+            return Cluster::local(count, memory_bytes, channels);
         }
-        Ok(Cluster { remote: Some(Remote { workers, channels }), _processes: processes })
+        let identity = match &self.certificates {
+            Some(folder) => Some(Identity::in_folder(folder, Role::Submitter, self.name.as_ref())?),
+            None => None,
+        };
+        let channels = identity.into_iter().fold(channels, Channels::with_identity);
+        let remote = self.workers.clone().map(|workers| Remote { workers, channels });
+        Ok(Cluster { remote, processes: Vec::new(), _certificates: None })
     }
 }
 
 impl Cluster {
+    /// Starts `count` workers on this machine. They have certificates that nobody else has: other users
+    /// reach the loopback interface, too.
+    fn local(count: usize, memory_bytes: Option<usize>, channels: Channels) -> Result<Self> {
+        let certificates = TempDir::new().context("cannot create a folder for certificates")?;
+        let folder = certificates.path();
+        let authority = Authority::create(folder, RING.parse()?)?;
+        authority.add_submitter(&SUBMITTER.parse()?)?;
+        let threads = available_parallelism().map_or(1, |cores| cores.get().div_ceil(count));
+        let mut processes = Vec::new();
+        for number in 1..=count {
+            let name: HostName = format!("worker-{number}").parse()?;
+            authority.add_host(&name, &[])?;
+            let started = Process::start(folder, &name, threads, memory_bytes);
+            processes.push(started.with_context(|| format!("worker {number}"))?);
+        }
+        let workers = Workers::new(processes.iter().map(|process| &process.address))?;
+        let channels = channels.with_identity(Identity::in_folder(folder, Role::Submitter, None)?);
+        Ok(Self { remote: Some(Remote { workers, channels }), processes, _certificates: Some(certificates) })
+    }
+
     /// Returns the workers, if the command has any.
     pub fn remote(&self) -> Option<&Remote> {
         self.remote.as_ref()
@@ -102,10 +125,11 @@ struct Started {
 }
 
 impl Process {
-    fn start(threads: usize, memory_bytes: Option<usize>) -> Result<Self> {
+    fn start(certificates: &Path, name: &HostName, threads: usize, memory_bytes: Option<usize>) -> Result<Self> {
         let program = env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(program);
         command.args(["worker", "--listen", "127.0.0.1:0", "--allow-read", "/"]);
+        command.arg("--certificates").arg(certificates).arg(format!("--name={name}"));
         command.arg(format!("--threads={threads}")).arg(format!("--child-of={}", process::id()));
         command.args(memory_bytes.map(|bytes| format!("--memory-limit={bytes}")));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -122,6 +146,13 @@ impl Process {
         let started: Started = serde_json::from_str(&line).context("cannot read its address")?;
         process.address = started.listening;
         Ok(process)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // All end at once.
+        self.processes.iter_mut().for_each(|process| drop(process.child.stdin.take()));
     }
 }
 

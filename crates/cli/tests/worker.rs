@@ -62,6 +62,67 @@ fn queries_run_on_workers_that_are_started_for_them() {
 }
 
 #[test]
+fn all_kinds_of_tables_have_the_same_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    write_tables(at);
+    Annulus::new(["partition", "a/", "--by", "k", "--into", "4", "--output", "parts"]).at(at).succeeds();
+    for name in ["c", "d"] {
+        let query = "SELECT value * 3 AS k, value % 5 AS w FROM generate_series(0, 999)";
+        Annulus::new(["sql", query, "--output", &format!("{name}.csv")]).at(at).succeeds();
+    }
+    // Both sides of joins are exchanged, if they are not partitioned already.
+    let exchanged = [
+        "--set",
+        "datafusion.optimizer.hash_join_single_partition_threshold=0",
+        "--set",
+        "datafusion.optimizer.hash_join_single_partition_threshold_rows=0",
+    ];
+    for query in [
+        "SELECT count(*), sum(p.v), sum(b.v) FROM 'parts/' p JOIN 'b/' b ON p.k = b.k",
+        "SELECT count(*), count(b.k) FROM 'parts/' p LEFT JOIN 'b/' b ON p.k = b.k",
+        "SELECT count(*), sum(n) FROM (SELECT k, count(*) AS n FROM 'parts/' GROUP BY k)",
+        "SELECT count(*) FROM (SELECT * FROM 'c.csv' UNION ALL SELECT * FROM 'd.csv')",
+        "SELECT c.w, count(*) FROM 'a/' a JOIN 'c.csv' c ON a.k = c.k GROUP BY c.w ORDER BY c.w",
+    ] {
+        for targets in ["2", "4"] {
+            let options = [&exchanged[..], &["--target-partitions", targets, query]].concat();
+            let here = sql(at, &options).succeeds();
+            let there = sql(at, &[&["--cluster", "2"][..], &TINY, &options].concat()).succeeds();
+            assert_eq!(there.stdout, here.stdout, "{query} with {targets} partitions");
+        }
+    }
+    // Workers write nothing, and need not.
+    let output = ["sql", "--cluster", "2", "--output", "out.parquet", QUERY];
+    Annulus::new(output.iter().chain(&TINY)).at(at).temp(at).succeeds();
+    let written = "SELECT * FROM 'out.parquet' ORDER BY v";
+    assert_eq!(sql(at, &[written]).succeeds().stdout, sql(at, &[QUERY]).succeeds().stdout);
+}
+
+#[test]
+fn a_query_that_runs_has_time_to_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tables(folder.path());
+    let workers: Vec<_> = (0..2).map(|_| worker(folder.path(), &["--allow-read", ".", "--drain", "600"])).collect();
+    let list = workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",");
+    let long = "SELECT a.v, count(*) FROM 'a/' a JOIN 'b/' b ON a.k % 97 = b.k % 97 GROUP BY a.v ORDER BY a.v";
+    let here = sql(folder.path(), &[long]).succeeds();
+    let before: Vec<_> = workers.iter().map(|(process, _)| ticks(process.id()).expect("a worker")).collect();
+    let command = ["sql", "--workers", &list, "--output", "long.csv", long];
+    let mut running = Annulus::new(command.iter().chain(&TINY)).at(folder.path()).temp(folder.path()).start();
+    let has_begun = || {
+        workers.iter().zip(&before).any(|((process, _), before)| ticks(process.id()).is_some_and(|now| now > *before))
+    };
+    running.wait_until(has_begun);
+    workers.iter().for_each(|(process, _)| process.signal("TERM"));
+    assert_eq!(running.exit_code(), Some(0), "{}", running.stderr());
+    assert_eq!(fs::read_to_string(folder.path().join("long.csv")).expect("the answer"), here.stdout);
+    for (mut process, _) in workers {
+        assert_eq!(process.exit_code(), Some(143));
+    }
+}
+
+#[test]
 fn a_worker_serves_until_a_signal() {
     let folder = tempfile::tempdir().expect("a folder");
     write_tables(folder.path());

@@ -169,8 +169,9 @@ impl WorkerChannel for Named {
         metrics: ExecutionPlanMetricsSet,
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
-        options::send(context.session_config().options(), self.url.as_str(), &mut headers)?;
         let query = self.queries.enter(request.task_key.query_id.as_u128());
+        options::send(context.session_config().options(), self.url.as_str(), &mut headers)
+            .map_err(|error| query.fail(error))?;
         let answers = self.inner.coordinator_channel(headers, request, messages, metrics, context).await;
         let answers = answers.map_err(|error| query.fail(named(&self.url, error)))?;
         Ok(query.watched(named_stream(&self.url, answers)))

@@ -20,7 +20,7 @@ mod workers;
 
 pub use channels::{Channels, DEFAULT_SILENCE};
 pub use error::{ServeError, WorkersError};
-pub use roots::{LocalRoots, ReadableRoots};
+pub use roots::{ReadOnlyStore, ReadableRoots};
 pub use server::Server;
 pub use session::SessionStateBuilderExt;
 pub use worker::{AnnulusWorker, on_worker};

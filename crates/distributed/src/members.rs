@@ -5,20 +5,23 @@ use std::{
     future::ready,
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use annulus_roundabout::secure::{Identity, Member, Role};
+use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response, Uri};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
     runtime::Handle,
+    sync::watch,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, rustls::pki_types::ServerName};
 use tokio_util::{either::Either, task::AbortOnDropHandle};
-use tonic::{Status, transport::server::Connected};
+use tonic::{Status, body::Body, transport::server::Connected};
 use tower::Service;
 
 /// The name of the protocol over TLS (ALPN).
@@ -114,20 +117,78 @@ impl AsyncWrite for Connection {
     }
 }
 
+/// The tasks that a worker has, and whether it takes more.
+#[derive(Clone, Debug)]
+pub(crate) struct Tasks(Arc<watch::Sender<(usize, bool)>>);
+
+impl Tasks {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new((0, false))))
+    }
+
+    /// Takes no more tasks, and returns when those that are there have ended.
+    pub(crate) async fn end(&self) {
+        self.0.send_modify(|(_, is_ending)| *is_ending = true);
+        // The sender is here, so the channel does not close.
+        self.0.subscribe().wait_for(|(count, _)| *count == 0).await.ok();
+    }
+
+    /// Returns a task, unless no more are taken.
+    fn begin(&self) -> Option<Task> {
+        let begins = self.0.send_if_modified(|(count, is_ending)| {
+            *count += usize::from(!*is_ending);
+            !*is_ending
+        });
+        begins.then(|| Task(self.clone()))
+    }
+}
+
+/// A task of a query, until it is dropped.
+#[derive(Debug)]
+struct Task(Tasks);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|(count, _)| *count -= 1);
+    }
+}
+
+/// The answers to a coordinator, which end with the query.
+struct Answers {
+    body: Body,
+    _task: Task,
+}
+
+impl http_body::Body for Answers {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
 /// Refuses what a member may not ask: only submitters send plans. Hosts read each other's rows. What
 /// is asked runs on `compute`, and ends if nobody waits for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Guarded<S> {
     pub(crate) inner: S,
     pub(crate) compute: Handle,
+    pub(crate) tasks: Tasks,
 }
 
-impl<S, B, R> Service<Request<B>> for Guarded<S>
+impl<S, B> Service<Request<B>> for Guarded<S>
 where
-    S: Service<Request<B>, Response = Response<R>, Future: Send + 'static, Error: Send + 'static>,
-    R: Default + Send + 'static,
+    S: Service<Request<B>, Response = Response<Body>, Future: Send + 'static, Error: Send + 'static>,
 {
-    type Response = Response<R>;
+    type Response = Response<Body>;
     type Error = S::Error;
     type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
 
@@ -136,22 +197,27 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
+        let submits = request.uri().path().ends_with(SUBMIT);
         let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0.as_ref());
-        match peer {
-            Some(peer) if peer.role != Role::Submitter && request.uri().path().ends_with(SUBMIT) => {
-                let text = format!("{peer} may not send queries: a submitter's certificate is needed");
-                ready(Ok(Status::permission_denied(text).into_http())).boxed()
-            }
-            _ => {
-                let answering = AbortOnDropHandle::new(self.compute.spawn(self.inner.call(request)));
-                async {
-                    match answering.await {
-                        Ok(answer) => answer,
-                        Err(error) => Ok(Status::internal(format!("the worker failed: {error}")).into_http()),
-                    }
-                }
-                .boxed()
-            }
+        if let Some(peer) = peer.filter(|peer| submits && peer.role != Role::Submitter) {
+            let text = format!("{peer} may not send queries: a submitter's certificate is needed");
+            return ready(Ok(Status::permission_denied(text).into_http())).boxed();
         }
+        let task = if submits { self.tasks.begin() } else { None };
+        if submits && task.is_none() {
+            return ready(Ok(Status::unavailable("the worker is stopping").into_http())).boxed();
+        }
+        let answering = AbortOnDropHandle::new(self.compute.spawn(self.inner.call(request)));
+        async {
+            let answer = match answering.await {
+                Ok(answer) => answer?,
+                Err(error) => Status::internal(format!("the worker failed: {error}")).into_http(),
+            };
+            Ok(match task {
+                Some(task) => answer.map(|body| Body::new(Answers { body, _task: task })),
+                None => answer,
+            })
+        }
+        .boxed()
     }
 }

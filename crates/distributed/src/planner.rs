@@ -5,21 +5,26 @@ use std::sync::Arc;
 use annulus_datafusion::config::InProcess;
 use async_trait::async_trait;
 use datafusion::{
-    catalog::Session,
+    catalog::{Session, memory::DataSourceExec},
     common::{
         display::{PlanType, StringifiedPlan},
         tree_node::TreeNode,
     },
+    config::ConfigOptions,
     error::Result,
     execution::{SessionState, SessionStateBuilder, context::QueryPlanner},
     logical_expr::LogicalPlan,
     physical_plan::{ExecutionPlan, explain::ExplainExec},
     physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner},
 };
-use datafusion_distributed::{DistributedExec, display_plan_ascii};
+use datafusion_distributed::{DistributedExec, DistributedLeafExec, NetworkBoundaryExt, display_plan_ascii};
+use datafusion_proto::{
+    physical_plan::{AsExecutionPlan, DefaultPhysicalExtensionCodec},
+    protobuf::PhysicalPlanNode,
+};
 
-/// Plans as datafusion-distributed does, and shows that in `EXPLAIN`. A query that has one stage only is
-/// planned for this process, with all operators of Annulus.
+/// Plans as datafusion-distributed does, and shows that in `EXPLAIN`. A query that has one stage only,
+/// or reads what cannot be sent, is planned for this process, with all operators of Annulus.
 #[derive(Debug)]
 pub(crate) struct StagePlanner {
     pub(crate) engine: Arc<dyn QueryPlanner + Send + Sync>,
@@ -38,8 +43,10 @@ impl QueryPlanner for StagePlanner {
             LogicalPlan::Explain(explain) if explain.logical_optimization_succeeded => explain.plan.as_ref(),
             _ => logical,
         };
+        let unsorted = without_existing_sorts(session);
+        let session = unsorted.as_ref().map_or(session, |state| state);
         let plan = self.engine.create_physical_plan(query, session).await?;
-        if !plan.exists(|node| Ok(node.is::<DistributedExec>()))? {
+        if !plan.exists(|node| Ok(node.is::<DistributedExec>()))? || !can_be_sent(&plan, false) {
             return self.plan_here(logical, session).await;
         }
         if std::ptr::eq(query, logical) {
@@ -59,14 +66,40 @@ impl StagePlanner {
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
             return self.engine.create_physical_plan(logical, session).await;
         };
-        let mut config = state.config().clone();
-        config.options_mut().extensions.insert(InProcess);
-        let state = SessionStateBuilder::new_from_existing(state.clone()).with_config(config).build();
+        let state = with_options(state, |options| options.extensions.insert(InProcess));
         match &self.here {
             Some(planner) => planner.create_physical_plan(logical, &state).await,
             None => DefaultPhysicalPlanner::default().create_physical_plan(logical, &state).await,
         }
     }
+}
+
+/// Returns the session with another option, if it lets exchanges keep an order. Between stages, they do
+/// not.
+fn without_existing_sorts(session: &dyn Session) -> Option<SessionState> {
+    let state = session.as_any().downcast_ref::<SessionState>()?;
+    let keeps = state.config_options().optimizer.prefer_existing_sort;
+    keeps.then(|| with_options(state, |options| options.optimizer.prefer_existing_sort = false))
+}
+
+/// Returns the session with changed options, and the same tables.
+fn with_options(state: &SessionState, change: impl FnOnce(&mut ConfigOptions)) -> SessionState {
+    // Else the new session would put an empty catalog in the place of the one that both share.
+    let mut config = state.config().clone().with_create_default_catalog_and_schema(false);
+    change(config.options_mut());
+    SessionStateBuilder::new_from_existing(state.clone()).with_config(config).build()
+}
+
+/// Returns whether all scans below a boundary of stages can be sent to another process. Files that
+/// Annulus reads itself, such as CSV, cannot.
+fn can_be_sent(plan: &Arc<dyn ExecutionPlan>, is_below: bool) -> bool {
+    let is_below = is_below || plan.is_network_boundary();
+    let leaf = plan.downcast_ref::<DistributedLeafExec>().map_or(plan, DistributedLeafExec::original);
+    if is_below && leaf.is::<DataSourceExec>() {
+        let sent = PhysicalPlanNode::try_from_physical_plan(Arc::clone(leaf), &DefaultPhysicalExtensionCodec {});
+        return sent.is_ok();
+    }
+    plan.children().into_iter().all(|child| can_be_sent(child, is_below))
 }
 
 /// Returns the explanation with the stages of `plan` in the place of a plan without stages.

@@ -1,4 +1,4 @@
-//! The local files that a worker reads.
+//! What a worker reads.
 
 use std::{
     fmt, fs, io,
@@ -43,30 +43,35 @@ impl ReadableRoots {
     }
 }
 
-/// The files of this machine as an object store that reads below [`ReadableRoots`] and writes
-/// nothing.
+/// An object store that writes nothing: that of another one, or local files below [`ReadableRoots`].
 #[derive(Debug)]
-pub struct LocalRoots {
-    files: Arc<LocalFileSystem>,
-    roots: ReadableRoots,
+pub struct ReadOnlyStore {
+    store: Arc<dyn ObjectStore>,
+    roots: Option<ReadableRoots>,
 }
 
-impl LocalRoots {
-    /// Returns the store of files below `roots`.
-    pub fn new(roots: ReadableRoots) -> Self {
-        Self { files: Arc::new(LocalFileSystem::new()), roots }
+impl ReadOnlyStore {
+    /// Returns what `store` has.
+    pub fn new(store: Arc<dyn ObjectStore>) -> Self {
+        Self { store, roots: None }
     }
 
-    /// Checks that a file may be read. The error does not tell whether a refused file exists.
+    /// Returns the files of this machine below `roots`.
+    pub fn local(roots: ReadableRoots) -> Self {
+        Self { store: Arc::new(LocalFileSystem::new()), roots: Some(roots) }
+    }
+
+    /// Checks that an object may be read. The error does not tell whether a refused file exists.
     fn check(&self, location: &StorePath) -> Result<()> {
-        let path = self.files.path_to_filesystem(location)?;
-        if self.roots.allow(&path) { Ok(()) } else { Err(refused(location, "is outside the folders that it may read")) }
+        let Some(roots) = &self.roots else { return Ok(()) };
+        let path = LocalFileSystem::new().path_to_filesystem(location)?;
+        if roots.allow(&path) { Ok(()) } else { Err(refused(location, "is outside the folders that it may read")) }
     }
 }
 
-impl fmt::Display for LocalRoots {
+impl fmt::Display for ReadOnlyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LocalRoots({:?})", self.roots.folders)
+        write!(f, "ReadOnlyStore({})", self.store)
     }
 }
 
@@ -83,7 +88,7 @@ fn read_only(location: &StorePath) -> Error {
 }
 
 #[async_trait]
-impl ObjectStore for LocalRoots {
+impl ObjectStore for ReadOnlyStore {
     async fn put_opts(&self, location: &StorePath, _: PutPayload, _: PutOptions) -> Result<PutResult> {
         Err(read_only(location))
     }
@@ -98,12 +103,12 @@ impl ObjectStore for LocalRoots {
 
     async fn get_opts(&self, location: &StorePath, options: GetOptions) -> Result<GetResult> {
         self.check(location)?;
-        self.files.get_opts(location, options).await
+        self.store.get_opts(location, options).await
     }
 
     async fn get_ranges(&self, location: &StorePath, ranges: &[Range<u64>]) -> Result<Vec<bytes::Bytes>> {
         self.check(location)?;
-        self.files.get_ranges(location, ranges).await
+        self.store.get_ranges(location, ranges).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<StorePath>>) -> BoxStream<'static, Result<StorePath>> {
@@ -112,14 +117,14 @@ impl ObjectStore for LocalRoots {
 
     fn list(&self, prefix: Option<&StorePath>) -> BoxStream<'static, Result<ObjectMeta>> {
         match self.check(prefix.unwrap_or(&StorePath::default())) {
-            Ok(()) => self.files.list(prefix),
+            Ok(()) => self.store.list(prefix),
             Err(error) => stream::once(async { Err(error) }).boxed(),
         }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&StorePath>) -> Result<ListResult> {
         self.check(prefix.unwrap_or(&StorePath::default()))?;
-        self.files.list_with_delimiter(prefix).await
+        self.store.list_with_delimiter(prefix).await
     }
 
     async fn copy_opts(&self, _: &StorePath, to: &StorePath, _: CopyOptions) -> Result<()> {
@@ -144,7 +149,7 @@ mod tests {
             fs::write(root.join(file), "text").unwrap();
         }
         symlink("../secret/b", root.join("in/link")).unwrap();
-        let store = LocalRoots::new(ReadableRoots::new(&[root.join("in")]).unwrap());
+        let store = ReadOnlyStore::local(ReadableRoots::new(&[root.join("in")]).unwrap());
         let at = |path: &str| StorePath::from_absolute_path(root.join(path)).unwrap();
         assert_eq!(store.get(&at("in/deep/a")).await.unwrap().bytes().await.unwrap(), "text");
         assert_eq!(store.get_range(&at("in/deep/a"), 1..3).await.unwrap(), "ex");
@@ -164,7 +169,7 @@ mod tests {
     async fn nothing_is_written() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "text").unwrap();
-        let store = LocalRoots::new(ReadableRoots::new(&[folder.path().to_owned()]).unwrap());
+        let store = ReadOnlyStore::local(ReadableRoots::new(&[folder.path().to_owned()]).unwrap());
         let at = |path: &str| StorePath::from_absolute_path(folder.path().join(path)).unwrap();
         assert!(store.put(&at("b"), "x".into()).await.is_err() && store.put_multipart(&at("b")).await.is_err());
         assert!(store.copy(&at("a"), &at("b")).await.is_err() && store.rename(&at("a"), &at("b")).await.is_err());

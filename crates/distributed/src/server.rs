@@ -19,7 +19,7 @@ use tower::layer::layer_fn;
 use crate::{
     channels::DEFAULT_SILENCE,
     error::ServeError,
-    members::{Connection, Guarded, accept},
+    members::{Connection, Guarded, Tasks, accept},
     network,
     worker::AnnulusWorker,
 };
@@ -28,6 +28,8 @@ use crate::{
 const WINDOW_BYTES: [u32; 2] = [4 << 20, 16 << 20];
 /// The most connections whose handshake has not ended.
 const HANDSHAKES: usize = 256;
+/// The time in which connections without queries close.
+const CLOSING: Duration = Duration::from_secs(1);
 /// The time to wait after the system refused a connection, for want of memory or of files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -86,13 +88,14 @@ impl Server {
         let (accepted, incoming) = mpsc::channel(1);
         let network = network::handle();
         let accepting = AbortOnDropHandle::new(network.spawn(accept_all(listener, identity, accepted)));
-        let compute = Handle::current();
+        let (compute, tasks) = (Handle::current(), Tasks::new());
+        let guarded = tasks.clone();
         let serving = Transport::builder()
             .initial_stream_window_size(WINDOW_BYTES[0])
             .initial_connection_window_size(WINDOW_BYTES[1])
             .http2_keepalive_interval(Some(silence / 2))
             .http2_keepalive_timeout(Some(silence / 2))
-            .layer(layer_fn(move |inner| Guarded { inner, compute: compute.clone() }))
+            .layer(layer_fn(move |inner| Guarded { inner, compute: compute.clone(), tasks: guarded.clone() }))
             .add_service(worker.inner().clone().into_worker_server())
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), stopped.map(|_| ()));
         let mut serving = AbortOnDropHandle::new(network.spawn(serving));
@@ -104,10 +107,12 @@ impl Server {
             result = &mut serving => return ended(result),
             () = stop => {}
         }
+        // Until the running queries have ended, their tasks may still connect.
+        let all = timeout(grace, tasks.end()).await.is_ok();
         drop(accepting);
         stopping.send(()).ok();
-        match timeout(grace, serving).await {
-            Ok(result) => ended(result),
+        match timeout(CLOSING, serving).await {
+            Ok(result) => ended(result).map(|_| all),
             Err(_) => Ok(false),
         }
     }

@@ -9,7 +9,7 @@ use datafusion_distributed::{DistributedExt, SessionStateBuilderExt as _, Worker
 use crate::{
     channels::Channels,
     planner::StagePlanner,
-    scans::{divide_files, keep_one_partition},
+    scans::{divide_files, keep_whole},
 };
 
 /// Lets the queries of a DataFusion session run on workers.
@@ -31,7 +31,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         let mut builder = builder
             .with_distributed_worker_resolver(workers)
             .with_distributed_channel_resolver(channels)
-            .with_distributed_desired_task_count_handler(keep_one_partition)
+            .with_distributed_desired_task_count_handler(keep_whole)
             .with_distributed_scale_up_leaf_node_handler(divide_files)
             .with_distributed_planner()
             .with_annulus();

@@ -5,6 +5,8 @@ mod common;
 
 use common::{Cluster, analyzed, register, rows, stock, write_tables};
 
+const EXISTING_SORT: (&str, &str) = ("datafusion.optimizer.prefer_existing_sort", "true");
+
 const QUERIES: &[&str] = &[
     "SELECT k, count(*), sum(id), min(t) FROM big GROUP BY k",
     "SELECT t, n, count(DISTINCT k), avg(x) FROM big GROUP BY t, n",
@@ -45,13 +47,13 @@ async fn answers_are_those_of_one_machine() {
     write_tables(folder.path()).await;
     let one = stock();
     register(&one, folder.path()).await;
-    let cluster = Cluster::start(4).await;
+    let cluster = Cluster::start(3).await;
     for settings in [
         &[][..],
         &[("annulus.joins", "always"), ("datafusion.execution.batch_size", "100")],
         &[("annulus.strategy", "stock"), ("annulus.joins", "never")],
         &[("distributed.dynamic_task_count", "true"), ("distributed.dynamic_bytes_per_partition", "10000")],
-        &[("distributed.broadcast_joins", "false"), ("annulus.strategy", "ring")],
+        &[("distributed.broadcast_joins", "false"), ("annulus.strategy", "ring"), EXISTING_SORT],
         &[("datafusion.optimizer.repartition_file_scans", "false"), ("datafusion.optimizer.prefer_hash_join", "false")],
     ] {
         let many = cluster.session(settings).await;

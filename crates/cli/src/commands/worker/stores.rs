@@ -1,8 +1,9 @@
-//! The object stores of a worker: local files within limits, and those that URLs name.
+//! The object stores of a worker, which writes to none: local files within limits, and those that URLs
+//! name.
 
 use std::sync::Arc;
 
-use annulus_distributed::{LocalRoots, ReadableRoots};
+use annulus_distributed::{ReadOnlyStore, ReadableRoots};
 use datafusion::{error::Result, execution::object_store::ObjectStoreRegistry};
 use object_store::ObjectStore;
 use url::Url;
@@ -18,7 +19,7 @@ pub struct WorkerStores {
 impl WorkerStores {
     /// Returns stores that read local files below `roots` only.
     pub fn new(roots: ReadableRoots) -> Self {
-        Self { local: Arc::new(LocalRoots::new(roots)), others: Stores::default() }
+        Self { local: Arc::new(ReadOnlyStore::local(roots)), others: Stores::default() }
     }
 }
 
@@ -32,6 +33,9 @@ impl ObjectStoreRegistry for WorkerStores {
     }
 
     fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
-        if url.scheme() == "file" { Ok(Arc::clone(&self.local)) } else { self.others.get_store(url) }
+        match url.scheme() {
+            "file" => Ok(Arc::clone(&self.local)),
+            _ => Ok(Arc::new(ReadOnlyStore::new(self.others.get_store(url)?))),
+        }
     }
 }
