@@ -27,12 +27,16 @@ use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 use url::Url;
 
-use crate::{failures::Queries, members, network, options, workers::address_of};
+use crate::{
+    failures::Queries,
+    members,
+    network::{self, CONNECTION_BYTES, STREAM_BYTES},
+    options,
+    workers::address_of,
+};
 
 /// The silence after which a worker or a coordinator is lost, unless another one is set.
 pub const DEFAULT_SILENCE: Duration = Duration::from_secs(10);
-/// The most bytes in flight to one reader of a connection, and to all of them.
-const WINDOW_BYTES: [u32; 2] = [4 << 20, 16 << 20];
 
 /// The connections of a process to workers, one for each, which all of its queries share. Clones
 /// share them, too.
@@ -105,8 +109,8 @@ impl Channels {
             .map_err(|error| DataFusionError::Configuration(format!("invalid worker '{url}': {error}")))?
             .connect_timeout(self.silence)
             .executor(network::Executor)
-            .initial_stream_window_size(WINDOW_BYTES[0])
-            .initial_connection_window_size(WINDOW_BYTES[1])
+            .initial_stream_window_size(STREAM_BYTES)
+            .initial_connection_window_size(CONNECTION_BYTES)
             .http2_keep_alive_interval(self.silence / 2)
             .keep_alive_timeout(self.silence / 2);
         let identity = self.identity.clone();

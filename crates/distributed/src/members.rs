@@ -42,7 +42,7 @@ pub(crate) struct Peer(Option<Member>);
 /// Accepts a connection from a member of the ring of `identity`; from any process without one.
 ///
 /// # Errors
-/// If the other side is no member, or the connection fails.
+/// If the other side is not a member of that ring, or the connection fails.
 pub(crate) async fn accept(stream: TcpStream, identity: Option<&Identity>) -> io::Result<Connection> {
     stream.set_nodelay(true)?;
     let Some(identity) = identity else {

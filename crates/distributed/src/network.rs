@@ -7,6 +7,11 @@ use std::sync::LazyLock;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
+/// The most bytes in flight on a stream, in both directions.
+pub(crate) const STREAM_BYTES: u32 = 4 << 20;
+/// The most bytes in flight on all streams of a connection.
+pub(crate) const CONNECTION_BYTES: u32 = 16 << 20;
+
 /// What they do is frames and encryption.
 const THREADS: usize = 2;
 

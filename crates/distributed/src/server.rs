@@ -20,12 +20,10 @@ use crate::{
     channels::DEFAULT_SILENCE,
     error::ServeError,
     members::{Connection, Guarded, Tasks, accept},
-    network,
+    network::{self, CONNECTION_BYTES, STREAM_BYTES},
     worker::AnnulusWorker,
 };
 
-/// The bytes in flight on a stream and on a connection.
-const WINDOW_BYTES: [u32; 2] = [4 << 20, 16 << 20];
 /// The most connections whose handshake has not ended.
 const HANDSHAKES: usize = 256;
 /// The time in which connections without queries close.
@@ -91,8 +89,8 @@ impl Server {
         let (compute, tasks) = (Handle::current(), Tasks::new());
         let guarded = tasks.clone();
         let serving = Transport::builder()
-            .initial_stream_window_size(WINDOW_BYTES[0])
-            .initial_connection_window_size(WINDOW_BYTES[1])
+            .initial_stream_window_size(STREAM_BYTES)
+            .initial_connection_window_size(CONNECTION_BYTES)
             .http2_keepalive_interval(Some(silence / 2))
             .http2_keepalive_timeout(Some(silence / 2))
             .layer(layer_fn(move |inner| Guarded { inner, compute: compute.clone(), tasks: guarded.clone() }))

@@ -52,8 +52,8 @@ impl Identity {
     /// the only one whose key is there.
     ///
     /// # Errors
-    /// As for [`load`](Self::load); or if there is no such key, or there are several and `name` is
-    /// `None`.
+    /// As for [`load`](Self::load). Also if the folder has no such key, or has several and no `name`
+    /// is given.
     pub fn in_folder(folder: &Path, role: Role, name: Option<&HostName>) -> Result<Self, FileError> {
         let no_key = || FileError::NoKey { folder: folder.to_owned(), role, name: name.cloned() };
         let name = match name {
