@@ -25,6 +25,6 @@ pub use error::CycloError;
 pub use feed::{Give, Probe};
 pub use keep::Keep;
 pub use local::Condition;
-pub use share::{Memory, Share, Turn};
+pub use share::{Memory, Prepared, Share, Turn};
 pub use spec::JoinSpec;
 pub use supply::Supply;

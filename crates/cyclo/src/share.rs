@@ -12,6 +12,7 @@ use arrow::array::RecordBatch;
 use crate::{
     CycloError, JoinSpec, Supply,
     feed::Feed,
+    local::Local,
     turn::{Around, Part},
 };
 
@@ -25,6 +26,31 @@ pub struct Share {
     pub(crate) first: Part,
     pub(crate) setup: Duration,
     pub(crate) memory: Memory,
+}
+
+/// Rows of a build side that were prepared once, for any number of joins with the same condition. Clones
+/// share them.
+#[derive(Clone)]
+pub struct Prepared(Arc<Local>);
+
+impl Prepared {
+    /// Prepares rows, and frees the given batches.
+    ///
+    /// # Errors
+    /// If columns are missing, or keys cannot be compared.
+    pub fn new(spec: &JoinSpec, build: Vec<RecordBatch>) -> Result<Self, CycloError> {
+        Ok(Self(Arc::new(spec.local(build)?)))
+    }
+
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.0.batch().num_rows()
+    }
+
+    /// Returns the memory of the rows, their keys and tables in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
 }
 
 /// The memory that one host's preparation takes, in bytes. The ring's buffers and incomplete output
@@ -86,10 +112,27 @@ impl Share {
     /// If columns are missing, keys cannot be compared, or a row of the probe side does not fit in
     /// a fragment.
     pub fn prepare(spec: &JoinSpec, build: Vec<RecordBatch>, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
+        Self::made(spec, probe, |spec| Ok(Arc::new(spec.local(build)?)))
+    }
+
+    /// Like [`prepare`](Self::prepare), with rows of the build side that were prepared for the same
+    /// condition and the same columns before. Only match bits are new.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn with_prepared(spec: &JoinSpec, prepared: &Prepared, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
+        Self::made(spec, probe, |_| Ok(Arc::clone(&prepared.0)))
+    }
+
+    fn made(
+        spec: &JoinSpec,
+        probe: Vec<RecordBatch>,
+        local: impl FnOnce(&JoinSpec) -> Result<Arc<Local>, CycloError>,
+    ) -> Result<Self, CycloError> {
         let start = Instant::now();
         let spec = JoinSpec { threads: spec.threads.max(1), ..spec.clone() };
         let output = Arc::new(Output::try_new(spec.output.clone())?.cancelled_by(spec.cancel.clone()));
-        let first = spec.part(&output, build)?;
+        let first = Part::of(&output, local(&spec)?)?;
         let format = spec.condition.format(spec.schemas())?;
         let mut around = Around { spec, output, format, fragments: Vec::new(), times: 1 };
         around.fragments = around.prepare(probe)?;

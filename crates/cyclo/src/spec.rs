@@ -1,11 +1,15 @@
 //! The specification of a join.
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, sync::Arc};
 
 use annulus_join::{Alone, CancelToken, JoinError, KeyFilterKind, Keys, Output, OutputSpec};
 use arrow::array::RecordBatch;
 
-use crate::{Condition, CycloError, KeyForm, local::Schemas, turn::Part};
+use crate::{
+    Condition, CycloError, KeyForm,
+    local::{Local, Schemas},
+    turn::Part,
+};
 
 /// The specification of a join. All hosts pass the same one; only `threads` may differ.
 #[derive(Clone)]
@@ -91,10 +95,14 @@ impl JoinSpec {
         Schemas { build, probe }
     }
 
+    /// Prepares rows of the build side.
+    pub(crate) fn local(&self, batches: Vec<RecordBatch>) -> Result<Local, JoinError> {
+        self.cancel.check()?;
+        self.condition.prepare_build(self.schemas(), batches, self.threads.max(1))
+    }
+
     /// Prepares a part of the build side.
     pub(crate) fn part(&self, output: &Output, batches: Vec<RecordBatch>) -> Result<Part, JoinError> {
-        self.cancel.check()?;
-        let local = self.condition.prepare_build(self.schemas(), batches, self.threads)?;
-        Ok(Part { rows: output.build_rows(local.batch())?, local })
+        Part::of(output, Arc::new(self.local(batches)?))
     }
 }

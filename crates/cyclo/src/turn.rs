@@ -36,8 +36,15 @@ pub(crate) struct Around {
 
 /// The part of this host's build side for one revolution.
 pub(crate) struct Part {
-    pub(crate) local: Local,
+    pub(crate) local: Arc<Local>,
     pub(crate) rows: SideRows,
+}
+
+impl Part {
+    /// Returns the part with these rows, none of which has a match yet.
+    pub(crate) fn of(output: &Output, local: Arc<Local>) -> Result<Self, JoinError> {
+        Ok(Self { rows: output.build_rows(local.batch())?, local })
+    }
 }
 
 /// The counters and times of one revolution.

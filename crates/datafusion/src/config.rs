@@ -61,6 +61,12 @@ config_namespace! {
         /// 'always' is all, 'auto' is those whose statistics show that keys have many pairs; needs a
         /// value other than 'never' for joins
         pub keyed_bands: Joins, default = Joins::Auto
+        /// Which joins of a query on workers run around a ring of them, where one side stays and the other
+        /// visits all workers: 'never' is none, 'always' is all that can, 'auto' is those for which it is
+        /// the cheapest way
+        pub cyclo_join: Joins, default = Joins::Auto
+        /// Bytes of the largest side of a join that 'auto' sends whole to each worker
+        pub broadcast_limit: usize, default = 64 << 20
         /// Whether tables that are partitioned by a key declare it, so that joins and groupings on the key
         /// need no exchange, and run partition by partition
         pub partitioned_tables: bool, default = true

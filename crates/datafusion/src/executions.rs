@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 /// one context yet. Two executions at once are then told apart only if they begin with the same
 /// partition.
 #[derive(Debug)]
-pub(crate) struct Executions<T>(Mutex<Vec<Execution<T>>>);
+pub struct Executions<T>(Mutex<Vec<Execution<T>>>);
 
 #[derive(Debug)]
 struct Execution<T> {
@@ -41,7 +41,7 @@ struct Execution<T> {
 /// A partition's part in its execution. Without an end of its stream, the execution is abandoned,
 /// and later partitions do not belong to it.
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub struct Ticket {
     is_abandoned: Arc<AtomicBool>,
     has_ended: bool,
 }

@@ -29,6 +29,8 @@ pub struct Revolution {
     pub joined: u64,
     /// The bytes of the fragments that it joined.
     pub bytes: u64,
+    /// The part of `bytes` that came from other hosts.
+    pub received: u64,
     /// The time spent in `join`.
     pub joining: Duration,
     /// The time spent in `fill`, on its own thread.
@@ -51,6 +53,7 @@ impl AddAssign for Revolution {
         self.injected += other.injected;
         self.joined += other.joined;
         self.bytes += other.bytes;
+        self.received += other.received;
         self.joining += other.joining;
         self.filling += other.filling;
         self.waiting += other.waiting;
@@ -129,10 +132,11 @@ impl Host {
         while let Some(fragment) = self.next_to_join(&mut revolution)? {
             let start = Instant::now();
             let joined = join(fragment).inspect_err(|_| self.shared.give_up())?;
-            let OwnedFragment { slot, buffer, len: bytes, .. } = joined;
+            let OwnedFragment { frame, slot, buffer, len: bytes, .. } = joined;
             revolution.joining += start.elapsed();
             revolution.joined += 1;
             revolution.bytes += bytes as u64;
+            revolution.received += if frame.origin == self.shared.place.me() { 0 } else { bytes as u64 };
             progress.inspect(|progress| progress.has_joined(bytes));
             self.shared.joined(slot, buffer, bytes);
         }

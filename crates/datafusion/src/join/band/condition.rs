@@ -37,24 +37,59 @@ pub(super) struct Equality {
     nulls_equal: bool,
 }
 
+/// The equal keys of a join, and the other predicates.
+#[derive(Clone, Debug)]
+pub(in crate::join) struct Equalities {
+    equal: Vec<Equality>,
+    /// Whether null is equal to null in the keys.
+    pub(in crate::join) nulls_equal: bool,
+    /// The other predicates, over the columns of the join's filter.
+    pub(in crate::join) rest: Option<Arc<dyn PhysicalExpr>>,
+}
+
+impl Equalities {
+    /// Returns those of `filter`; `None` if there are none, or a predicate is volatile.
+    pub(in crate::join) fn of(filter: &JoinFilter) -> Option<Self> {
+        let (equal, rest) = equalities(filter)?;
+        let nulls_equal = equal.first()?.nulls_equal;
+        Some(Self { equal, nulls_equal, rest: (!rest.is_empty()).then(|| conjunction(rest)) })
+    }
+
+    /// Returns the keys of a side.
+    pub(in crate::join) fn keys(&self, side: Side) -> impl Iterator<Item = &Key> + Clone {
+        self.equal.iter().map(move |equal| &equal.keys[side])
+    }
+}
+
+/// Returns the equal keys of `filter`, and its other predicates; `None` if a predicate is volatile.
+fn equalities(filter: &JoinFilter) -> Option<(Vec<Equality>, Vec<Key>)> {
+    if is_volatile(filter.expression()) {
+        return None;
+    }
+    let columns = Columns::new(filter);
+    let (mut equal, mut rest) = (Vec::<Equality>::new(), Vec::new());
+    for predicate in split_conjunction(filter.expression()) {
+        match equality(&columns, predicate) {
+            Some(found) if equal.first().is_none_or(|first| first.nulls_equal == found.nulls_equal) => {
+                equal.push(found);
+            }
+            _ => rest.push(Arc::clone(predicate)),
+        }
+    }
+    Some((equal, rest))
+}
+
 impl Condition {
     /// Returns the parts of `filter`, with the left side as the build side. `None` if no predicate
     /// bounds a key of the left side by one of the right side, or a predicate is volatile.
     pub(super) fn of(filter: &JoinFilter) -> Option<Self> {
-        if is_volatile(filter.expression()) {
-            return None;
-        }
+        let (equal, others) = equalities(filter)?;
         let columns = Columns::new(filter);
-        let (mut bands, mut equal, mut rest) = (Vec::new(), Vec::<Equality>::new(), Vec::new());
-        for predicate in split_conjunction(filter.expression()) {
-            if let Some(found) = bounds(&columns, predicate) {
-                bands.push(found);
-            } else if let Some(found) = equality(&columns, predicate)
-                && equal.first().is_none_or(|first| first.nulls_equal == found.nulls_equal)
-            {
-                equal.push(found);
-            } else {
-                rest.push(Arc::clone(predicate));
+        let (mut bands, mut rest) = (Vec::new(), Vec::new());
+        for predicate in others {
+            match bounds(&columns, &predicate) {
+                Some(found) => bands.push(found),
+                None => rest.push(predicate),
             }
         }
         let (band, others) = BandParts::best_in_interval(bands);

@@ -14,7 +14,7 @@ use datafusion::{
 ///
 /// # Errors
 /// If a column does not exist.
-pub(super) fn narrowed(filter: &JoinFilter, predicate: &Arc<dyn PhysicalExpr>) -> Result<JoinFilter> {
+pub(in crate::join) fn narrowed(filter: &JoinFilter, predicate: &Arc<dyn PhysicalExpr>) -> Result<JoinFilter> {
     let mut used: Vec<usize> = collect_columns(predicate).iter().map(Column::index).collect();
     used.sort_unstable();
     used.dedup();

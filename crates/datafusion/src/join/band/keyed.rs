@@ -24,17 +24,19 @@ use datafusion::{
 };
 
 /// Returns a hash join as a join by nested loops, whose filter has the equal keys, too. `None` if
-/// it has no filter, a limit, or keys whose nulls decide about other rows.
+/// it has a limit, or keys whose nulls decide about other rows.
 ///
 /// # Errors
 /// If the hash join is invalid.
 pub(crate) fn as_nested_loops(stock: &HashJoinExec) -> Result<Option<NestedLoopJoinExec>> {
-    let Some(filter) = stock.filter().filter(|_| !stock.null_aware && stock.fetch().is_none()) else {
+    if stock.null_aware || stock.fetch().is_some() {
         return Ok(None);
-    };
+    }
+    let filter = stock.filter();
+    let fields = filter.map(|filter| filter.schema().fields().iter().map(|field| field.as_ref().clone()).collect());
     let mut columns = FilterColumns {
-        places: filter.column_indices().to_vec(),
-        fields: filter.schema().fields().iter().map(|field| field.as_ref().clone()).collect(),
+        places: filter.map(|filter| filter.column_indices().to_vec()).unwrap_or_default(),
+        fields: fields.unwrap_or_default(),
     };
     let equal = match stock.null_equality() {
         NullEquality::NullEqualsNothing => Operator::Eq,
@@ -46,7 +48,7 @@ pub(crate) fn as_nested_loops(stock: &HashJoinExec) -> Result<Option<NestedLoopJ
         let right = columns.read(right, stock.right(), JoinSide::Right)?;
         predicates.push(Arc::new(BinaryExpr::new(left, equal, right)));
     }
-    predicates.push(Arc::clone(filter.expression()));
+    predicates.extend(filter.map(|filter| Arc::clone(filter.expression())));
     let schema = Arc::new(Schema::new(columns.fields));
     let filter = JoinFilter::new(conjunction(predicates), columns.places, schema);
     let projection = stock.projection.as_ref().map(|projection| projection.to_vec());

@@ -9,5 +9,8 @@ mod keyed;
 mod plan;
 mod term;
 
+pub(super) use condition::Equalities;
 pub use exec::BandJoinExec;
+pub(super) use filter::narrowed;
 pub(crate) use keyed::as_nested_loops;
+pub(super) use plan::merge_condition;

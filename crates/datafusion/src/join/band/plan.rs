@@ -1,6 +1,6 @@
 //! A join on a band as `annulus-join` runs it.
 
-use annulus_join::{MOST_PAIRS, MergeBuild, MergeFragment, MergeJoin, MergePlace};
+use annulus_join::{MOST_PAIRS, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePlace};
 use arrow::array::RecordBatch;
 use datafusion::{
     error::Result,
@@ -26,19 +26,33 @@ impl BandPlan {
     /// # Errors
     /// If the stock join is invalid.
     pub(super) fn of(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
-        let Some(filter) = stock.filter() else { return Ok(None) };
-        let Some(condition) = Condition::of(filter) else { return Ok(None) };
-        let rest = condition.rest.as_ref().map(|rest| narrowed(filter, rest)).transpose()?;
-        let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
-        let rows = RowsPlan::new(stock, |side| condition.keys(side), filtered)?.with_filter(rest);
-        let merge = condition.merge(rows.sides.as_ref().map(|side| &side.keys[..]));
-        if merge.band.is_none() || merge.second.is_some() != condition.second.is_some() {
-            return Ok(None);
-        }
-        let schemas = rows.sides.as_ref().map(|side| &side.schema);
-        let Ok(join) = MergeJoin::try_new(&merge, schemas.left, schemas.right) else { return Ok(None) };
-        Ok(Some(Self { join, rows, condition }))
+        let found = merged(stock)?;
+        Ok(found.map(|(join, _, rows, condition)| Self { join, rows, condition }))
     }
+}
+
+/// Returns the columns of a stock join, and the condition of a merge join with which `annulus-join` can
+/// evaluate it, if there is one.
+///
+/// # Errors
+/// If the stock join is invalid.
+pub(in crate::join) fn merge_condition(stock: &NestedLoopJoinExec) -> Result<Option<(MergeCondition, RowsPlan)>> {
+    Ok(merged(stock)?.map(|(_, merge, rows, _)| (merge, rows)))
+}
+
+fn merged(stock: &NestedLoopJoinExec) -> Result<Option<(MergeJoin, MergeCondition, RowsPlan, Condition)>> {
+    let Some(filter) = stock.filter() else { return Ok(None) };
+    let Some(condition) = Condition::of(filter) else { return Ok(None) };
+    let rest = condition.rest.as_ref().map(|rest| narrowed(filter, rest)).transpose()?;
+    let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
+    let rows = RowsPlan::new(stock, |side| condition.keys(side), filtered)?.with_filter(rest);
+    let merge = condition.merge(rows.sides.as_ref().map(|side| &side.keys[..]));
+    if merge.band.is_none() || merge.second.is_some() != condition.second.is_some() {
+        return Ok(None);
+    }
+    let schemas = rows.sides.as_ref().map(|side| &side.schema);
+    let Ok(join) = MergeJoin::try_new(&merge, schemas.left, schemas.right) else { return Ok(None) };
+    Ok(Some((join, merge, rows, condition)))
 }
 
 impl Method for BandPlan {

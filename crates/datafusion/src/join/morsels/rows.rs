@@ -78,11 +78,20 @@ impl RowsPlan {
     /// # Errors
     /// If a column does not exist.
     pub(super) fn output(&self) -> Result<Arc<Output>> {
+        Ok(Arc::new(Output::try_new(self.spec()).map_err(from_join)?))
+    }
+
+    /// Returns what the join outputs.
+    pub(in crate::join) fn spec(&self) -> OutputSpec {
         let schemas = self.sides.as_ref().map(|side| Arc::clone(&side.schema));
-        let spec = OutputSpec::new(self.kind, Side::Left, schemas)
+        OutputSpec::new(self.kind, Side::Left, schemas)
             .with_columns(self.columns.clone())
-            .with_filter(self.filter.clone().map(|filter| filter as Arc<dyn PairFilter>));
-        Ok(Arc::new(Output::try_new(spec).map_err(from_join)?))
+            .with_filter(self.filter.clone().map(|filter| filter as Arc<dyn PairFilter>))
+    }
+
+    /// Returns whether the join marks rows.
+    pub(in crate::join) fn marks(&self) -> bool {
+        self.mark.is_some()
     }
 
     /// Returns some rows of the marked side with their marks, in the order of
@@ -107,7 +116,7 @@ impl RowsPlan {
     ///
     /// # Errors
     /// If a column has another type.
-    pub(super) fn finish(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    pub(in crate::join) fn finish(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         self.arranged(batch.columns().to_vec(), batch.num_rows())
     }
 

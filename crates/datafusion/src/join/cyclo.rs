@@ -1,0 +1,151 @@
+//! The columns and the condition of a join that `annulus-cyclo` runs around a ring of workers.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use annulus_join::{Keys, MergeCondition, OutputSpec, Side, Sides};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use datafusion::{
+    error::Result,
+    physical_expr::PhysicalExpr,
+    physical_expr_common::physical_expr::is_volatile,
+    physical_plan::{
+        ExecutionPlan,
+        joins::{HashJoinExec, NestedLoopJoinExec, utils::JoinFilter},
+    },
+};
+
+use super::{
+    band::{Equalities, as_nested_loops, merge_condition, narrowed},
+    morsels::RowsPlan,
+};
+
+/// A join whose left side is the build side, as `annulus-cyclo` runs it: what it reads of each side,
+/// the part of the condition by which pairs are found, and what it outputs.
+pub struct CycloJoin {
+    rows: RowsPlan,
+    method: CycloMethod,
+}
+
+/// How a join finds its pairs. Columns are numbered as those that [`CycloJoin::read`] returns.
+#[derive(Clone, Debug)]
+pub enum CycloMethod {
+    /// By the hashes of equal keys.
+    Hash {
+        /// The keys of the left side.
+        build: Vec<usize>,
+        /// The keys of the right side.
+        probe: Vec<usize>,
+        /// Whether null is equal to null.
+        nulls_equal: bool,
+    },
+    /// By sorting both sides.
+    Merge(Box<MergeCondition>),
+    /// By comparing all pairs.
+    Any,
+}
+
+impl fmt::Display for CycloMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Hash { .. } => "hash",
+            Self::Merge(_) => "merge",
+            Self::Any => "all pairs",
+        })
+    }
+}
+
+impl CycloJoin {
+    /// Returns `node` as a join by nested loops, whose filter is the whole condition. `None` if it is
+    /// no join, or one that a ring cannot run: it marks rows, has a limit, or has keys whose nulls
+    /// decide about other rows.
+    ///
+    /// # Errors
+    /// If the join is invalid.
+    pub fn described(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<NestedLoopJoinExec>>> {
+        if let Some(stock) = node.downcast_ref::<HashJoinExec>() {
+            return Ok(as_nested_loops(stock)?.map(Arc::new));
+        }
+        if !node.is::<NestedLoopJoinExec>() {
+            return Ok(None);
+        }
+        Ok((Arc::clone(node) as Arc<dyn Any + Send + Sync>).downcast().ok())
+    }
+
+    /// Returns the join that `stock` describes. `None` if a ring cannot run it: it marks rows, or its
+    /// condition has another value each time.
+    ///
+    /// # Errors
+    /// If the stock join is invalid.
+    pub fn of(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
+        let is_volatile = stock.filter().is_some_and(|filter| is_volatile(filter.expression()));
+        if is_volatile || stock.properties().boundedness.is_unbounded() {
+            return Ok(None);
+        }
+        let join = match merge_condition(stock)? {
+            Some((merge, rows)) => Self { rows, method: CycloMethod::Merge(Box::new(merge)) },
+            None => match Self::by_hash(stock)? {
+                Some(join) => join,
+                None => Self::by_pairs(stock)?,
+            },
+        };
+        Ok((!join.rows.marks()).then_some(join))
+    }
+
+    fn by_hash(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
+        let Some(filter) = stock.filter() else { return Ok(None) };
+        let Some(equalities) = Equalities::of(filter) else { return Ok(None) };
+        let rest = equalities.rest.as_ref().map(|rest| narrowed(filter, rest)).transpose()?;
+        let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
+        let rows = RowsPlan::new(stock, |side| equalities.keys(side), filtered)?.with_filter(rest);
+        let nulls_equal = equalities.nulls_equal;
+        let keys = Sides::from_fn(|side| {
+            let side = &rows.sides[side];
+            Keys::new(&side.schema, &side.keys, nulls_equal)
+        });
+        let Sides { left: Ok(left), right: Ok(right) } = keys else { return Ok(None) };
+        if left.check(&right).is_err() {
+            return Ok(None);
+        }
+        let (build, probe) = (rows.sides.left.keys.clone(), rows.sides.right.keys.clone());
+        Ok(Some(Self { rows, method: CycloMethod::Hash { build, probe, nulls_equal } }))
+    }
+
+    fn by_pairs(stock: &NestedLoopJoinExec) -> Result<Self> {
+        let filtered = stock.filter().map_or(&[][..], JoinFilter::column_indices);
+        let no_keys = |_| [].iter() as std::slice::Iter<'_, Arc<dyn PhysicalExpr>>;
+        let rows = RowsPlan::new(stock, no_keys, filtered)?.with_filter(stock.filter().cloned());
+        Ok(Self { rows, method: CycloMethod::Any })
+    }
+
+    /// Returns how the join finds its pairs.
+    pub fn method(&self) -> &CycloMethod {
+        &self.method
+    }
+
+    /// Returns the columns of what is read of a side.
+    pub fn schema(&self, side: Side) -> &SchemaRef {
+        &self.rows.sides[side].schema
+    }
+
+    /// Returns the columns of a batch of an input that the join needs, and keys that it computes of
+    /// them. Columns are shared, not copied.
+    ///
+    /// # Errors
+    /// If a key cannot be computed.
+    pub fn read(&self, side: Side, batch: &RecordBatch) -> Result<RecordBatch> {
+        self.rows.sides[side].read(batch)
+    }
+
+    /// Returns what the join outputs, in batches of this many rows.
+    pub fn output(&self, batch_rows: usize) -> OutputSpec {
+        self.rows.spec().with_batch_rows(batch_rows)
+    }
+
+    /// Returns a batch of that output with the columns of the stock operator.
+    ///
+    /// # Errors
+    /// If a column has another type.
+    pub fn finish(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        self.rows.finish(batch)
+    }
+}
