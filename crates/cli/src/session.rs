@@ -62,7 +62,7 @@ pub fn open(
     }
     // A folder means all files below it, including those in the folders of hosts.
     config.options_mut().execution.listing_table_ignore_subdirectory = false;
-    let runtime = runtime(limits.memory_bytes, spill, stores)?;
+    let runtime = runtime(limits.memory_bytes, None, spill, stores)?;
     let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
     let state = match (engine, remote) {
         (Engine::Stock, _) => state,
@@ -74,14 +74,18 @@ pub fn open(
     Ok(SessionContext::new_with_state(state.build()))
 }
 
-/// Returns a runtime with this much memory for operators, which spills to the folder `spill`.
-/// `stores` replaces the default object stores.
+/// Returns a runtime with this much memory for operators, which spills at most `disk_bytes` to the folder
+/// `spill`. `stores` replaces the default object stores.
 pub fn runtime(
     memory_bytes: Option<usize>,
+    disk_bytes: Option<usize>,
     spill: &Path,
     stores: Option<Arc<dyn ObjectStoreRegistry>>,
 ) -> Result<Arc<RuntimeEnv>> {
-    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill.to_owned()]));
+    let mut disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill.to_owned()]));
+    if let Some(bytes) = disk_bytes {
+        disk.set_max_temp_directory_size(bytes as u64);
+    }
     let mut runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(disk);
     if let Some(bytes) = memory_bytes {
         let pool = TrackConsumersPool::new(FairSpillPool::new(bytes), LISTED_CONSUMERS);

@@ -11,6 +11,7 @@ use annulus_roundabout::secure::Identity;
 use async_trait::async_trait;
 use datafusion::{
     arrow::array::RecordBatch,
+    common::{exec_datafusion_err, exec_err},
     error::{DataFusionError, Result},
     execution::TaskContext,
     physical_plan::metrics::ExecutionPlanMetricsSet,
@@ -20,18 +21,26 @@ use datafusion_distributed::{
     GetWorkerInfoResponse, ProducerHead, SetPlanRequest, Worker, WorkerChannel, WorkerToCoordinatorMsg, grpc,
 };
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tonic::transport::{Channel, Endpoint};
-use tower::service_fn;
+use serde::Serialize;
+use tonic::{
+    body::Body,
+    server::NamedService,
+    transport::{Channel, Endpoint},
+};
+use tower::{Service, ServiceExt, service_fn};
 use url::Url;
 
 use crate::{
+    cyclo::{MeetingService, Meetings, Met, Present},
     failures::Queries,
     members,
     network::{self, CONNECTION_BYTES, STREAM_BYTES},
-    options,
+    options::{self, Addressed},
+    resident::{MOST_BYTES, Request, ResidentService, ResidentStore, TableInfo, apply, decoded},
     workers::address_of,
 };
 
@@ -49,6 +58,10 @@ pub struct Channels {
     queries: Queries,
     silence: Duration,
     identity: Option<Identity>,
+    /// Where the tasks of joins meet, if a worker of this process serves them.
+    meetings: Meetings,
+    /// The tables that a worker of this process keeps.
+    resident: ResidentStore,
     /// The worker of this process, and the URL by which others know it.
     own: Option<(Url, Weak<Worker>)>,
 }
@@ -69,7 +82,8 @@ impl Channels {
     /// Returns connections that are lost after `silence`: the other side then answers nothing, not
     /// even the connection's own questions.
     pub fn new(silence: Duration) -> Self {
-        Self { open: Arc::default(), queries: Queries::default(), silence, identity: None, own: None }
+        let (open, queries, meetings) = (Arc::default(), Queries::default(), Meetings::default());
+        Self { open, queries, silence, identity: None, meetings, resident: ResidentStore::default(), own: None }
     }
 
     /// Encrypts connections, with `identity` on this side and hosts of its ring on the other. Workers
@@ -87,6 +101,104 @@ impl Channels {
     pub async fn version_of(&self, url: &Url) -> Result<String> {
         let mut channel = self.get_worker_client_for_url(url).await?;
         Ok(channel.get_worker_info(GetWorkerInfoRequest {}).await?.version)
+    }
+
+    /// Returns the silence after which the other side is lost.
+    pub(crate) fn silence(&self) -> Duration {
+        self.silence
+    }
+
+    /// Returns the identity of this side, if connections are encrypted.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// Returns the meetings at the worker of this process.
+    pub(crate) fn meetings(&self) -> &Meetings {
+        &self.meetings
+    }
+
+    /// Returns the resident tables of the worker of this process.
+    pub(crate) fn resident(&self) -> &ResidentStore {
+        &self.resident
+    }
+
+    /// Returns whether the worker at `url` is that of this process.
+    pub(crate) fn is_own(&self, url: &Url) -> bool {
+        self.own.as_ref().is_some_and(|(own, _)| own == url)
+    }
+
+    /// Asks the worker at `url` something about resident tables.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or refuses. The error names it.
+    pub(crate) async fn ask_resident(&self, url: &Url, request: Request) -> Result<String> {
+        let answer = async {
+            if self.is_own(url) {
+                return apply(&self.resident, request);
+            }
+            let body = self.post(url, ResidentService::NAME, &request).await?;
+            let body = Limited::new(body, MOST_BYTES).collect().await.map_err(DataFusionError::External)?;
+            String::from_utf8(body.to_bytes().into()).map_err(|error| DataFusionError::External(error.into()))
+        };
+        answer.await.map_err(|error| named(url, error))
+    }
+
+    /// Reads a part, of so many, of the share that the worker at `url` has.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or does not have it. The error names it, also those of the stream.
+    pub(crate) async fn read_share(
+        &self,
+        url: &Url,
+        table: &TableInfo,
+        (part, parts): (usize, usize),
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let request = Request::Read { name: table.name.clone(), id: table.id.clone(), part, parts };
+        let body = self.post(url, ResidentService::NAME, &request).await.map_err(|error| named(url, error))?;
+        Ok(named_stream(url, decoded(body)))
+    }
+
+    /// Sends a request with JSON to a service of the worker at `url`, and returns the body of the answer.
+    async fn post(&self, url: &Url, service: &str, request: &impl Serialize) -> Result<Body> {
+        let external = |error| DataFusionError::External(error);
+        let text = serde_json::to_vec(request).map_err(|error| external(error.into()))?;
+        let request = http::Request::post(format!("/{service}/Ask")).body(Body::new(Full::from(text)));
+        let request = request.map_err(|error| external(error.into()))?;
+        let mut channel = self.channel(url)?;
+        let channel = channel.ready().await.map_err(|error| external(error.into()))?;
+        let response = channel.call(request).await.map_err(|error| external(error.into()))?;
+        let status = response.status();
+        if status == StatusCode::OK {
+            return Ok(response.into_body());
+        }
+        let body = Limited::new(response.into_body(), MOST_BYTES).collect().await.map_err(external)?.to_bytes();
+        match status {
+            StatusCode::NOT_FOUND => exec_err!("it does not serve this: run the same version of Annulus on all hosts"),
+            _ => exec_err!("{}", String::from_utf8_lossy(&body)),
+        }
+    }
+
+    /// Waits for the other tasks of a join, at the worker at `url`.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or the tasks do not come. The error names it.
+    pub(crate) async fn meet(&self, url: &Url, present: Present) -> Result<Met> {
+        let met = match &self.own {
+            Some((own, _)) if own == url => {
+                let member = self.identity.as_ref().map(|identity| identity.member().host.to_string());
+                self.meetings.meet(present, member).await.map_err(DataFusionError::Execution)
+            }
+            _ => self.ask_to_meet(url, &present).await,
+        };
+        met.map_err(|error| named(url, error))
+    }
+
+    async fn ask_to_meet(&self, url: &Url, present: &Present) -> Result<Met> {
+        let body = self.post(url, MeetingService::NAME, present).await?;
+        let body = Limited::new(body, MOST_BYTES).collect().await.map_err(DataFusionError::External)?;
+        serde_json::from_slice(&body.to_bytes())
+            .map_err(|error| exec_datafusion_err!("tasks of a join cannot meet: {error}"))
     }
 
     /// Returns the same connections for the worker at `url`, which is in this process: its tasks
@@ -174,8 +286,8 @@ impl WorkerChannel for Named {
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let query = self.queries.enter(request.task_key.query_id.as_u128());
-        options::send(context.session_config().options(), self.url.as_str(), &mut headers)
-            .map_err(|error| query.fail(error))?;
+        let to = Addressed { worker: self.url.as_str(), execution: query.execution() };
+        options::send(context.session_config().options(), to, &mut headers).map_err(|error| query.fail(error))?;
         let answers = self.inner.coordinator_channel(headers, request, messages, metrics, context).await;
         let answers = answers.map_err(|error| query.fail(named(&self.url, error)))?;
         Ok(query.watched(named_stream(&self.url, answers)))
@@ -211,7 +323,7 @@ const WORKER: &str = "worker ";
 
 /// Returns an error that names the worker at `url`, unless it names one already: what a worker
 /// reports may come from another one.
-fn named(url: &Url, error: DataFusionError) -> DataFusionError {
+pub(crate) fn named(url: &Url, error: DataFusionError) -> DataFusionError {
     if names_worker(&error) { error } else { error.context(format!("{WORKER}{}", address_of(url))) }
 }
 

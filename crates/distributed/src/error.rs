@@ -54,6 +54,9 @@ pub enum ServeError {
         /// The cause.
         source: io::Error,
     },
+    /// Connections cannot be accepted.
+    #[error("the worker cannot accept connections: {0}")]
+    Accept(io::Error),
     /// The server ended.
     #[error("the worker's server failed: {0}")]
     Transport(#[from] tonic::transport::Error),

@@ -13,6 +13,7 @@ use datafusion::error::{DataFusionError, Result};
 use futures::{FutureExt, StreamExt, stream, stream::BoxStream};
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 /// The queries of a coordinator, by number.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,8 @@ pub(crate) struct Queries(Arc<Mutex<HashMap<u128, Weak<Query>>>>);
 /// A query that runs.
 #[derive(Debug)]
 pub(crate) struct Query {
+    /// What no other execution has, not even one of the same plan.
+    execution: Uuid,
     failure: watch::Sender<Option<Arc<DataFusionError>>>,
 }
 
@@ -32,13 +35,18 @@ impl Queries {
             return query;
         }
         queries.retain(|_, query| query.strong_count() > 0);
-        let query = Arc::new(Query { failure: watch::Sender::new(None) });
+        let query = Arc::new(Query { execution: Uuid::new_v4(), failure: watch::Sender::new(None) });
         queries.insert(number, Arc::downgrade(&query));
         query
     }
 }
 
 impl Query {
+    /// Returns what no other execution has, as text.
+    pub(crate) fn execution(&self) -> String {
+        self.execution.simple().to_string()
+    }
+
     /// Ends the readers of the query with an error, unless another one did before. Returns the error.
     pub(crate) fn fail(&self, error: DataFusionError) -> DataFusionError {
         let error = Arc::new(error);

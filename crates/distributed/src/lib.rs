@@ -3,6 +3,8 @@
 #![warn(missing_docs)]
 
 mod channels;
+mod codec;
+mod cyclo;
 mod error;
 mod failures;
 mod head;
@@ -10,18 +12,23 @@ mod members;
 mod network;
 mod options;
 mod planner;
+mod resident;
 mod roots;
 mod scans;
 mod server;
 mod session;
+mod status;
 mod windows;
 mod worker;
 mod workers;
 
 pub use channels::{Channels, DEFAULT_SILENCE};
+pub use cyclo::CycloJoinExec;
 pub use error::{ServeError, WorkersError};
+pub use resident::{ResidentStatement, ResidentTables};
 pub use roots::{ReadOnlyStore, ReadableRoots};
 pub use server::Server;
 pub use session::SessionStateBuilderExt;
+pub use status::{OperatorReport, QueryReport, StatusServer, WorkerReport};
 pub use worker::{AnnulusWorker, on_worker};
 pub use workers::{Workers, address_of};

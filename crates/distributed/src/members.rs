@@ -5,7 +5,6 @@ use std::{
     future::ready,
     io,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -17,12 +16,16 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
     runtime::Handle,
-    sync::watch,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, rustls::pki_types::ServerName};
 use tokio_util::{either::Either, task::AbortOnDropHandle};
 use tonic::{Status, body::Body, transport::server::Connected};
 use tower::Service;
+
+use crate::{
+    options,
+    status::{Refusal, Task, WorkerQueries},
+};
 
 /// The name of the protocol over TLS (ALPN).
 const PROTOCOL: &[u8] = b"annulus-worker/1";
@@ -38,6 +41,13 @@ pub(crate) struct Connection {
 /// The member at the other end, unless connections are not encrypted.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer(Option<Member>);
+
+impl Peer {
+    /// Returns the member, if the connection is encrypted.
+    pub(crate) fn member(&self) -> Option<&Member> {
+        self.0.as_ref()
+    }
+}
 
 /// Accepts a connection from a member of the ring of `identity`; from any process without one.
 ///
@@ -117,42 +127,6 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// The tasks that a worker has, and whether it takes more.
-#[derive(Clone, Debug)]
-pub(crate) struct Tasks(Arc<watch::Sender<(usize, bool)>>);
-
-impl Tasks {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new((0, false))))
-    }
-
-    /// Takes no more tasks, and returns when those that are there have ended.
-    pub(crate) async fn end(&self) {
-        self.0.send_modify(|(_, is_ending)| *is_ending = true);
-        // The sender is here, so the channel does not close.
-        self.0.subscribe().wait_for(|(count, _)| *count == 0).await.ok();
-    }
-
-    /// Returns a task, unless no more are taken.
-    fn begin(&self) -> Option<Task> {
-        let begins = self.0.send_if_modified(|(count, is_ending)| {
-            *count += usize::from(!*is_ending);
-            !*is_ending
-        });
-        begins.then(|| Task(self.clone()))
-    }
-}
-
-/// A task of a query, until it is dropped.
-#[derive(Debug)]
-struct Task(Tasks);
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.0.send_modify(|(count, _)| *count -= 1);
-    }
-}
-
 /// The answers to a coordinator, which end with the query.
 struct Answers {
     body: Body,
@@ -181,7 +155,7 @@ impl http_body::Body for Answers {
 pub(crate) struct Guarded<S> {
     pub(crate) inner: S,
     pub(crate) compute: Handle,
-    pub(crate) tasks: Tasks,
+    pub(crate) queries: WorkerQueries,
 }
 
 impl<S, B> Service<Request<B>> for Guarded<S>
@@ -198,15 +172,23 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let submits = request.uri().path().ends_with(SUBMIT);
-        let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0.as_ref());
+        let peer = request.extensions().get::<Peer>().and_then(Peer::member);
         if let Some(peer) = peer.filter(|peer| submits && peer.role != Role::Submitter) {
             let text = format!("{peer} may not send queries: a submitter's certificate is needed");
             return ready(Ok(Status::permission_denied(text).into_http())).boxed();
         }
-        let task = if submits { self.tasks.begin() } else { None };
-        if submits && task.is_none() {
-            return ready(Ok(Status::unavailable("the worker is stopping").into_http())).boxed();
-        }
+        let task = match submits.then(|| self.queries.begin(options::execution(request.headers()), peer)) {
+            Some(Err(refusal)) => {
+                let text = refusal.to_string();
+                let status = match refusal {
+                    Refusal::Ending => Status::unavailable(text),
+                    Refusal::Full(_) => Status::resource_exhausted(text),
+                };
+                return ready(Ok(status.into_http())).boxed();
+            }
+            Some(Ok(task)) => Some(task),
+            None => None,
+        };
         let answering = AbortOnDropHandle::new(self.compute.spawn(self.inner.call(request)));
         async {
             let answer = match answering.await {

@@ -16,14 +16,23 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 const OPTIONS: HeaderName = HeaderName::from_static("x-annulus-options");
 const WORKER: HeaderName = HeaderName::from_static("x-annulus-worker");
+const EXECUTION: HeaderName = HeaderName::from_static("x-annulus-execution");
+
+/// What a worker learns of a query, beside its options.
+pub(crate) struct Addressed<'a> {
+    /// The URL by which the worker is addressed.
+    pub(crate) worker: &'a str,
+    /// The execution of the query.
+    pub(crate) execution: String,
+}
 
 /// What executing a plan depends on.
 const SENT: [&str; 3] = ["annulus.", "datafusion.execution.", "datafusion.optimizer."];
 /// A path on the coordinator. Each worker has the profile of its own machine.
 const PROFILE: &str = "annulus.profile";
 
-/// Adds the options that are not the default ones, and the URL by which the worker is addressed.
-pub(crate) fn send(options: &ConfigOptions, worker: &str, headers: &mut HeaderMap) -> Result<()> {
+/// Adds the options that are not the default ones, and what else the worker learns.
+pub(crate) fn send(options: &ConfigOptions, to: Addressed<'_>, headers: &mut HeaderMap) -> Result<()> {
     let defaults: BTreeMap<_, _> = known().entries().into_iter().map(|entry| (entry.key, entry.value)).collect();
     let is_sent = |key: &str| SENT.iter().any(|prefix| key.starts_with(prefix)) && key != PROFILE;
     let changed: BTreeMap<_, _> = options
@@ -38,7 +47,8 @@ pub(crate) fn send(options: &ConfigOptions, worker: &str, headers: &mut HeaderMa
             .map_err(|error| internal_datafusion_err!("a header cannot hold '{text}': {error}"))
     };
     headers.insert(OPTIONS, value(&text)?);
-    headers.insert(WORKER, value(worker)?);
+    headers.insert(WORKER, value(to.worker)?);
+    headers.insert(EXECUTION, value(&to.execution)?);
     Ok(())
 }
 
@@ -59,6 +69,11 @@ pub(crate) fn receive(headers: &HeaderMap, options: &mut ConfigOptions) -> Resul
 /// Returns the URL by which the coordinator addresses this worker.
 pub(crate) fn own_url(headers: &HeaderMap) -> Option<&str> {
     headers.get(&WORKER)?.to_str().ok()
+}
+
+/// Returns the execution of the query, which no other one has.
+pub(crate) fn execution(headers: &HeaderMap) -> Option<&str> {
+    headers.get(&EXECUTION)?.to_str().ok()
 }
 
 /// Returns the default options.
@@ -87,7 +102,8 @@ mod tests {
             options.set(key, value).unwrap();
         }
         let mut headers = HeaderMap::new();
-        send(&options, "http://a:1/", &mut headers).unwrap();
+        let to = Addressed { worker: "http://a:1/", execution: "e1".to_owned() };
+        send(&options, to, &mut headers).unwrap();
         let mut received = known();
         receive(&headers, &mut received).unwrap();
         let annulus = received.extensions.get::<AnnulusConfig>().unwrap();
@@ -96,7 +112,7 @@ mod tests {
         assert_eq!(received.execution.batch_size.get(), 100);
         assert_eq!(received.execution.time_zone.as_deref(), Some("+01:00"));
         assert_eq!(received.catalog.default_schema, "public");
-        assert_eq!(own_url(&headers), Some("http://a:1/"));
+        assert_eq!((own_url(&headers), execution(&headers)), (Some("http://a:1/"), Some("e1")));
     }
 
     #[test]

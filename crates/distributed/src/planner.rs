@@ -44,15 +44,15 @@ impl QueryPlanner for StagePlanner {
             _ => logical,
         };
         let unsorted = without_existing_sorts(session);
-        let session = unsorted.as_ref().map_or(session, |state| state);
-        let plan = self.engine.create_physical_plan(query, session).await?;
+        let in_stages = unsorted.as_ref().map_or(session, |state| state);
+        let plan = self.engine.create_physical_plan(query, in_stages).await?;
         if !plan.exists(|node| Ok(node.is::<DistributedExec>()))? || !can_be_sent(&plan, false) {
             return self.plan_here(logical, session).await;
         }
         if std::ptr::eq(query, logical) {
             return Ok(plan);
         }
-        let stock = self.engine.create_physical_plan(logical, session).await?;
+        let stock = self.engine.create_physical_plan(logical, in_stages).await?;
         Ok(match stock.downcast_ref::<ExplainExec>() {
             Some(stock) => Arc::new(explained(stock, plan.as_ref())),
             None => stock,

@@ -20,10 +20,13 @@ use datafusion_distributed::{
 /// And an exchange puts the rows of a key elsewhere if it has several tasks to put them in, so they
 /// would no longer meet those of the declared partition.
 pub(crate) fn keep_whole(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
-    let scan = event.plan.downcast_ref::<DataSourceExec>()?;
-    let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
-    let is_whole = scan.output_partitioning.is_some() || event.plan.output_partitioning().partition_count() == 1;
-    is_whole.then(|| Ok(DesiredTaskCountEventResponse::maximum(1)))
+    is_whole(event.plan.downcast_ref()?)?.then(|| Ok(DesiredTaskCountEventResponse::maximum(1)))
+}
+
+/// Returns whether a scan of files stays in one task; `None` if it scans no files.
+pub(crate) fn is_whole(scan: &DataSourceExec) -> Option<bool> {
+    let files = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    Some(files.output_partitioning.is_some() || scan.properties().output_partitioning().partition_count() == 1)
 }
 
 /// Divides the files of a scan among the tasks of a stage.

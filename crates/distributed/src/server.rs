@@ -19,7 +19,7 @@ use tower::layer::layer_fn;
 use crate::{
     channels::DEFAULT_SILENCE,
     error::ServeError,
-    members::{Connection, Guarded, Tasks, accept},
+    members::{Connection, Guarded, accept},
     network::{self, CONNECTION_BYTES, STREAM_BYTES},
     worker::AnnulusWorker,
 };
@@ -86,15 +86,17 @@ impl Server {
         let (accepted, incoming) = mpsc::channel(1);
         let network = network::handle();
         let accepting = AbortOnDropHandle::new(network.spawn(accept_all(listener, identity, accepted)));
-        let (compute, tasks) = (Handle::current(), Tasks::new());
-        let guarded = tasks.clone();
+        let (compute, queries) = (Handle::current(), worker.queries().clone());
+        let guarded = queries.clone();
         let serving = Transport::builder()
             .initial_stream_window_size(STREAM_BYTES)
             .initial_connection_window_size(CONNECTION_BYTES)
             .http2_keepalive_interval(Some(silence / 2))
             .http2_keepalive_timeout(Some(silence / 2))
-            .layer(layer_fn(move |inner| Guarded { inner, compute: compute.clone(), tasks: guarded.clone() }))
+            .layer(layer_fn(move |inner| Guarded { inner, compute: compute.clone(), queries: guarded.clone() }))
             .add_service(worker.inner().clone().into_worker_server())
+            .add_service(worker.meetings())
+            .add_service(worker.resident())
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), stopped.map(|_| ()));
         let mut serving = AbortOnDropHandle::new(network.spawn(serving));
         let ended = |ended: Result<Result<(), _>, JoinError>| match ended {
@@ -106,7 +108,7 @@ impl Server {
             () = stop => {}
         }
         // Until the running queries have ended, their tasks may still connect.
-        let all = timeout(grace, tasks.end()).await.is_ok();
+        let all = timeout(grace, queries.end()).await.is_ok();
         drop(accepting);
         stopping.send(()).ok();
         match timeout(CLOSING, serving).await {

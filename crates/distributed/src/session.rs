@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use annulus_datafusion::SessionStateBuilderExt as _;
-use datafusion::execution::SessionStateBuilder;
+use datafusion::{error::Result, execution::SessionStateBuilder};
 use datafusion_distributed::{DistributedExt, SessionStateBuilderExt as _, WorkerResolver};
+use url::Url;
 
 use crate::{
     channels::Channels,
+    codec::AnnulusCodec,
+    cyclo::{ChooseCycloJoins, LiftInputs, on_all_workers},
     planner::StagePlanner,
+    resident::{route, with_shares},
     scans::{divide_files, keep_whole},
 };
 
@@ -24,13 +28,30 @@ pub trait SessionStateBuilderExt {
     fn with_annulus_workers(self, workers: impl WorkerResolver + 'static, channels: Channels) -> Self;
 }
 
+/// A resolver that rules have, too.
+struct SharedResolver(Arc<dyn WorkerResolver>);
+
+impl WorkerResolver for SharedResolver {
+    fn get_urls(&self) -> Result<Vec<Url>> {
+        self.0.get_urls()
+    }
+}
+
 impl SessionStateBuilderExt for SessionStateBuilder {
     fn with_annulus_workers(self, workers: impl WorkerResolver + 'static, channels: Channels) -> Self {
         let mut builder = self;
         let here = builder.query_planner().clone();
+        let workers: Arc<dyn WorkerResolver> = Arc::new(workers);
+        let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
+        ChooseCycloJoins { workers: Arc::clone(&workers) }.install(rules);
+        LiftInputs.install(rules);
         let mut builder = builder
-            .with_distributed_worker_resolver(workers)
+            .with_distributed_worker_resolver(SharedResolver(workers))
             .with_distributed_channel_resolver(channels)
+            .with_distributed_user_codec(AnnulusCodec)
+            .with_distributed_desired_task_count_handler(on_all_workers)
+            .with_distributed_desired_task_count_handler(with_shares)
+            .with_distributed_route_tasks_handler(route)
             .with_distributed_desired_task_count_handler(keep_whole)
             .with_distributed_scale_up_leaf_node_handler(divide_files)
             .with_distributed_planner()

@@ -15,31 +15,68 @@ use url::Url;
 
 use crate::{
     channels::{Channels, keeps_heads},
+    codec::AnnulusCodec,
+    cyclo::{MeetingService, Meetings, RingAccess},
     head::rewrite_stage,
     options,
+    resident::{ResidentService, ResidentStore},
+    status::WorkerQueries,
 };
 
 /// A worker that runs the stages of queries on the operators of Annulus.
 #[derive(Clone)]
 pub struct AnnulusWorker {
     worker: Arc<Worker>,
+    runtime: Arc<RuntimeEnv>,
+    meetings: Meetings,
+    resident: ResidentStore,
+    queries: WorkerQueries,
 }
 
 impl AnnulusWorker {
     /// Returns a worker whose queries share the memory, the disk and the object stores of `runtime`,
     /// and reach other workers by `channels`.
     pub fn new(runtime: Arc<RuntimeEnv>, channels: Channels) -> Self {
-        let worker = Arc::new_cyclic(|worker: &Weak<Worker>| {
-            Worker::from_session_builder(Sessions { channels, worker: Weak::clone(worker) })
-                .with_runtime_env(runtime)
-                .with_version(env!("CARGO_PKG_VERSION"))
-        });
-        Self { worker }
+        Self::with_most_queries(runtime, channels, usize::MAX)
     }
 
-    /// Returns the worker of datafusion-distributed, for a server of one's own.
+    /// Returns such a worker, which refuses queries while it runs `most` others. Their error says so.
+    pub fn with_most_queries(runtime: Arc<RuntimeEnv>, channels: Channels, most: usize) -> Self {
+        let (meetings, resident) = (channels.meetings().clone(), channels.resident().clone());
+        let queries = WorkerQueries::new(most);
+        let worker = Arc::new_cyclic(|worker: &Weak<Worker>| {
+            let sessions = Sessions { channels, worker: Weak::clone(worker), queries: queries.clone() };
+            Worker::from_session_builder(sessions)
+                .with_runtime_env(Arc::clone(&runtime))
+                .with_version(env!("CARGO_PKG_VERSION"))
+        });
+        Self { worker, runtime, meetings, resident, queries }
+    }
+
+    /// Returns the worker of datafusion-distributed, for a server of one's own. Joins around a ring need
+    /// [`Server`](crate::Server), where their tasks meet.
     pub fn inner(&self) -> &Worker {
         &self.worker
+    }
+
+    /// Returns the service of resident tables.
+    pub(crate) fn resident(&self) -> ResidentService {
+        ResidentService { store: self.resident.clone() }
+    }
+
+    /// Returns the queries that run.
+    pub(crate) fn queries(&self) -> &WorkerQueries {
+        &self.queries
+    }
+
+    /// Returns what the queries share.
+    pub(crate) fn runtime(&self) -> &Arc<RuntimeEnv> {
+        &self.runtime
+    }
+
+    /// Returns the service at which the tasks of joins meet.
+    pub(crate) fn meetings(&self) -> MeetingService {
+        MeetingService { meetings: self.meetings.clone() }
     }
 }
 
@@ -47,18 +84,23 @@ impl AnnulusWorker {
 struct Sessions {
     channels: Channels,
     worker: Weak<Worker>,
+    queries: WorkerQueries,
 }
 
 #[async_trait::async_trait]
 impl WorkerSessionBuilder for Sessions {
     async fn build_session_state(&self, context: WorkerQueryContext) -> Result<SessionState> {
-        let url = options::own_url(&context.headers).and_then(|url| Url::parse(url).ok());
-        let channels = match url {
+        let channels = match own_url(&context) {
             Some(url) => self.channels.of_worker(url, Weak::clone(&self.worker)),
             None => self.channels.clone(),
         };
-        on_worker(context, channels)
+        session(context, channels, Some(self.queries.clone()))
     }
+}
+
+/// Returns the URL by which the coordinator addresses this worker.
+fn own_url(context: &WorkerQueryContext) -> Option<Url> {
+    Url::parse(options::own_url(&context.headers)?).ok()
 }
 
 /// Returns a URL that no worker has.
@@ -74,8 +116,18 @@ fn elsewhere() -> Result<Url> {
 /// # Errors
 /// If the coordinator has an option that is unknown here.
 pub fn on_worker(context: WorkerQueryContext, channels: Channels) -> Result<SessionState> {
+    session(context, channels, None)
+}
+
+/// Returns the session, whose plan is added to `queries`.
+fn session(context: WorkerQueryContext, channels: Channels, queries: Option<WorkerQueries>) -> Result<SessionState> {
+    let own = own_url(&context);
     let WorkerQueryContext { mut builder, headers } = context;
     let config = builder.config().get_or_insert_default();
+    if let (Some(own), Some(execution)) = (own, options::execution(&headers)) {
+        let (channels, execution) = (channels.clone(), execution.to_owned());
+        config.set_extension(Arc::new(RingAccess { channels, own, execution }));
+    }
     let options = config.options_mut();
     if options.extensions.get::<AnnulusConfig>().is_none() {
         options.extensions.insert(AnnulusConfig::default());
@@ -86,10 +138,15 @@ pub fn on_worker(context: WorkerQueryContext, channels: Channels) -> Result<Sess
         // It was set for workers only.
         options.execution.batch_size = batch_rows;
     }
-    let rewrite = |event: WorkerPlanRewriteEvent<'_>| {
+    let query = options::execution(&headers).map(str::to_owned);
+    let rewrite = move |event: WorkerPlanRewriteEvent<'_>| {
         let options = event.session_config.options();
         let keeps_head = keeps_heads(DistributedConfig::from_config_options(options)?);
-        rewrite_stage(event.plan, options, keeps_head).map(WorkerPlanRewriteEventResponse::new)
+        let plan = rewrite_stage(event.plan, options, keeps_head)?;
+        if let (Some(queries), Some(query)) = (&queries, &query) {
+            queries.add_plan(query, &plan);
+        }
+        Ok(WorkerPlanRewriteEventResponse::new(plan))
     };
     if let Some(worker) = channels.own_worker() {
         // Else tasks of this worker would reach each other without `channels`, and ask for other heads.
@@ -97,6 +154,7 @@ pub fn on_worker(context: WorkerQueryContext, channels: Channels) -> Result<Sess
     }
     Ok(builder
         .with_distributed_channel_resolver(channels)
+        .with_distributed_user_codec(AnnulusCodec)
         .with_distributed_worker_plan_rewrite_handler(rewrite)
         .build())
 }

@@ -12,6 +12,7 @@ Examples:
   annulus worker --allow-read /data
   annulus worker --listen 10.0.0.1:7500 --certificates certs \\
     --allow-read /data --memory-limit 8G
+  annulus worker --config worker.toml --status 10.0.0.1:7501
   annulus sql --workers 10.0.0.1:7500,10.0.0.2:7500 --certificates certs \\
     \"SELECT count(*) FROM '/data/orders/'\"
 
@@ -27,7 +28,15 @@ resolved. It writes nothing but its own spill files.
 With certificates, submitters alone may send queries, and connections are
 encrypted (annulus help ring says how to make certificates). Without them,
 anyone who reaches the address can run queries, so beyond this machine the
-worker then listens only with --insecure.";
+worker then listens only with --insecure.
+
+Joins that go around a ring of workers connect them at ports that the system
+chooses.
+
+A file of --config has the same options as the command line, which wins:
+  listen = \"10.0.0.1:7500\"
+  allow-read = [\"/data\", \"/more\"]
+  memory-limit = \"8G\"";
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -38,8 +47,11 @@ pub struct WorkerArgs {
     /// Address to listen at; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7500")]
     pub listen: String,
+    /// File with options, in TOML
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Folder that queries may read from; can be repeated
-    #[arg(long, value_name = "DIR", required = true)]
+    #[arg(long, value_name = "DIR", required_unless_present = "config")]
     pub allow_read: Vec<PathBuf>,
     /// Folder with the certificate and key of this host
     ///
@@ -61,6 +73,18 @@ pub struct WorkerArgs {
     /// disk or fail.
     #[arg(long = "memory-limit", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_bytes: Option<usize>,
+    /// Disk for what operators spill [default: 100 GB, as DataFusion has it]
+    #[arg(long = "disk-limit", value_name = "SIZE", value_parser = units::parse_size)]
+    pub disk_bytes: Option<usize>,
+    /// Most queries at a time; others are refused [default: unlimited]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub max_queries: Option<usize>,
+    /// Address for probes, metrics and a page that shows the queries
+    ///
+    /// By HTTP: /healthz, /readyz, /metrics for Prometheus, /status.json, and the page at /. It is
+    /// not encrypted, and shows plans to anyone who reaches it.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub status: Option<String>,
     /// Threads that run queries [default: number of cores]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub threads: Option<usize>,

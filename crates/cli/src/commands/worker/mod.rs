@@ -2,6 +2,7 @@
 //! are there.
 
 mod args;
+mod config;
 mod ping;
 mod run;
 mod stores;

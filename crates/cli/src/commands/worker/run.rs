@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use annulus_distributed::{AnnulusWorker, Channels, ReadableRoots, Server};
+use annulus_distributed::{AnnulusWorker, Channels, ReadableRoots, Server, StatusServer};
 use annulus_roundabout::secure::{Identity, Role};
 use anyhow::{Context, Result, bail};
 use futures::FutureExt;
@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use super::{
     args::{WorkerArgs, WorkerCommand},
-    ping,
+    config, ping,
     stores::WorkerStores,
 };
 use crate::{
@@ -35,6 +35,7 @@ pub fn run(args: WorkerArgs) -> Result<Outcome> {
     if let Some(WorkerCommand::Ping(args)) = &args.command {
         return runtime::run(until_interrupted(ping::run(args)));
     }
+    let args = config::complete(args)?;
     runtime::run_with_spill(args.threads, args.memory_bytes, async |spill| serve(&args, spill).await)
 }
 
@@ -50,19 +51,34 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
         ),
     };
     let roots = ReadableRoots::new(&args.allow_read).context("invalid --allow-read")?;
-    let runtime = session::runtime(args.memory_bytes, spill, Some(Arc::new(WorkerStores::new(roots))))?;
+    let stores = Arc::new(WorkerStores::new(roots));
+    let runtime = session::runtime(args.memory_bytes, args.disk_bytes, spill, Some(stores))?;
     let mut channels = Channels::new(args.silence);
     if let Some(identity) = &identity {
         channels = channels.with_identity(identity.clone());
     }
-    let mut server = Server::bind(&args.listen, AnnulusWorker::new(runtime, channels)).await?;
+    let worker = AnnulusWorker::with_most_queries(runtime, channels, args.max_queries.unwrap_or(usize::MAX));
+    let status = match &args.status {
+        Some(address) => Some(StatusServer::bind(address, &worker).await.context("--status")?),
+        None => None,
+    };
+    let mut server = Server::bind(&args.listen, worker).await?;
     server = server.with_silence(args.silence);
     if let Some(identity) = identity {
         server = server.with_identity(identity);
     }
     match args.child_of {
         Some(parent) => serve_parent(server, parent, signals).await,
-        None => serve_all(server, args, signals).await,
+        None => {
+            logging::to_stderr()?;
+            let serving = serve_all(server, args, signals);
+            let Some(status) = status else { return serving.await };
+            info!("status at http://{}", status.address()?);
+            tokio::select! {
+                outcome = serving => outcome,
+                failed = status.serve() => failed.map(|()| Outcome::Done).context("--status"),
+            }
+        }
     }
 }
 
@@ -85,7 +101,6 @@ async fn serve_parent(server: Server, parent: u32, mut signals: Signals) -> Resu
 /// Serves all who connect, until a signal arrives and the running queries have ended.
 async fn serve_all(server: Server, args: &WorkerArgs, mut signals: Signals) -> Result<Outcome> {
     let address = server.address()?;
-    logging::to_stderr()?;
     if args.insecure {
         warn!("connections are not encrypted: anyone who reaches {address} can run queries");
     }

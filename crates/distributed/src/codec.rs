@@ -1,0 +1,104 @@
+//! How the operators of this crate travel to the workers.
+
+use std::{any::Any, sync::Arc};
+
+use datafusion::{
+    common::{internal_datafusion_err, internal_err},
+    error::{DataFusionError, Result},
+    execution::TaskContext,
+    physical_plan::{
+        ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, empty::EmptyExec, joins::NestedLoopJoinExec,
+    },
+};
+use datafusion_proto::{
+    bytes::{physical_plan_from_bytes, physical_plan_to_bytes},
+    physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension},
+};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::{
+    cyclo::{CycloJoinExec, Place},
+    resident::{KeepExec, ResidentScanExec, Shares, TableInfo},
+};
+
+/// Encodes the operators as JSON. Their inputs travel beside them.
+#[derive(Debug)]
+pub(crate) struct AnnulusCodec;
+
+#[derive(Serialize, Deserialize)]
+enum Sent {
+    Cyclo {
+        id: String,
+        meeting_at: String,
+        workers: usize,
+        why: String,
+        /// The stock join that describes it, with empty inputs.
+        join: Vec<u8>,
+    },
+    Keep {
+        table: TableInfo,
+        workers: usize,
+    },
+    Scan {
+        shares: Shares,
+        projection: Option<Vec<usize>>,
+        partitions: usize,
+    },
+}
+
+const RECOMPUTE: ReplaceChildrenOptions = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+
+impl PhysicalExtensionCodec for AnnulusCodec {
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        buffer: &mut Vec<u8>,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let sent = if let Some(node) = node.downcast_ref::<CycloJoinExec>() {
+            let stock: Arc<dyn ExecutionPlan> = Arc::clone(node.stock()) as _;
+            let empty = stock.children().into_iter().map(|child| Arc::new(EmptyExec::new(child.schema())) as _);
+            let empty = empty.collect();
+            let join = physical_plan_to_bytes(stock.replace_children(empty, RECOMPUTE)?)?.to_vec();
+            let Place { id, meeting_at, workers } = node.place().clone();
+            Sent::Cyclo { id, meeting_at: meeting_at.into(), workers, why: node.why().to_owned(), join }
+        } else if let Some(node) = node.downcast_ref::<KeepExec>() {
+            Sent::Keep { table: node.table().as_ref().clone(), workers: node.workers() }
+        } else if let Some(node) = node.downcast_ref::<ResidentScanExec>() {
+            let (shares, projection) = (node.shares().as_ref().clone(), node.projection().cloned());
+            Sent::Scan { shares, projection, partitions: node.partitions() }
+        } else {
+            return internal_err!("{} is not known here", node.name());
+        };
+        serde_json::to_writer(buffer, &sent).map_err(|error| DataFusionError::External(error.into()))
+    }
+
+    fn try_decode(
+        &self,
+        buffer: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let external = |error| DataFusionError::External(error);
+        match serde_json::from_slice(buffer).map_err(|error| external(error.into()))? {
+            Sent::Cyclo { id, meeting_at, workers, why, join } => {
+                let meeting_at = Url::parse(&meeting_at).map_err(|error| external(error.into()))?;
+                let stock = physical_plan_from_bytes(&join, context)?.replace_children(inputs.to_vec(), RECOMPUTE)?;
+                let stock = (stock as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>();
+                let stock = stock.map_err(|_| internal_datafusion_err!("a join was sent as another operator"))?;
+                let ours = CycloJoinExec::try_new(stock, Place { id, meeting_at, workers }, why)?;
+                let ours = ours.ok_or_else(|| internal_datafusion_err!("a ring cannot run the join that was sent"))?;
+                Ok(Arc::new(ours))
+            }
+            Sent::Keep { table, workers } => match inputs {
+                [input] => Ok(Arc::new(KeepExec::new(Arc::clone(input), Arc::new(table), workers))),
+                _ => internal_err!("a table is made of {} inputs", inputs.len()),
+            },
+            Sent::Scan { shares, projection, partitions } => {
+                Ok(Arc::new(ResidentScanExec::new(Arc::new(shares), projection, partitions, None)?))
+            }
+        }
+    }
+}

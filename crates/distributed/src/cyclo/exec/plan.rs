@@ -1,0 +1,135 @@
+//! What DataFusion asks of the operator.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use datafusion::{
+    common::{Statistics, internal_datafusion_err, tree_node::TreeNodeRecursion},
+    error::Result,
+    execution::TaskContext,
+    physical_expr::PhysicalExpr,
+    physical_plan::{
+        ChildStats, ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties,
+        ReplaceChildrenOptions, SendableRecordBatchStream, StatisticsArgs,
+        execution_plan::CardinalityEffect,
+        joins::{NestedLoopJoinExec, utils::JoinFilter},
+        metrics::{BaselineMetrics, MetricsSet},
+        projection::ProjectionExec,
+    },
+};
+
+use super::{CycloJoinExec, Place};
+
+impl CycloJoinExec {
+    /// Returns `plan`, a stock join or a projection of one, with our operator in its place.
+    ///
+    /// # Errors
+    /// If it is neither, or a ring cannot run the join.
+    pub(in crate::cyclo) fn within(
+        plan: Arc<dyn ExecutionPlan>,
+        place: &Place,
+        why: &Arc<str>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if plan.is::<ProjectionExec>() {
+            let inputs = plan.children().into_iter().map(|input| Self::within(Arc::clone(input), place, why));
+            let inputs = inputs.collect::<Result<_>>()?;
+            return plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute));
+        }
+        let stock = (plan as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>().ok();
+        let ours = stock.map(|stock| Self::try_new(stock, place.clone(), Arc::clone(why))).transpose()?.flatten();
+        let ours = ours.ok_or_else(|| internal_datafusion_err!("a ring cannot run a join with these children"))?;
+        Ok(Arc::new(ours))
+    }
+
+    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        Self::within(plan, &self.place, &self.why)
+    }
+}
+
+impl DisplayAs for CycloJoinExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let filter = self.stock.filter().map(JoinFilter::expression);
+        if format == DisplayFormatType::TreeRender {
+            writeln!(f, "join_type={:?}", self.stock.join_type())?;
+            filter.map_or(Ok(()), |filter| writeln!(f, "condition={filter}"))?;
+            return writeln!(f, "by={}", self.join.method());
+        }
+        write!(f, "CycloJoinExec: join_type={:?}, by={}", self.stock.join_type(), self.join.method())?;
+        filter.map_or(Ok(()), |filter| write!(f, ", condition={filter}"))?;
+        if let Some(projection) = self.stock.projection() {
+            let schema = self.stock.schema();
+            let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            write!(f, ", projection={:?} [{}]", projection.as_ref(), names.join(", "))?;
+        }
+        write!(f, ", stays=left, rotates=right, why={}", self.why)
+    }
+}
+
+impl ExecutionPlan for CycloJoinExec {
+    fn name(&self) -> &'static str {
+        "CycloJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::UnspecifiedDistribution; 2]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false; 2]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.stock.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.stock.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let stock: Arc<dyn ExecutionPlan> = Arc::clone(&self.stock) as _;
+        self.rewrap(stock.replace_children(children, options)?)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let partitions = self.properties.partitioning.partition_count();
+        let (running, ticket) = self.executions.share((partition, partitions), &context, || self.start(&context))?;
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        Ok(ticket.stream(running.stream(self.schema(), metrics)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.stock.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        self.stock.statistics_from_inputs(inputs, args)
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.stock.cardinality_effect()
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let swapped = self.stock.try_swapping_with_projection(projection)?;
+        swapped.map(|stock| self.rewrap(stock)).transpose()
+    }
+}

@@ -1,0 +1,145 @@
+//! Lets the inputs of a join around a ring have several tasks.
+
+use std::sync::Arc;
+
+use annulus_datafusion::config::InProcess;
+use datafusion::{
+    arrow::datatypes::DataType,
+    catalog::memory::DataSourceExec,
+    common::{
+        JoinType,
+        tree_node::{Transformed, TreeNode},
+    },
+    config::ConfigOptions,
+    error::Result,
+    physical_expr::{Partitioning, PhysicalExpr, expressions::Column},
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{
+        ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
+        coalesce_partitions::CoalescePartitionsExec,
+        joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode},
+        repartition::RepartitionExec,
+        sorts::sort_preserving_merge::SortPreservingMergeExec,
+        union::UnionExec,
+    },
+};
+use datafusion_distributed::DistributedConfig;
+
+use super::exec::CycloJoinExec;
+use crate::{
+    resident::{KeepExec, ResidentScanExec},
+    scans::is_whole,
+};
+
+/// Repartitions the inputs of joins around a ring that have all of their rows in one task: the join
+/// would run in that task, too. And those of resident tables, however few rows they have.
+#[derive(Debug)]
+pub(crate) struct LiftInputs;
+
+impl LiftInputs {
+    const NAME: &'static str = "LiftInputs";
+
+    /// Inserts this rule at the end of a list that does not have it, but before the plan is checked.
+    pub(crate) fn install(self, rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
+        if rules.iter().all(|rule| rule.name() != Self::NAME) {
+            let check = rules.iter().rposition(|rule| rule.name() == "SanityCheckPlan");
+            rules.insert(check.unwrap_or(rules.len()), Arc::new(self));
+        }
+    }
+}
+
+impl PhysicalOptimizerRule for LiftInputs {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        if config.extensions.get::<InProcess>().is_some() {
+            return Ok(plan);
+        }
+        let broadcasts = DistributedConfig::from_config_options(config)?.broadcast_joins;
+        let partitions = config.execution.target_partitions;
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        let lifted = plan.transform_up(|node| {
+            if let Some(keep) = node.downcast_ref::<KeepExec>() {
+                let inputs = node.children().into_iter().map(|input| spread(input, keep.keys(), partitions));
+                let inputs = inputs.collect::<Result<_>>()?;
+                return node.replace_children(inputs, options).map(Transformed::yes);
+            }
+            if !node.is::<CycloJoinExec>() {
+                return Ok(Transformed::no(node));
+            }
+            let inputs = node.children().into_iter().map(|input| lift(input, partitions, broadcasts));
+            let inputs = inputs.collect::<Result<_>>()?;
+            node.replace_children(inputs, options).map(Transformed::yes)
+        })?;
+        Ok(lifted.data)
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the input, with its rows spread by hash if it would have one task.
+fn lift(input: &Arc<dyn ExecutionPlan>, partitions: usize, broadcasts: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    if !has_one_task(input, broadcasts) {
+        return Ok(Arc::clone(input));
+    }
+    let schema = input.schema();
+    let columns = schema.fields().iter().enumerate().filter(|(_, field)| can_be_hashed(field.data_type()));
+    let keys: Vec<Arc<dyn PhysicalExpr>> =
+        columns.map(|(index, field)| Arc::new(Column::new(field.name(), index)) as _).collect();
+    if keys.is_empty() { Ok(Arc::clone(input)) } else { spread(input, keys, partitions) }
+}
+
+/// Returns the input with its rows spread by the hash of keys, unless they are spread by hash already.
+fn spread(
+    input: &Arc<dyn ExecutionPlan>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    partitions: usize,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let input = match input.downcast_ref::<RepartitionExec>() {
+        Some(repartition) if matches!(repartition.partitioning(), Partitioning::Hash(..)) => {
+            return Ok(Arc::clone(input));
+        }
+        Some(repartition) => repartition.input(),
+        None => input,
+    };
+    let by_hash = Partitioning::Hash(keys, partitions.max(2));
+    Ok(Arc::new(RepartitionExec::try_new(Arc::clone(input), by_hash)?))
+}
+
+fn can_be_hashed(data_type: &DataType) -> bool {
+    data_type.is_primitive()
+        || matches!(data_type, DataType::Boolean | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Returns whether the engine runs what is below the next boundary of stages in one task
+/// (`inject_network_boundaries.rs` of datafusion-distributed).
+fn has_one_task(plan: &Arc<dyn ExecutionPlan>, broadcasts: bool) -> bool {
+    if let Some(repartition) = plan.downcast_ref::<RepartitionExec>()
+        && matches!(repartition.partitioning(), Partitioning::Hash(..))
+    {
+        return false;
+    }
+    if plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>() {
+        return true;
+    }
+    if plan.is::<CycloJoinExec>() || plan.is::<UnionExec>() || plan.is::<ResidentScanExec>() {
+        return false;
+    }
+    let children = plan.children();
+    if children.is_empty() {
+        return plan.downcast_ref::<DataSourceExec>().is_none_or(|scan| is_whole(scan) != Some(false));
+    }
+    let sends_left = match (plan.downcast_ref::<HashJoinExec>(), plan.downcast_ref::<NestedLoopJoinExec>()) {
+        (Some(join), _) if *join.partition_mode() == PartitionMode::CollectLeft => Some(!join.null_aware),
+        (_, Some(join)) => Some(*join.join_type() != JoinType::Full),
+        _ => plan.is::<CrossJoinExec>().then_some(true),
+    };
+    match (sends_left, &children[..]) {
+        (Some(can_send), [_, right]) => !(can_send && broadcasts) || has_one_task(right, broadcasts),
+        _ => children.into_iter().any(|child| has_one_task(child, broadcasts)),
+    }
+}

@@ -1,0 +1,221 @@
+//! Where the tasks of a join learn of each other.
+//!
+//! Each task comes to one worker, which the plan names, when its stationary rows are read. All get the
+//! same answer when the last one has come. A task that goes away while it waits leaves its seat.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::{sync::watch, time::timeout};
+use uuid::Uuid;
+
+/// The longest time that a task waits for the others, which may have many more rows to read.
+const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+
+/// A task that has read its stationary rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Present {
+    /// The join, and the execution of its query.
+    pub(crate) join: String,
+    /// The task's number, from 0.
+    pub(crate) index: u16,
+    /// The number of tasks.
+    pub(crate) count: u16,
+    /// The URL of the task's worker.
+    pub(crate) worker: String,
+    /// Where the task waits for its predecessor in the ring.
+    pub(crate) address: String,
+    /// The stationary rows of its largest part.
+    pub(crate) rows: u64,
+    /// The number of parts of its stationary rows.
+    pub(crate) parts: u32,
+    /// The size of the fragments for which it has memory.
+    pub(crate) fragment_bytes: u32,
+}
+
+/// What all tasks know after their meeting.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Met {
+    /// A number that no other ring has.
+    pub(crate) session: u64,
+    /// The tasks, by their numbers.
+    pub(crate) hosts: Vec<MetHost>,
+    /// The most stationary rows of a part.
+    pub(crate) rows: u64,
+    /// The number of parts of the stationary rows of all tasks.
+    pub(crate) parts: u32,
+    /// The size of fragments.
+    pub(crate) fragment_bytes: u32,
+}
+
+/// A task of the ring.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MetHost {
+    pub(crate) worker: String,
+    pub(crate) address: String,
+    /// The name in its certificate, if it has one.
+    pub(crate) member: Option<String>,
+}
+
+/// The meetings at a worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Meetings {
+    all: Arc<Mutex<HashMap<String, Weak<Meeting>>>>,
+    longest_wait: Duration,
+}
+
+impl Default for Meetings {
+    fn default() -> Self {
+        Self { all: Arc::default(), longest_wait: LONGEST_WAIT }
+    }
+}
+
+#[derive(Debug)]
+struct Meeting {
+    seats: Mutex<Vec<Option<Seated>>>,
+    met: watch::Sender<Option<Arc<Met>>>,
+}
+
+/// A task, and the name in its certificate.
+type Seated = (Present, Option<String>);
+
+/// A seat, until this is dropped.
+struct Seat<'a>(&'a Meeting, usize);
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.seats.lock()[self.1] = None;
+    }
+}
+
+impl Meetings {
+    /// Waits until all tasks of the join are present. `member` is the name in the task's certificate.
+    ///
+    /// # Errors
+    /// If tasks contradict each other, or do not come.
+    pub(crate) async fn meet(&self, present: Present, member: Option<String>) -> Result<Met, String> {
+        let (index, count) = (usize::from(present.index), usize::from(present.count));
+        if index >= count {
+            return Err(format!("task {index} of {count}"));
+        }
+        let meeting = self.enter(&present.join, count);
+        let mut met = meeting.met.subscribe();
+        let _seat = meeting.sit(present, member)?;
+        let all = timeout(self.longest_wait, met.wait_for(Option::is_some)).await;
+        let missing = || {
+            let present = meeting.seats.lock().iter().flatten().count();
+            format!("only {present} of {count} tasks of a join came within {:?}", self.longest_wait)
+        };
+        // The sender is in the meeting, so the channel does not close.
+        let all = all.map_err(|_| missing())?.map_err(|error| error.to_string())?;
+        all.as_deref().cloned().ok_or_else(missing)
+    }
+
+    fn enter(&self, join: &str, count: usize) -> Arc<Meeting> {
+        let mut meetings = self.all.lock();
+        if let Some(meeting) = meetings.get(join).and_then(Weak::upgrade) {
+            return meeting;
+        }
+        meetings.retain(|_, meeting| meeting.strong_count() > 0);
+        let meeting = Arc::new(Meeting { seats: Mutex::new(vec![None; count]), met: watch::Sender::new(None) });
+        meetings.insert(join.to_owned(), Arc::downgrade(&meeting));
+        meeting
+    }
+}
+
+impl Meeting {
+    fn sit(&self, present: Present, member: Option<String>) -> Result<Seat<'_>, String> {
+        let index = usize::from(present.index);
+        let mut seats = self.seats.lock();
+        let count = seats.len();
+        if count != usize::from(present.count) {
+            return Err(format!("a join of {count} tasks and of {}", present.count));
+        }
+        match seats.get_mut(index) {
+            Some(seat @ None) => *seat = Some((present, member)),
+            _ => return Err(format!("task {index} of a join came twice")),
+        }
+        let all: Option<Vec<_>> = seats.iter().map(Option::as_ref).collect();
+        if let Some(all) = all {
+            self.met.send_replace(Some(Arc::new(met(&all))));
+        }
+        drop(seats);
+        Ok(Seat(self, index))
+    }
+}
+
+fn met(all: &[&Seated]) -> Met {
+    let tasks = || all.iter().map(|(present, _)| present);
+    let host = |(present, member): &&Seated| MetHost {
+        worker: present.worker.clone(),
+        address: present.address.clone(),
+        member: member.clone(),
+    };
+    Met {
+        session: Uuid::new_v4().as_u64_pair().0,
+        hosts: all.iter().map(host).collect(),
+        rows: tasks().map(|task| task.rows).max().unwrap_or_default(),
+        parts: tasks().map(|task| task.parts).max().unwrap_or_default().max(1),
+        fragment_bytes: tasks().map(|task| task.fragment_bytes).min().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, future::join_all};
+
+    use super::*;
+
+    fn present(index: u16, count: u16) -> Present {
+        let (join, worker, address) = ("join".to_owned(), format!("http://w:{index}"), format!("w:7{index}"));
+        let (rows, fragment_bytes) = (10 * u64::from(index), 1000 - u32::from(index));
+        Present { join, index, count, worker, address, rows, parts: u32::from(index), fragment_bytes }
+    }
+
+    #[tokio::test]
+    async fn all_tasks_learn_the_same() {
+        let meetings = Meetings::default();
+        let all = (0..3).map(|index| meetings.meet(present(index, 3), Some(format!("host{index}"))));
+        let all: Vec<_> = join_all(all).await.into_iter().map(Result::unwrap).collect();
+        for met in &all {
+            assert_eq!((met.session, &met.hosts), (all[0].session, &all[0].hosts));
+            assert_eq!((met.rows, met.parts, met.fragment_bytes), (20, 2, 998));
+        }
+        let second =
+            MetHost { worker: "http://w:1".to_owned(), address: "w:71".to_owned(), member: Some("host1".to_owned()) };
+        assert_eq!(all[0].hosts[1], second);
+        // The next execution of a join meets anew.
+        let again = join_all((0..2).map(|index| meetings.meet(present(index, 2), None))).await;
+        assert!(again.into_iter().all(|met| met.unwrap().session != all[0].session));
+    }
+
+    #[tokio::test]
+    async fn a_task_that_goes_away_leaves_its_seat() {
+        let meetings = Meetings::default();
+        assert!(meetings.meet(present(0, 2), None).now_or_never().is_none());
+        let both = join_all((0..2).map(|index| meetings.meet(present(index, 2), None))).await;
+        assert!(both.into_iter().all(|met| met.is_ok()));
+    }
+
+    #[tokio::test]
+    async fn tasks_that_contradict_each_other_are_refused() {
+        let meetings = Meetings::default();
+        let mut waits = Box::pin(meetings.meet(present(0, 2), None));
+        assert!(waits.as_mut().now_or_never().is_none());
+        assert!(meetings.meet(present(0, 2), None).await.unwrap_err().contains("twice"));
+        assert!(meetings.meet(present(1, 3), None).await.unwrap_err().contains("of 2 tasks and of 3"));
+        assert!(meetings.meet(present(3, 3), None).await.unwrap_err().contains("task 3 of 3"));
+    }
+
+    #[tokio::test]
+    async fn a_task_does_not_wait_for_ever() {
+        let meetings = Meetings { longest_wait: Duration::from_millis(1), ..Meetings::default() };
+        let error = meetings.meet(present(0, 2), None).await.unwrap_err();
+        assert!(error.contains("only 1 of 2 tasks"), "{error}");
+    }
+}

@@ -1,0 +1,30 @@
+//! Joins around a ring of workers: one side stays where it was read, the other visits all workers.
+//!
+//! ```text
+//! coordinator: rule.rs  chooses the joins (cost.rs), lift.rs lets both sides have several tasks
+//! worker:      left side  -> input.rs -> stationary.rs: rows in memory, and on disk
+//!              meeting.rs: all tasks of the join learn each other's addresses
+//!              ring.rs: connects them
+//!              right side -> input.rs -> `annulus-cyclo` (run.rs) -> output.rs
+//! ```
+
+mod access;
+mod cost;
+mod exec;
+mod input;
+mod lift;
+mod meeting;
+mod output;
+mod ring;
+mod rule;
+mod run;
+mod service;
+mod stationary;
+
+pub(crate) use access::RingAccess;
+pub use exec::CycloJoinExec;
+pub(crate) use exec::{Place, on_all_workers};
+pub(crate) use lift::LiftInputs;
+pub(crate) use meeting::{Meetings, Met, Present};
+pub(crate) use rule::ChooseCycloJoins;
+pub(crate) use service::MeetingService;

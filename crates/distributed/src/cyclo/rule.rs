@@ -1,0 +1,160 @@
+//! The choice of the joins that run around a ring.
+
+use std::{fmt, sync::Arc};
+
+use annulus_datafusion::{AnnulusConfig, CycloJoin, CycloMethod, Joins, config::InProcess};
+use annulus_join::{Side, Sides};
+use datafusion::{
+    common::{
+        JoinType, Statistics,
+        tree_node::{Transformed, TreeNode},
+    },
+    config::ConfigOptions,
+    error::Result,
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{
+        ExecutionPlan, StatisticsArgs,
+        joins::{HashJoinExec, NestedLoopJoinExec},
+        statistics::StatisticsContext,
+    },
+};
+use datafusion_distributed::{DistributedConfig, WorkerResolver};
+use url::Url;
+use uuid::Uuid;
+
+use crate::resident::ResidentScanExec;
+
+use super::{
+    cost::{Answer, Question, SideSize},
+    exec::{CycloJoinExec, Place},
+};
+
+type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
+
+/// The bytes of a value whose type and statistics do not tell.
+const UNKNOWN_BYTES: f64 = 32.0;
+/// The rows of a side that is not known.
+const MANY_ROWS: f64 = 1e9;
+
+/// Replaces joins by [`CycloJoinExec`] where that is the cheapest way, or as `annulus.cyclo_join` says.
+///
+/// It runs after the sides have been chosen, and before inputs are brought into one partition for the
+/// operators that it replaces.
+pub(crate) struct ChooseCycloJoins {
+    pub(crate) workers: Arc<dyn WorkerResolver>,
+}
+
+impl fmt::Debug for ChooseCycloJoins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAME)
+    }
+}
+
+impl ChooseCycloJoins {
+    const NAME: &'static str = "ChooseCycloJoins";
+
+    /// Inserts this rule into a list that does not have it.
+    pub(crate) fn install(self, rules: &mut Rules) {
+        if rules.iter().all(|rule| rule.name() != Self::NAME) {
+            let selection = rules.iter().rposition(|rule| rule.name() == "join_selection");
+            rules.insert(selection.map_or(0, |place| place + 1), Arc::new(self));
+        }
+    }
+}
+
+impl PhysicalOptimizerRule for ChooseCycloJoins {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let defaults = AnnulusConfig::default();
+        let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&defaults);
+        if options.cyclo_join == Joins::Never || config.extensions.get::<InProcess>().is_some() {
+            return Ok(plan);
+        }
+        let workers = self.workers.get_urls()?;
+        let choice = Choice {
+            options,
+            workers: &workers,
+            broadcasts: DistributedConfig::from_config_options(config)?.broadcast_joins,
+        };
+        Ok(plan.transform_up(|node| choice.replace(node))?.data)
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+struct Choice<'a> {
+    options: &'a AnnulusConfig,
+    workers: &'a [Url],
+    /// Whether the engine sends a side to all workers where that is possible.
+    broadcasts: bool,
+}
+
+impl Choice<'_> {
+    fn replace(&self, node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+        let Some(stock) = CycloJoin::described(&node)? else { return Ok(Transformed::no(node)) };
+        let Some(join) = CycloJoin::of(&stock)? else { return Ok(Transformed::no(node)) };
+        let Some(Answer { stays, why }) = self.answer(&node, &stock, &join) else { return Ok(Transformed::no(node)) };
+        let id = Uuid::new_v4();
+        let at = (id.as_u128() % self.workers.len().max(1) as u128) as usize;
+        let Some(meeting_at) = self.workers.get(at).cloned() else { return Ok(Transformed::no(node)) };
+        let place = Place { id: id.simple().to_string(), meeting_at, workers: self.workers.len() };
+        let described = if stays == Side::Left { stock as _ } else { stock.swap_inputs()? };
+        CycloJoinExec::within(described, &place, &why.into()).map(Transformed::yes)
+    }
+
+    /// Returns which side stays, and why, if the join is to run around a ring.
+    fn answer(&self, node: &Arc<dyn ExecutionPlan>, stock: &NestedLoopJoinExec, join: &CycloJoin) -> Option<Answer> {
+        let statistics = StatisticsContext::new();
+        let sizes = [stock.left(), stock.right()].map(|side| {
+            let known = statistics.compute(side.as_ref(), &StatisticsArgs::new()).ok()?;
+            size(&known, side)
+        });
+        let is_always = self.options.cyclo_join == Joins::Always;
+        let unknown = SideSize { rows: MANY_ROWS, bytes: MANY_ROWS * UNKNOWN_BYTES };
+        let [left, right] = sizes;
+        let is_known = left.is_some() && right.is_some();
+        let sides = Sides { left: left.unwrap_or(unknown), right: right.unwrap_or(unknown) };
+        // Such a join runs in one task: each task would find the whole side without partners.
+        let is_safe = !matches!(stock.join_type(), JoinType::Full) || node.is::<HashJoinExec>();
+        let broadcast = (is_safe && self.broadcasts).then_some(self.options.broadcast_limit as f64);
+        let is_resident = |side: &Arc<dyn ExecutionPlan>| side.is::<ResidentScanExec>();
+        let resident = match (is_resident(stock.left()), is_resident(stock.right())) {
+            (true, false) => Some(Side::Left),
+            (false, true) => Some(Side::Right),
+            _ => None,
+        };
+        let question = Question { method: join.method(), sides, workers: self.workers.len(), broadcast, resident };
+        if is_always {
+            return Some(Answer { stays: question.stays(), why: "annulus.cyclo_join".to_owned() });
+        }
+        if self.workers.len() < 2 {
+            return None;
+        }
+        match (is_known, join.method()) {
+            (true, _) => question.answer(),
+            // A side that is not known may be too large for one worker, unless keys divide it.
+            (false, CycloMethod::Hash { .. }) => None,
+            (false, _) => Some(Answer { stays: question.stays(), why: "a number of rows is unknown".to_owned() }),
+        }
+    }
+}
+
+/// Returns the size of a side, if its rows are known.
+fn size(known: &Statistics, side: &Arc<dyn ExecutionPlan>) -> Option<SideSize> {
+    let rows = *known.num_rows.get_value()? as f64;
+    let schema = side.schema();
+    let widths = schema.fields().iter().enumerate().map(|(column, field)| {
+        let total = known.column_statistics.get(column).and_then(|column| column.byte_size.get_value().copied());
+        match (field.data_type().primitive_width(), total) {
+            (Some(width), _) => width as f64,
+            (None, Some(total)) if rows > 0.0 => total as f64 / rows,
+            _ => UNKNOWN_BYTES,
+        }
+    });
+    Some(SideSize { rows, bytes: rows * widths.sum::<f64>() })
+}

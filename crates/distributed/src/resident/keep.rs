@@ -1,0 +1,151 @@
+//! Keeps the rows of a stage's task in the memory of its worker.
+
+use std::{fmt, sync::Arc};
+
+use datafusion::{
+    arrow::{
+        array::{RecordBatch, UInt64Array},
+        datatypes::{DataType, Field, Schema, SchemaRef},
+    },
+    common::{exec_datafusion_err, tree_node::TreeNodeRecursion, utils::memory::RecordBatchMemoryCounter},
+    error::Result,
+    execution::{TaskContext, memory_pool::MemoryConsumer},
+    physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr},
+    physical_plan::{
+        ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+        PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
+        execution_plan::{Boundedness, EmissionType},
+        expressions::Column,
+        stream::RecordBatchStreamAdapter,
+    },
+};
+use datafusion_distributed::DistributedTaskContext;
+use futures::{StreamExt, stream};
+
+use super::store::TableInfo;
+use crate::{cyclo::RingAccess, workers::address_of};
+
+/// Keeps all rows of its input, and outputs how many each partition has kept.
+#[derive(Debug)]
+pub(crate) struct KeepExec {
+    input: Arc<dyn ExecutionPlan>,
+    table: Arc<TableInfo>,
+    /// The number of workers, which is that of the tasks.
+    workers: usize,
+    properties: Arc<PlanProperties>,
+}
+
+impl KeepExec {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, table: Arc<TableInfo>, workers: usize) -> Self {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Self { input, table, workers, properties: Arc::new(properties) }
+    }
+
+    pub(crate) fn table(&self) -> &Arc<TableInfo> {
+        &self.table
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Returns the columns by which rows are spread over the workers: all if the table has no key.
+    pub(crate) fn keys(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        let schema = self.input.schema();
+        let is_key = |name: &str| self.table.key.is_empty() || self.table.key.iter().any(|key| key == name);
+        let keys = schema.fields().iter().enumerate().filter(|(_, field)| is_key(field.name()));
+        keys.map(|(index, field)| Arc::new(Column::new(field.name(), index)) as _).collect()
+    }
+}
+
+impl DisplayAs for KeepExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "KeepExec: table={}, partitioned_by=[{}]", self.table.name, self.table.key.join(", "))
+    }
+}
+
+impl ExecutionPlan for KeepExec {
+    fn name(&self) -> &'static str {
+        "KeepExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::KeyPartitioned(self.keys())]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
+        Ok(Arc::new(Self::new(input, Arc::clone(&self.table), self.workers)))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let kept = keep(input, Arc::clone(&self.table), context);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::once(kept))))
+    }
+}
+
+/// Keeps the rows, and returns their number.
+async fn keep(
+    mut input: SendableRecordBatchStream,
+    table: Arc<TableInfo>,
+    context: Arc<TaskContext>,
+) -> Result<RecordBatch> {
+    let access = RingAccess::of(&context);
+    let access =
+        access.ok_or_else(|| exec_datafusion_err!("resident table '{}': this process is no worker", table.name))?;
+    let memory = MemoryConsumer::new(format!("resident table '{}'", table.name)).register(context.memory_pool());
+    let (mut counter, mut batches, mut rows) = (RecordBatchMemoryCounter::new(), Vec::new(), 0);
+    while let Some(batch) = input.next().await.transpose()? {
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        memory.try_grow(counter.count_batch(&batch)).map_err(|refused| {
+            refused.context(format!(
+                "resident table '{}' does not fit in the memory of worker {}: allow it more, use more workers, or \
+                 drop other tables",
+                table.name,
+                address_of(&access.own)
+            ))
+        })?;
+        rows += batch.num_rows() as u64;
+        batches.push(batch);
+    }
+    let index = DistributedTaskContext::from_ctx(&context).task_index;
+    access.channels.resident().add(&table.id, index, batches, memory);
+    let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
+    Ok(RecordBatch::try_new(schema, vec![Arc::new(UInt64Array::from(vec![rows]))])?)
+}

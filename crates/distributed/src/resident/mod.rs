@@ -1,0 +1,22 @@
+//! Tables that stay in the memory of the workers.
+//!
+//! ```text
+//! CREATE: statement.rs -> tables.rs: a plan of an INSERT -> keep.rs on each worker -> store.rs
+//! read:   tables.rs asks the workers which shares they have (service.rs)
+//!         -> table.rs -> scan.rs, in the tasks of a stage: the worker's own share, and others
+//! ```
+
+mod keep;
+mod scan;
+mod service;
+mod statement;
+mod store;
+mod table;
+mod tables;
+
+pub(crate) use keep::KeepExec;
+pub(crate) use scan::{ResidentScanExec, Shares, route, with_shares};
+pub(crate) use service::{MOST_BYTES, Request, ResidentService, apply, decoded};
+pub use statement::ResidentStatement;
+pub(crate) use store::{ResidentStore, Share, TableInfo};
+pub use tables::ResidentTables;

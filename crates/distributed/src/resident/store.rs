@@ -1,0 +1,223 @@
+//! The shares of tables that a worker keeps.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use annulus_cyclo::Prepared;
+use datafusion::{
+    arrow::{
+        array::RecordBatch,
+        datatypes::{Schema, SchemaRef},
+        ipc::{reader::StreamReader, writer::StreamWriter},
+    },
+    common::{exec_datafusion_err, exec_err},
+    error::Result,
+    execution::memory_pool::MemoryReservation,
+};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+/// The time after which a share that nobody has published is dropped.
+const UNPUBLISHED: Duration = Duration::from_secs(60);
+/// The most forms in which a share is kept prepared.
+const PREPARED: usize = 4;
+
+/// What the shares of a table have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TableInfo {
+    /// What no other table has had.
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// The query that made it.
+    pub(crate) definition: String,
+    /// The columns by which its rows are spread.
+    pub(crate) key: Vec<String>,
+    /// The columns, as a stream of Arrow without rows.
+    schema: Vec<u8>,
+    /// The number of shares.
+    pub(crate) shares: usize,
+}
+
+impl TableInfo {
+    pub(crate) fn new(id: String, name: String, definition: String, key: Vec<String>, schema: &Schema) -> Result<Self> {
+        let schema = StreamWriter::try_new(Vec::new(), schema)?.into_inner()?;
+        Ok(Self { id, name, definition, key, schema, shares: 0 })
+    }
+
+    pub(crate) fn schema(&self) -> Result<SchemaRef> {
+        Ok(StreamReader::try_new(&self.schema[..], None)?.schema())
+    }
+}
+
+/// What a worker says of a share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ShareInfo {
+    pub(crate) table: TableInfo,
+    /// The number of the share, from 0.
+    pub(crate) index: usize,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A share of a table.
+pub(crate) struct Share {
+    info: ShareInfo,
+    batches: Vec<RecordBatch>,
+    /// The rows as joins have prepared them, by what they were prepared for, the last one used last.
+    prepared: Mutex<Vec<(String, Prepared, MemoryReservation)>>,
+    _memory: Vec<MemoryReservation>,
+}
+
+impl Share {
+    /// Returns the batches of a part of the share, of so many.
+    pub(crate) fn part(&self, part: usize, parts: usize) -> impl Iterator<Item = &RecordBatch> {
+        self.batches.iter().skip(part).step_by(parts.max(1))
+    }
+
+    pub(crate) fn info(&self) -> &ShareInfo {
+        &self.info
+    }
+
+    /// Returns the rows as they were prepared for `purpose` before.
+    pub(crate) fn prepared(&self, purpose: &str) -> Option<Prepared> {
+        let mut all = self.prepared.lock();
+        let place = all.iter().position(|(known, ..)| known == purpose)?;
+        let found = all.remove(place);
+        let prepared = found.1.clone();
+        all.push(found);
+        Some(prepared)
+    }
+
+    /// Keeps prepared rows for later joins, if there is memory. Those that were not used for longest make
+    /// room.
+    pub(crate) fn keep_prepared(&self, purpose: String, prepared: &Prepared, memory: MemoryReservation) {
+        let mut all = self.prepared.lock();
+        while all.len() >= PREPARED {
+            all.remove(0);
+        }
+        loop {
+            if memory.try_grow(prepared.memory_bytes()).is_ok() {
+                all.push((purpose, prepared.clone(), memory));
+                return;
+            }
+            if all.is_empty() {
+                return;
+            }
+            all.remove(0);
+        }
+    }
+}
+
+/// The tables of a worker. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct ResidentStore(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// By name.
+    tables: BTreeMap<String, Arc<Share>>,
+    /// What is being filled, by the table's id; nothing if it is to be dropped.
+    filling: HashMap<String, Option<Filling>>,
+}
+
+#[derive(Default)]
+struct Filling {
+    index: usize,
+    batches: Vec<RecordBatch>,
+    memory: Vec<MemoryReservation>,
+}
+
+impl ResidentStore {
+    /// Adds rows to share `index` of a table that is not complete yet. It is dropped if nobody publishes
+    /// it.
+    pub(crate) fn add(&self, id: &str, index: usize, batches: Vec<RecordBatch>, memory: MemoryReservation) {
+        let mut state = self.0.lock();
+        let filling = state.filling.entry(id.to_owned()).or_insert_with(|| {
+            self.end_later(id);
+            Some(Filling { index, ..Filling::default() })
+        });
+        if let Some(filling) = filling {
+            filling.batches.extend(batches);
+            filling.memory.push(memory);
+        }
+    }
+
+    /// Drops what was added to a table that is not published, and what will be.
+    pub(crate) fn forget(&self, id: &str) {
+        let mut state = self.0.lock();
+        if !state.filling.contains_key(id) {
+            self.end_later(id);
+        }
+        let dropped = state.filling.insert(id.to_owned(), None);
+        drop(state);
+        drop(dropped);
+    }
+
+    /// Drops what was added to a table after a time in which it could have been published.
+    fn end_later(&self, id: &str) {
+        let (store, id) = (self.clone(), id.to_owned());
+        tokio::spawn(async move {
+            // A real delay: nothing tells that the process that asked for the table is gone.
+            sleep(UNPUBLISHED).await;
+            let dropped = store.0.lock().filling.remove(&id);
+            drop(dropped);
+        });
+    }
+
+    /// Makes a table visible, with the rows that were added. Another one of its name is dropped if it may be
+    /// replaced.
+    ///
+    /// # Errors
+    /// If there is one that may not, or this worker has no share.
+    pub(crate) fn publish(&self, table: TableInfo, replaces: bool) -> Result<()> {
+        let mut state = self.0.lock();
+        if state.tables.contains_key(&table.name) && !replaces {
+            return exec_err!("resident table '{}' exists already", table.name);
+        }
+        let Some(filled) = state.filling.remove(&table.id).flatten() else {
+            return exec_err!(
+                "resident table '{}' has no rows from here: its tasks must be as many as the workers \
+                 (distributed.max_tasks_per_stage = 0), and end within {UNPUBLISHED:?} of each other",
+                table.name
+            );
+        };
+        let rows = filled.batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let bytes = filled.memory.iter().map(|memory| memory.size() as u64).sum();
+        let (name, index) = (table.name.clone(), filled.index);
+        let share = Share {
+            info: ShareInfo { table, index, rows, bytes },
+            batches: filled.batches,
+            prepared: Mutex::default(),
+            _memory: filled.memory,
+        };
+        let before = state.tables.insert(name, Arc::new(share));
+        drop(state);
+        drop(before);
+        Ok(())
+    }
+
+    /// Drops the share of a table. Queries that read it go on.
+    pub(crate) fn remove(&self, name: &str) {
+        let dropped = self.0.lock().tables.remove(name);
+        drop(dropped);
+    }
+
+    pub(crate) fn list(&self) -> Vec<ShareInfo> {
+        self.0.lock().tables.values().map(|share| share.info.clone()).collect()
+    }
+
+    /// Returns the share of the table with this id.
+    ///
+    /// # Errors
+    /// If the worker does not have it.
+    pub(crate) fn share(&self, name: &str, id: &str) -> Result<Arc<Share>> {
+        let share = self.0.lock().tables.get(name).filter(|share| share.info.table.id == id).map(Arc::clone);
+        share.ok_or_else(|| {
+            exec_datafusion_err!("resident table '{name}' is lost on this worker: create it again, or drop it")
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! The resident tables that a session knows.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use async_trait::async_trait;
+use datafusion::{
+    arrow::{
+        array::{ArrayRef, RecordBatch, StringArray, UInt64Array},
+        datatypes::{DataType, Field, Schema},
+    },
+    catalog::{SchemaProvider, TableProvider, default_table_source::provider_as_source},
+    common::{exec_datafusion_err, exec_err},
+    error::{DataFusionError, Result},
+    logical_expr::{LogicalPlanBuilder, dml::InsertOp},
+    prelude::{DataFrame, SessionContext},
+};
+use datafusion_distributed::WorkerResolver;
+use futures::future::{join_all, try_join_all};
+use parking_lot::Mutex;
+use url::Url;
+use uuid::Uuid;
+
+use super::{
+    scan::Shares,
+    service::Request,
+    statement::ResidentStatement,
+    store::{ShareInfo, TableInfo},
+    table::{NewTable, ResidentTable},
+};
+use crate::{channels::Channels, workers::address_of};
+
+/// The schema that has the resident tables.
+const SCHEMA: &str = "resident";
+
+/// Tables that stay in the memory of the workers, spread over them by a key. Joins around a ring keep what
+/// they prepare of them.
+///
+/// In a session, they are in the schema `resident`. They belong to the workers: each session of these workers
+/// sees them, until they are dropped or the workers end.
+#[derive(Clone)]
+pub struct ResidentTables(Arc<Known>);
+
+struct Known {
+    workers: Arc<dyn WorkerResolver>,
+    channels: Channels,
+    /// The tables of the last listing.
+    names: Mutex<Vec<String>>,
+}
+
+impl fmt::Debug for ResidentTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResidentTables").finish_non_exhaustive()
+    }
+}
+
+/// A table, as its shares say.
+struct Found {
+    info: TableInfo,
+    /// The worker, the rows and the bytes of each share.
+    shares: BTreeMap<usize, (Url, u64, u64)>,
+}
+
+impl Found {
+    fn is_whole(&self) -> bool {
+        self.shares.len() == self.info.shares
+    }
+
+    fn sum(&self, of: impl Fn(&(Url, u64, u64)) -> u64) -> u64 {
+        self.shares.values().map(of).sum()
+    }
+}
+
+impl ResidentTables {
+    /// Returns the tables of these workers.
+    pub fn new(workers: impl WorkerResolver + 'static, channels: Channels) -> Self {
+        Self(Arc::new(Known { workers: Arc::new(workers), channels, names: Mutex::default() }))
+    }
+
+    /// Adds the schema `resident` to the default catalog of a session, whose queries run on the same workers.
+    /// Workers are asked when a statement names a table of it.
+    ///
+    /// # Errors
+    /// If the session has no default catalog.
+    pub fn install(&self, session: &SessionContext) -> Result<()> {
+        let name = session.copied_config().options().catalog.default_catalog.clone();
+        let catalog = session.catalog(&name);
+        let catalog = catalog.ok_or_else(|| exec_datafusion_err!("the session has no catalog '{name}'"))?;
+        catalog.register_schema(SCHEMA, Arc::new(self.clone()))?;
+        Ok(())
+    }
+
+    /// Runs a statement about resident tables, and returns what it says: the rows of a new table, or all
+    /// tables.
+    ///
+    /// # Errors
+    /// Those of its query, if a worker has too little memory or does not answer, if a table is there already,
+    /// or if there is none to drop.
+    pub async fn run(&self, session: &SessionContext, statement: ResidentStatement) -> Result<DataFrame> {
+        match statement {
+            ResidentStatement::Create { name, key, query, replaces, keeps_existing } => {
+                if keeps_existing && self.find(&name).await?.is_some() {
+                    return counted(session, 0);
+                }
+                let rows = self.create(session, (name, key), query, replaces).await?;
+                counted(session, rows)
+            }
+            ResidentStatement::Drop { name, if_exists } => {
+                if self.find(&name).await?.is_none() && !if_exists {
+                    return exec_err!("there is no resident table '{name}' (SHOW RESIDENT TABLES lists them)");
+                }
+                self.ask_all(&Request::Remove { name }).await?;
+                counted(session, 0)
+            }
+            ResidentStatement::Show => self.show(session).await,
+        }
+    }
+
+    /// Makes a table of the rows of a query, and returns how many there are.
+    async fn create(
+        &self,
+        session: &SessionContext,
+        (name, key): (String, Vec<String>),
+        query: String,
+        replaces: bool,
+    ) -> Result<u64> {
+        if self.find(&name).await?.is_some() && !replaces {
+            return exec_err!("resident table '{name}' exists already: CREATE OR REPLACE makes it anew");
+        }
+        let rows = session.sql(&query).await?;
+        let schema = Arc::clone(rows.schema().inner());
+        if let Some(column) = key.iter().find(|column| schema.field_with_name(column).is_err()) {
+            let columns: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            return exec_err!("the query has no column '{column}': expected one of {}", columns.join(", "));
+        }
+        let workers = self.0.workers.get_urls()?.len();
+        if workers < 2 {
+            return exec_err!("resident tables are spread over workers: name two or more");
+        }
+        let mut table = TableInfo::new(Uuid::new_v4().simple().to_string(), name, query, key, &schema)?;
+        let new = NewTable { table: Arc::new(table.clone()), schema, workers };
+        let plan = rows.into_unoptimized_plan();
+        let target = provider_as_source(Arc::new(new));
+        let plan = LogicalPlanBuilder::insert_into(plan, table.name.as_str(), target, InsertOp::Append)?.build()?;
+        let kept = session.execute_logical_plan(plan).await?.collect().await;
+        let forget = Request::Forget { id: table.id.clone() };
+        let counts = match kept {
+            Ok(counts) => counts,
+            Err(error) => {
+                // What cannot be dropped now is dropped by the worker itself.
+                self.ask_all(&forget).await.ok();
+                return Err(error);
+            }
+        };
+        table.shares = workers;
+        let (name, publish) = (table.name.clone(), Request::Publish { table, replaces });
+        if let Err(error) = self.ask_all(&publish).await {
+            for request in [forget, Request::Remove { name }] {
+                self.ask_all(&request).await.ok();
+            }
+            return Err(error);
+        }
+        Ok(counts
+            .iter()
+            .flat_map(|batch| batch.column(0).as_any().downcast_ref::<UInt64Array>())
+            .flatten()
+            .flatten()
+            .sum())
+    }
+
+    async fn show(&self, session: &SessionContext) -> Result<DataFrame> {
+        let all: Vec<Found> = self.all().await?.into_values().collect();
+        let texts =
+            |of: &dyn Fn(&Found) -> String| Arc::new(all.iter().map(of).map(Some).collect::<StringArray>()) as ArrayRef;
+        let numbers =
+            |of: &dyn Fn(&Found) -> u64| Arc::new(all.iter().map(of).map(Some).collect::<UInt64Array>()) as ArrayRef;
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("table_name", texts(&|table| table.info.name.clone())),
+            ("state", texts(&|table| if table.is_whole() { "complete" } else { "lost" }.to_owned())),
+            ("rows", numbers(&|table| table.sum(|share| share.1))),
+            ("bytes", numbers(&|table| table.sum(|share| share.2))),
+            ("partitioned_by", texts(&|table| table.info.key.join(", "))),
+            (
+                "workers",
+                texts(&|table| {
+                    let workers = table.shares.values().map(|share| address_of(&share.0));
+                    workers.collect::<Vec<_>>().join(", ")
+                }),
+            ),
+            ("definition", texts(&|table| table.info.definition.clone())),
+        ];
+        let fields = columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), false));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let batch = RecordBatch::try_new(schema, columns.into_iter().map(|(_, column)| column).collect())?;
+        session.read_batch(batch)
+    }
+
+    /// Asks all workers. The first refusal is the error.
+    async fn ask_all(&self, request: &Request) -> Result<()> {
+        let workers = self.0.workers.get_urls()?;
+        let asked = workers.iter().map(|worker| self.0.channels.ask_resident(worker, request.clone()));
+        try_join_all(asked).await.map(drop)
+    }
+
+    async fn find(&self, name: &str) -> Result<Option<Found>> {
+        Ok(self.all().await?.remove(name))
+    }
+
+    /// Returns all tables, by name. A worker that does not answer has none.
+    async fn all(&self) -> Result<BTreeMap<String, Found>> {
+        let workers = self.0.workers.get_urls()?;
+        let answers = join_all(workers.iter().map(|worker| self.0.channels.ask_resident(worker, Request::List))).await;
+        if answers.iter().all(Result::is_err) {
+            answers.into_iter().collect::<Result<Vec<_>>>()?;
+            return Ok(BTreeMap::new());
+        }
+        let mut all: BTreeMap<String, Found> = BTreeMap::new();
+        for (worker, answer) in workers.into_iter().zip(answers) {
+            let Ok(shares) = answer else { continue };
+            let shares: Vec<ShareInfo> =
+                serde_json::from_str(&shares).map_err(|error| DataFusionError::External(error.into()))?;
+            for ShareInfo { table, index, rows, bytes } in shares {
+                let found = Found { info: table.clone(), shares: BTreeMap::new() };
+                let found = all.entry(table.name.clone()).or_insert(found);
+                // Another one of this name was replaced while this worker was away.
+                if found.info.id == table.id {
+                    found.shares.insert(index, (worker.clone(), rows, bytes));
+                }
+            }
+        }
+        *self.0.names.lock() = all.keys().cloned().collect();
+        Ok(all)
+    }
+}
+
+/// Returns the count that an INSERT returns.
+fn counted(session: &SessionContext, rows: u64) -> Result<DataFrame> {
+    let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
+    session.read_batch(RecordBatch::try_new(schema, vec![Arc::new(UInt64Array::from(vec![rows]))])?)
+}
+
+#[async_trait]
+impl SchemaProvider for ResidentTables {
+    fn table_names(&self) -> Vec<String> {
+        self.0.names.lock().clone()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Some(found) = self.find(name).await? else { return Ok(None) };
+        if !found.is_whole() {
+            let (there, all) = (found.shares.len(), found.info.shares);
+            return exec_err!(
+                "resident table '{name}' has {there} of {all} shares: a worker has lost the others; make it again with \
+                 CREATE OR REPLACE RESIDENT TABLE {name} AS {}",
+                found.info.definition
+            );
+        }
+        let (rows, bytes) = (found.sum(|share| share.1), found.sum(|share| share.2));
+        let workers = found.shares.values().map(|share| share.0.to_string()).collect();
+        let schema = found.info.schema()?;
+        let shares = Arc::new(Shares { table: found.info, workers, rows, bytes });
+        Ok(Some(Arc::new(ResidentTable { shares, schema, channels: self.0.channels.clone() })))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.0.names.lock().iter().any(|known| known == name)
+    }
+}

@@ -1,0 +1,145 @@
+//! Serves what a worker does over HTTP: for probes, for Prometheus, and for people.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{metrics, queries::WorkerQueries, report::WorkerReport};
+use crate::{error::ServeError, network, worker::AnnulusWorker};
+
+/// The most connections at a time.
+const CONNECTIONS: usize = 64;
+/// The longest time of a connection: those that ask come again.
+const LONGEST: Duration = Duration::from_secs(30);
+/// The longest time in which a request arrives.
+const REQUEST: Duration = Duration::from_secs(5);
+/// The time to wait after the system refused a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const PAGE: &str = include_str!("page.html");
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A server of what a worker does, at an address of its own. It is not encrypted, and asks nobody who
+/// they are: it shows plans, which have the names of files and constants of queries.
+///
+/// | path | |
+/// |---|---|
+/// | `/healthz` | 200 while the worker serves |
+/// | `/readyz` | 200 while it takes queries, else 503 |
+/// | `/metrics` | for Prometheus |
+/// | `/status.json` | a [`WorkerReport`] |
+/// | `/` | a page that shows it |
+pub struct StatusServer {
+    listener: std::net::TcpListener,
+    worker: Arc<Shown>,
+}
+
+struct Shown {
+    queries: WorkerQueries,
+    runtime: Arc<RuntimeEnv>,
+}
+
+impl StatusServer {
+    /// Listens at `address`, `HOST:PORT`. Port 0 takes any free one.
+    ///
+    /// # Errors
+    /// If the address cannot be listened at.
+    pub async fn bind(address: &str, worker: &AnnulusWorker) -> Result<Self, ServeError> {
+        // Another runtime will accept.
+        let listener = TcpListener::bind(address).await.and_then(TcpListener::into_std);
+        let listener = listener.map_err(|source| ServeError::Listen { address: address.to_owned(), source })?;
+        let worker = Shown { queries: worker.queries().clone(), runtime: Arc::clone(worker.runtime()) };
+        Ok(Self { listener, worker: Arc::new(worker) })
+    }
+
+    /// Returns the address.
+    ///
+    /// # Errors
+    /// If the system does not know it.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until the future is dropped, on threads that no query keeps busy.
+    ///
+    /// # Errors
+    /// If the system does not let it.
+    pub async fn serve(self) -> Result<(), ServeError> {
+        let accepting = AbortOnDropHandle::new(network::handle().spawn(accept_all(self.listener, self.worker)));
+        accepting.await.map_err(|error| ServeError::Task(error.to_string()))?.map_err(ServeError::Accept)
+    }
+}
+
+async fn accept_all(listener: std::net::TcpListener, worker: Arc<Shown>) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let (mut connections, places) = (JoinSet::new(), Arc::new(Semaphore::new(CONNECTIONS)));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+        while connections.try_join_next().is_some() {}
+        let Ok((stream, _)) = listener.accept().await else {
+            // A real delay: the system does not say when it has files again.
+            sleep(PAUSE).await;
+            continue;
+        };
+        let worker = Arc::clone(&worker);
+        connections.spawn(async move {
+            let answer = service_fn(move |request| {
+                let answer = worker.answer(&request);
+                async { Ok::<_, Infallible>(answer) }
+            });
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(REQUEST);
+            timeout(LONGEST, http.serve_connection(TokioIo::new(stream), answer)).await.ok();
+            drop(place);
+        });
+    }
+}
+
+impl Shown {
+    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET\n");
+        }
+        match request.uri().path() {
+            "/" => text(StatusCode::OK, "text/html; charset=utf-8", PAGE),
+            "/healthz" => text(StatusCode::OK, "text/plain", "ok\n"),
+            "/readyz" if self.queries.is_ready() => text(StatusCode::OK, "text/plain", "ok\n"),
+            "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n"),
+            "/status.json" => {
+                let (report, _) = WorkerReport::of(&self.queries, &self.runtime);
+                made(serde_json::to_string(&report), "application/json")
+            }
+            "/metrics" => {
+                let (report, totals) = WorkerReport::of(&self.queries, &self.runtime);
+                made(metrics::text(report, totals), METRICS)
+            }
+            _ => text(StatusCode::NOT_FOUND, "text/plain", "nothing is here\n"),
+        }
+    }
+}
+
+fn made<E: ToString>(body: Result<String, E>, kind: &'static str) -> Response<Full<Bytes>> {
+    match body {
+        Ok(body) => text(StatusCode::OK, kind, body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
+    }
+}
+
+fn text(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,205 @@
+//! The queries of a worker.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use annulus_roundabout::secure::Member;
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::metrics::Totals;
+
+/// The queries of a worker, of which each has some tasks. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerQueries(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// The number of tasks that run.
+    tasks: watch::Sender<usize>,
+    /// The most queries at a time.
+    most: usize,
+    started: Instant,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_ending: bool,
+    queries: BTreeMap<String, Running>,
+    counts: Counts,
+    /// Of the tasks that have ended.
+    ended: Totals,
+}
+
+/// A query that runs.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub(super) since: Instant,
+    /// Who has sent it, if connections are encrypted.
+    pub(super) submitter: Option<String>,
+    pub(super) tasks: usize,
+    /// The plans of its tasks.
+    pub(super) plans: Vec<Arc<dyn ExecutionPlan>>,
+}
+
+/// What has come to a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) queries: u64,
+    pub(super) tasks: u64,
+    pub(super) refused: u64,
+}
+
+/// What a worker does at a moment.
+pub(super) struct Seen {
+    pub(super) is_ending: bool,
+    pub(super) uptime: Duration,
+    pub(super) queries: BTreeMap<String, Running>,
+    pub(super) counts: Counts,
+    /// Of all tasks, those that run included.
+    pub(super) totals: Totals,
+}
+
+/// Why a worker does not take a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("the worker is stopping")]
+    Ending,
+    #[error("the worker runs {0} queries already, the most that it takes: try again later, or let it take more")]
+    Full(usize),
+}
+
+/// A task of a query, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Task {
+    of: WorkerQueries,
+    query: String,
+}
+
+impl WorkerQueries {
+    /// Returns a worker without queries, which takes at most this many at a time.
+    pub(crate) fn new(most: usize) -> Self {
+        let (state, tasks, started) = (Mutex::default(), watch::Sender::new(0), Instant::now());
+        Self(Arc::new(Shared { state, tasks, most, started }))
+    }
+
+    /// Lets a task of this query in.
+    ///
+    /// # Errors
+    /// If the worker is stopping, or has enough other queries.
+    pub(crate) fn begin(&self, query: Option<&str>, submitter: Option<&Member>) -> Result<Task, Refusal> {
+        // One of another kind of coordinator is as good as any other.
+        let query = query.unwrap_or("unknown");
+        let mut state = self.0.state.lock();
+        let State { is_ending, queries, counts, .. } = &mut *state;
+        let refusal = match queries.contains_key(query) {
+            _ if *is_ending => Some(Refusal::Ending),
+            false if queries.len() >= self.0.most => Some(Refusal::Full(self.0.most)),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            counts.refused += 1;
+            return Err(refusal);
+        }
+        counts.tasks += 1;
+        let running = queries.entry(query.to_owned()).or_insert_with(|| {
+            counts.queries += 1;
+            let submitter = submitter.map(ToString::to_string);
+            Running { since: Instant::now(), submitter, tasks: 0, plans: Vec::new() }
+        });
+        running.tasks += 1;
+        drop(state);
+        self.0.tasks.send_modify(|tasks| *tasks += 1);
+        Ok(Task { of: self.clone(), query: query.to_owned() })
+    }
+
+    /// Adds the plan of a task that is in.
+    pub(crate) fn add_plan(&self, query: &str, plan: &Arc<dyn ExecutionPlan>) {
+        if let Some(running) = self.0.state.lock().queries.get_mut(query) {
+            running.plans.push(Arc::clone(plan));
+        }
+    }
+
+    /// Takes no more tasks, and returns when those that are there have ended.
+    pub(crate) async fn end(&self) {
+        self.0.state.lock().is_ending = true;
+        // The sender is here, so the channel does not close.
+        self.0.tasks.subscribe().wait_for(|tasks| *tasks == 0).await.ok();
+    }
+
+    /// Returns whether the worker takes tasks.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.0.state.lock().is_ending
+    }
+
+    pub(super) fn see(&self) -> Seen {
+        let state = self.0.state.lock();
+        let mut totals = state.ended.clone();
+        state.queries.values().flat_map(|running| &running.plans).for_each(|plan| totals.add(plan));
+        let State { is_ending, counts, .. } = *state;
+        Seen { is_ending, uptime: self.0.started.elapsed(), queries: state.queries.clone(), counts, totals }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let Self { of: WorkerQueries(shared), query } = self;
+        let mut state = shared.state.lock();
+        let is_last = state.queries.get_mut(query).is_some_and(|running| {
+            running.tasks -= 1;
+            running.tasks == 0
+        });
+        let ended = if is_last { state.queries.remove(query) } else { None };
+        for plan in ended.iter().flat_map(|ended| &ended.plans) {
+            state.ended.add(plan);
+        }
+        drop(state);
+        // Plans may be large, so they are dropped after the lock.
+        drop(ended);
+        shared.tasks.send_modify(|tasks| *tasks -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_worker_takes_some_queries_at_a_time() {
+        let queries = WorkerQueries::new(2);
+        let first = queries.begin(Some("a"), None).unwrap();
+        let more = queries.begin(Some("a"), None).unwrap();
+        let second = queries.begin(Some("b"), None).unwrap();
+        assert_eq!(queries.begin(Some("c"), None).unwrap_err(), Refusal::Full(2));
+        // Tasks of a query that runs come in.
+        drop(queries.begin(Some("b"), None).unwrap());
+        drop(first);
+        assert!(queries.begin(Some("c"), None).is_err());
+        drop(more);
+        let third = queries.begin(Some("c"), None).unwrap();
+        let seen = queries.see();
+        assert_eq!(seen.counts, Counts { queries: 3, tasks: 5, refused: 2 });
+        assert_eq!(seen.queries.keys().collect::<Vec<_>>(), ["b", "c"]);
+        drop((second, third));
+        assert!(queries.see().queries.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_ends_waits_for_its_tasks() {
+        let queries = WorkerQueries::new(9);
+        let task = queries.begin(Some("a"), None).unwrap();
+        let mut ending = Box::pin(queries.end());
+        assert!(ending.as_mut().now_or_never().is_none());
+        assert!(!queries.is_ready());
+        assert_eq!(queries.begin(Some("a"), None).unwrap_err(), Refusal::Ending);
+        drop(task);
+        ending.await;
+    }
+}

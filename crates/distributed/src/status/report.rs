@@ -1,0 +1,119 @@
+//! What a worker does at a moment.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use datafusion::physical_plan::displayable;
+use datafusion::{
+    execution::{memory_pool::MemoryLimit, runtime_env::RuntimeEnv},
+    physical_plan::ExecutionPlan,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    metrics::{Totals, counted},
+    queries::{Running, Seen, WorkerQueries},
+};
+
+/// What a worker does at a moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WorkerReport {
+    /// The version of Annulus.
+    pub version: String,
+    /// Whether it takes queries: it is not stopping.
+    pub ready: bool,
+    /// The seconds since it began to serve.
+    pub uptime_seconds: f64,
+    /// The queries that have begun.
+    pub queries_total: u64,
+    /// The tasks that have begun.
+    pub tasks_total: u64,
+    /// The tasks that were refused.
+    pub refused_total: u64,
+    /// The memory that operators have reserved, in bytes.
+    pub memory_bytes: u64,
+    /// The memory for operators, in bytes; none without a limit.
+    pub memory_limit_bytes: Option<u64>,
+    /// The bytes on disk that operators have spilled.
+    pub disk_bytes: u64,
+    /// The most of them.
+    pub disk_limit_bytes: u64,
+    /// The queries that run.
+    pub queries: Vec<QueryReport>,
+}
+
+/// A query that runs on a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct QueryReport {
+    /// The query: the same on all of its workers.
+    pub id: String,
+    /// Who has sent it, if connections are encrypted.
+    pub submitter: Option<String>,
+    /// The seconds since its first task began here.
+    pub seconds: f64,
+    /// Its tasks here.
+    pub tasks: usize,
+    /// The operators of its tasks: a list for each, from the head of the stage downwards.
+    pub stages: Vec<Vec<OperatorReport>>,
+}
+
+/// An operator of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OperatorReport {
+    /// How many operators are above it.
+    pub depth: usize,
+    /// The operator, as `EXPLAIN` shows it.
+    pub text: String,
+    /// What it has counted until now. Times are in seconds.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+impl WorkerReport {
+    /// Returns the report, and what operators have counted in all.
+    pub(super) fn of(queries: &WorkerQueries, runtime: &RuntimeEnv) -> (Self, Totals) {
+        let Seen { is_ending, uptime, queries, counts, totals } = queries.see();
+        let memory_limit = match runtime.memory_pool.memory_limit() {
+            MemoryLimit::Finite(bytes) => Some(bytes as u64),
+            MemoryLimit::Infinite | MemoryLimit::Unknown => None,
+        };
+        let report = Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ready: !is_ending,
+            uptime_seconds: uptime.as_secs_f64(),
+            queries_total: counts.queries,
+            tasks_total: counts.tasks,
+            refused_total: counts.refused,
+            memory_bytes: runtime.memory_pool.reserved() as u64,
+            memory_limit_bytes: memory_limit,
+            disk_bytes: runtime.disk_manager.used_disk_space(),
+            disk_limit_bytes: runtime.disk_manager.max_temp_directory_size(),
+            queries: queries.into_iter().map(|(id, running)| QueryReport::of(id, &running)).collect(),
+        };
+        (report, totals)
+    }
+}
+
+impl QueryReport {
+    fn of(id: String, running: &Running) -> Self {
+        let stage = |plan: &Arc<dyn ExecutionPlan>| {
+            let mut operators = Vec::new();
+            walk(plan, 0, &mut operators);
+            operators
+        };
+        Self {
+            id,
+            submitter: running.submitter.clone(),
+            seconds: running.since.elapsed().as_secs_f64(),
+            tasks: running.tasks,
+            stages: running.plans.iter().map(stage).collect(),
+        }
+    }
+}
+
+fn walk(plan: &Arc<dyn ExecutionPlan>, depth: usize, into: &mut Vec<OperatorReport>) {
+    let text = displayable(plan.as_ref()).one_line().to_string().trim_end().to_owned();
+    into.push(OperatorReport { depth, text, metrics: counted(plan).into_iter().collect() });
+    plan.children().into_iter().for_each(|child| walk(child, depth + 1, into));
+}

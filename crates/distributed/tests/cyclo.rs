@@ -1,0 +1,258 @@
+//! Joins around a ring of workers have the answers that DataFusion has on one machine, in bounded
+//! memory, and end cleanly.
+
+mod common;
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use common::{Cluster, analyzed, register, rows, stock, write_tables};
+use datafusion::{
+    execution::{
+        memory_pool::{GreedyMemoryPool, TrackConsumersPool},
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+    },
+    prelude::SessionContext,
+};
+use futures::StreamExt;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+const ALWAYS: (&str, &str) = ("annulus.cyclo_join", "always");
+/// The longest time for what should take a moment.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Joins of all types, by all methods.
+const JOINS: &[&str] = &[
+    "SELECT b.id, s.name FROM big b JOIN small s ON b.k BETWEEN s.k - 1 AND s.k + 1",
+    "SELECT b.id, s.k FROM big b LEFT JOIN small s ON b.id >= s.k AND b.id < s.k + 2 AND s.g <> b.n % 5",
+    "SELECT b.id, s.k FROM big b RIGHT JOIN small s ON b.id > s.k * 13 AND b.id < s.k * 13 + 9",
+    "SELECT b.id, s.k, b.t FROM big b FULL JOIN small s ON b.id > s.k * 20 AND b.id < s.k * 20 + 9",
+    "SELECT id FROM big b WHERE EXISTS (SELECT 1 FROM small s WHERE b.id > s.k * 13 AND b.id < s.k * 13 + 9)",
+    "SELECT id FROM big b WHERE NOT EXISTS (SELECT 1 FROM small s WHERE b.id > s.k * 13 AND b.id < s.k * 13 + 9)",
+    "SELECT k FROM small s WHERE EXISTS (SELECT 1 FROM big b WHERE b.id > s.k * 13 AND b.id < s.k * 13 + 9)",
+    "SELECT k FROM small s WHERE NOT EXISTS (SELECT 1 FROM big b WHERE b.id > s.k * 20 AND b.id < s.k * 20 + 9)",
+    "SELECT a.id, b.id FROM big a JOIN big b ON a.k = b.k AND a.id < b.id AND b.id < a.id + 3000",
+    "SELECT b.id, s.k FROM (SELECT * FROM big WHERE id < 500) b JOIN small s ON (b.k + s.k) % 97 = 0",
+    "SELECT b.id, s.k FROM (SELECT * FROM big WHERE id < 300) b FULL JOIN small s ON (b.k * s.k) % 997 = 1",
+    "SELECT b.id, s.name FROM big b JOIN small s ON b.k = s.k WHERE b.id % 3 = 0",
+    "SELECT b.id, s.name FROM big b LEFT JOIN small s ON b.k = s.k AND s.g < 3",
+    "SELECT b.id, s.k FROM small s RIGHT JOIN big b ON b.n = s.k",
+    "SELECT b.id, s.k FROM big b FULL JOIN small s ON b.id = s.k",
+    "SELECT a.t, b.x FROM big a JOIN big b ON a.t = b.t AND a.n = b.k",
+    "SELECT id FROM big WHERE k IN (SELECT k FROM small WHERE g = 1)",
+    "SELECT id FROM big b WHERE NOT EXISTS (SELECT 1 FROM small s WHERE s.k = b.k)",
+    "SELECT id FROM big b WHERE EXISTS (SELECT 1 FROM small s WHERE s.k = b.k AND s.g <> b.n % 5)",
+    "SELECT id FROM big WHERE id < 9000 AND (k IN (SELECT k FROM small WHERE g = 1) OR n = 3)",
+    "SELECT id FROM big WHERE n NOT IN (SELECT n FROM none)",
+    "SELECT * FROM none RIGHT JOIN big ON none.k > big.k",
+    "SELECT count(*) FROM none JOIN big ON none.k > big.k",
+];
+
+/// Queries with such joins inside.
+const AROUND: &[&str] = &[
+    "SELECT s.g, count(*), sum(b.id) FROM big b JOIN small s ON b.k BETWEEN s.k - 1 AND s.k + 1 GROUP BY s.g",
+    "SELECT count(*) FROM big b JOIN small s ON b.k > s.k",
+    "SELECT b.id, s.k FROM big b JOIN small s ON b.id > s.k * 13 AND b.id < s.k * 13 + 9 ORDER BY 1, 2 LIMIT 20",
+    "SELECT s.g, b.c FROM small s JOIN (SELECT k, count(*) AS c FROM big GROUP BY k) b ON b.k BETWEEN s.k AND s.k + 1",
+    "SELECT b.id, s.k FROM (SELECT * FROM small ORDER BY k DESC LIMIT 3) s JOIN big b ON b.id < s.k - 1490",
+    "SELECT b.id FROM big b JOIN small s ON b.k BETWEEN s.k - 1 AND s.k + 1 UNION ALL SELECT b.k FROM big b JOIN small s \
+     ON b.id > s.k * 13 AND b.id < s.k * 13 + 9 UNION ALL SELECT k FROM small",
+    "SELECT b.id, s.k, c.k FROM big b JOIN small s ON b.id > s.k * 13 AND b.id < s.k * 13 + 9 JOIN small c ON b.k \
+     BETWEEN c.k - 1 AND c.k + 1",
+    "SELECT b.t, row_number() OVER (PARTITION BY b.t ORDER BY b.id, s.k) FROM big b JOIN small s ON b.id > s.k * 13 \
+     AND b.id < s.k * 13 + 9",
+    "SELECT x.k, y.g FROM (SELECT b.k, s.g FROM big b JOIN small s ON b.id = s.k) x FULL JOIN small y ON x.k > y.k * 9 \
+     AND x.k < y.k * 9 + 7",
+    "SELECT s.k, u.k FROM small s JOIN (SELECT k FROM small WHERE g = 2 UNION ALL SELECT n FROM big WHERE id < 50) u ON \
+     s.k BETWEEN u.k AND u.k + 4",
+    "SELECT count(*) FROM small a, small b",
+];
+
+async fn tables() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write_tables(folder.path()).await;
+    folder
+}
+
+async fn session(cluster: &Cluster, folder: &TempDir, settings: &[(&str, &str)]) -> SessionContext {
+    let session = cluster.session(settings).await;
+    register(&session, folder.path()).await;
+    session
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_those_of_one_machine() {
+    let folder = tables().await;
+    let one = stock();
+    register(&one, folder.path()).await;
+    for (workers, settings) in [
+        (3, &[][..]),
+        (5, &[("datafusion.execution.batch_size", "100")][..]),
+        (1, &[]),
+        (2, &[("distributed.dynamic_task_count", "true"), ("distributed.dynamic_bytes_per_partition", "10000")]),
+        (3, &[("distributed.broadcast_joins", "false"), ("annulus.joins", "never")]),
+        (
+            3,
+            &[
+                ("datafusion.optimizer.hash_join_single_partition_threshold", "0"),
+                ("datafusion.optimizer.hash_join_single_partition_threshold_rows", "0"),
+            ],
+        ),
+    ] {
+        let cluster = Cluster::start(workers).await;
+        let many = session(&cluster, &folder, &[settings, &[ALWAYS]].concat()).await;
+        let all = JOINS.iter().chain(AROUND);
+        // Each number of workers and each setting has another share of the queries, the first one all.
+        let some =
+            all.enumerate().filter(|(number, _)| workers == 3 && settings.is_empty() || number % 3 == workers % 3);
+        for (_, query) in some {
+            let expected = rows(&one, query).await.unwrap();
+            let found = timeout(LONG, rows(&many, query)).await.unwrap_or_else(|_| panic!("{query} hangs"));
+            let found = found.unwrap_or_else(|error| panic!("{workers} {settings:?}: {query}: {error}"));
+            assert!(expected == found, "{workers} {settings:?}: {query}: {} and {} rows", expected.len(), found.len());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_run_around_the_ring() {
+    let folder = tables().await;
+    let cluster = Cluster::start(3).await;
+    let many = session(&cluster, &folder, &[ALWAYS]).await;
+    for query in JOINS
+        .iter()
+        .chain(AROUND)
+        .filter(|query| !["OR n = 3", "small b", "NOT IN"].iter().any(|not| query.contains(not)))
+    {
+        let plan = rows(&many, &format!("EXPLAIN {query}")).await.unwrap().join("\n");
+        assert!(plan.contains("CycloJoinExec") && plan.contains("tasks=3"), "{query}\n{plan}");
+    }
+    // Rows of 3 tasks visit each of them once, and the metrics say so.
+    let query = "SELECT count(*) FROM big b JOIN small s ON b.k BETWEEN s.k - 1 AND s.k + 1";
+    let plan = analyzed(&many, query).await;
+    let line = plan.lines().find(|line| line.contains("CycloJoinExec")).unwrap();
+    for part in ["rotating_rows=501", "probed_rows=1.50 K", "stationary_rows=20.00 K", "revolutions=3", "ring_bytes="] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cheapest_way_is_chosen() {
+    let folder = tables().await;
+    let cluster = Cluster::start(3).await;
+    let plan = async |settings: &[(&str, &str)], query: &str| {
+        let many = session(&cluster, &folder, settings).await;
+        rows(&many, &format!("EXPLAIN {query}")).await.unwrap().join("\n")
+    };
+    // All pairs of two large sides: neither fits on all workers.
+    let theta = "SELECT a.id, b.id FROM big a JOIN big b ON (a.id + b.id) % 1000 = 1";
+    let small = ("annulus.broadcast_limit", "1000");
+    let ring = plan(&[small], theta).await;
+    assert!(ring.contains("CycloJoinExec") && ring.contains("around the ring"), "{ring}");
+    assert!(!plan(&[small, ("annulus.cyclo_join", "never")], theta).await.contains("CycloJoinExec"));
+    // A few rows go to all workers, and equal keys divide both sides.
+    for query in [
+        "SELECT count(*) FROM big b JOIN small s ON b.k BETWEEN s.k - 1 AND s.k + 1",
+        "SELECT count(*) FROM big a JOIN big b ON a.id = b.k",
+    ] {
+        let other = plan(&[], query).await;
+        assert!(!other.contains("CycloJoinExec"), "{other}");
+    }
+}
+
+/// Returns runtimes with this much memory, which spill below `folder`.
+fn small_runtime(bytes: usize, folder: &TempDir) -> Arc<RuntimeEnv> {
+    let pool = TrackConsumersPool::new(GreedyMemoryPool::new(bytes), NonZeroUsize::MIN);
+    let builder = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).with_temp_file_path(folder.path());
+    Arc::new(builder.build().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_side_that_is_larger_than_memory_goes_to_disk() {
+    let (folder, spill) = (tables().await, tempfile::tempdir().unwrap());
+    let one = stock();
+    register(&one, folder.path()).await;
+    let cluster = Cluster::start_with(3, |_| small_runtime(300_000, &spill)).await;
+    let many = session(&cluster, &folder, &[ALWAYS]).await;
+    for query in [
+        "SELECT a.id, b.t, a.t FROM big a JOIN big b ON a.id BETWEEN b.id - 1 AND b.id + 1",
+        "SELECT a.id, b.t, a.t FROM big a FULL JOIN big b ON a.id * 2 = b.id",
+        "SELECT a.id, a.t FROM big a WHERE NOT EXISTS (SELECT 1 FROM big b WHERE b.id > a.id * 3 AND b.id < a.id * 3 + 2)",
+        "SELECT b.id, b.t FROM big b WHERE EXISTS (SELECT 1 FROM big a WHERE b.id = a.k * 3)",
+    ] {
+        let expected = rows(&one, query).await.unwrap();
+        let found = timeout(LONG, rows(&many, query)).await.unwrap().unwrap();
+        assert!(expected == found, "{query}: {} and {} rows", expected.len(), found.len());
+    }
+    let plan =
+        analyzed(&many, "SELECT a.id, b.t, a.t FROM big a JOIN big b ON a.id BETWEEN b.id - 1 AND b.id + 1").await;
+    let line = plan.lines().find(|line| line.contains("CycloJoinExec")).unwrap();
+    assert!(!line.contains("spill_count=0") && !line.contains("revolutions=3,"), "{line}");
+    let left: Vec<_> = walk(spill.path());
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_fails_says_why() {
+    let folder = tables().await;
+    let cluster = Cluster::start(3).await;
+    let many = session(&cluster, &folder, &[ALWAYS]).await;
+    for query in [
+        // In the stationary rows, in the rotating ones, and in the filter, on one worker each.
+        "SELECT count(*) FROM (SELECT id / (id - 12345) AS d FROM big) b JOIN small s ON b.d BETWEEN s.k AND s.k + 1",
+        "SELECT count(*) FROM big b JOIN (SELECT k / (k - 999) AS k FROM small) s ON b.id BETWEEN s.k AND s.k + 1",
+        "SELECT count(*) FROM big b JOIN small s ON b.id BETWEEN s.k AND s.k + 1 AND b.id / (b.id - 1234) > s.g - 5",
+    ] {
+        let error = timeout(LONG, rows(&many, query)).await.unwrap().unwrap_err().to_string();
+        assert!(error.contains("Divide by zero"), "{query}: {error}");
+    }
+    assert_eq!(
+        rows(&many, "SELECT count(*) FROM big b JOIN small s ON b.id BETWEEN s.k AND s.k + 1").await.unwrap().len(),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_needs_no_more_rows_ends_on_all_workers() {
+    let (folder, spill) = (tables().await, tempfile::tempdir().unwrap());
+    let runtimes: Vec<_> = (0..3).map(|_| small_runtime(1 << 30, &spill)).collect();
+    let cluster = Cluster::start_with(3, |worker| Arc::clone(&runtimes[worker])).await;
+    let many = session(&cluster, &folder, &[ALWAYS]).await;
+    let pairs = "SELECT a.id, b.id FROM big a JOIN big b ON (a.id + b.id) % 3 = 1";
+    let limited = timeout(LONG, rows(&many, &format!("{pairs} LIMIT 10"))).await.unwrap().unwrap();
+    assert_eq!(limited.len(), 10);
+    for batches in 0..4 {
+        let mut stream = many.sql(pairs).await.unwrap().execute_stream().await.unwrap();
+        for _ in 0..batches {
+            stream.next().await.unwrap().unwrap();
+        }
+        drop(stream);
+    }
+    // All memory is given back when the last thread has ended.
+    let ended = async {
+        while runtimes.iter().any(|runtime| runtime.memory_pool.reserved() > 0) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, ended).await.expect("the tasks of queries that were dropped go on");
+    assert_eq!(rows(&many, "SELECT count(*) FROM big a JOIN small b ON a.id < b.k").await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_at_once_do_not_mix() {
+    let folder = tables().await;
+    let one = stock();
+    register(&one, folder.path()).await;
+    let cluster = Cluster::start(3).await;
+    let many = session(&cluster, &folder, &[ALWAYS]).await;
+    let all = futures::future::join_all(JOINS[..8].iter().map(|query| rows(&many, query)));
+    let found = timeout(LONG, all).await.unwrap();
+    for (query, found) in JOINS.iter().zip(found) {
+        assert!(found.unwrap() == rows(&one, query).await.unwrap(), "{query}");
+    }
+}
