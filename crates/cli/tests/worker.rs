@@ -5,6 +5,8 @@ mod support;
 
 use std::{
     env, fs,
+    io::{Read, Write},
+    net::TcpStream,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -170,6 +172,58 @@ fn workers_that_are_not_there_are_named() {
     assert!(done.stderr.contains(&lost_address) && !done.stderr.contains(&address), "{}", done.stderr);
 }
 
+/// The option that makes joins go around a ring.
+const AROUND: &[&str] = &["--set", "annulus.cyclo_join=always"];
+
+#[test]
+fn joins_go_around_a_ring_of_workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tables(folder.path());
+    let band = "SELECT a.v, count(*), sum(b.k) FROM 'a/' a JOIN 'b/' b ON a.k BETWEEN b.k - 4 AND b.k + 4 GROUP BY a.v \
+                ORDER BY a.v";
+    let workers: Vec<_> = (0..3).map(|_| worker(folder.path(), &["--allow-read", "."])).collect();
+    let list = workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",");
+    for query in [band, QUERY] {
+        let here = sql(folder.path(), &[query]).succeeds();
+        // With certificates, and without.
+        for workers in [["--cluster", "3"], ["--workers", list.as_str()]] {
+            let there = sql(folder.path(), &[&[query][..], &workers, AROUND, &TINY].concat()).succeeds();
+            assert_eq!(there.stdout, here.stdout, "{workers:?}: {query}");
+            let explain = format!("EXPLAIN {query}");
+            let plan = sql(folder.path(), &[&[explain.as_str()][..], &workers, AROUND, &TINY].concat()).succeeds();
+            assert!(plan.stdout.contains("CycloJoinExec") && plan.stdout.contains("tasks=3"), "{}", plan.stdout);
+        }
+    }
+    for (running, _) in workers {
+        running.end_by("TERM", 143);
+    }
+    assert_eq!(names(folder.path()), ["a", "b"], "nothing is left");
+}
+
+#[test]
+fn a_worker_has_its_options_from_a_file_and_shows_what_it_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tables(folder.path());
+    let file = "listen = \"127.0.0.1:1\"\nallow-read = [\".\"]\nstatus = \"127.0.0.1:0\"\nmax-queries = 9\n";
+    fs::write(folder.path().join("worker.toml"), file).expect("a file");
+    let mut running =
+        Annulus::new(["worker", "--config", "worker.toml", "--listen", "127.0.0.1:0"]).at(folder.path()).start();
+    let line = running.line_of_stderr("status at http://");
+    let status = line.rsplit("http://").next().expect("an address").trim().to_owned();
+    let line = running.line_of_stderr("serving at ");
+    let address = line.rsplit("serving at ").next().expect("an address").trim().to_owned();
+    sql(folder.path(), &[&["--workers", &address, QUERY][..], &TINY].concat()).succeeds();
+    let mut stream = TcpStream::connect(&status).expect("a status server");
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.contains("annulus_ready 1.0") && answer.contains("annulus_tasks_running 0.0"), "{answer}");
+    running.end_by("TERM", 143);
+    fs::write(folder.path().join("worker.toml"), "colour = 1").expect("a file");
+    let done = Annulus::new(["worker", "--config", "worker.toml"]).at(folder.path()).fails();
+    assert!(done.stderr.contains("worker.toml") && done.stderr.contains("'colour'"), "{}", done.stderr);
+}
+
 /// The silence after which a worker is lost, in seconds, and the longest time until an error on a busy
 /// machine.
 const SILENCE: &str = "5";
@@ -189,7 +243,10 @@ fn lose_a_worker(random: &mut StdRng) {
     };
     // Seventy million pairs.
     let long = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.k % 23 = b.k % 23 GROUP BY a.v";
-    let mut running = sql(&list(&workers), long).start();
+    let ring = if random.random_bool(0.5) { AROUND } else { &[] };
+    let all = list(&workers);
+    let more = [&["--workers", &all, "--silence", SILENCE, long][..], ring, &TINY].concat();
+    let mut running = crate::sql(folder.path(), &more).start();
     let (lost, moment, signal) =
         (random.random_range(0..3), random.random_range(0..40), ["KILL", "STOP"][random.random_range(0..2)]);
     let before = ticks(workers[lost].0.id()).expect("a worker");
@@ -200,7 +257,7 @@ fn lose_a_worker(random: &mut StdRng) {
     let code = running.exit_code();
     let took = start.elapsed();
     let said = running.stderr();
-    println!("worker {lost}, {signal} after {moment} ticks: {took:?}, {said}");
+    println!("worker {lost}, {signal} after {moment} ticks, {ring:?}: {took:?}, {said}");
     assert!(code == Some(1) && took < LIMIT && said.contains(&address), "{code:?} after {took:?}: {said}");
     drop(process);
     // The others go on.

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use annulus_distributed::ResidentTables;
 use anyhow::Result;
 use datafusion::{
     config::ConfigOptions,
@@ -81,9 +82,14 @@ async fn prepare(
     if let Some(types) = types {
         config.set_extension(Arc::new(types));
     }
+    let resident = remote.map(|Remote { workers, channels }| ResidentTables::new(workers.clone(), channels.clone()));
+    if let Some(resident) = &resident {
+        config.set_extension(Arc::new(resident.clone()));
+    }
     let stores = Arc::new(Stores::default());
     let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores), remote)?;
     ctx.add_analyzer_rule(Arc::new(CopyTimestamps));
+    resident.map_or(Ok(()), |resident| resident.install(&ctx))?;
     tables::name_by_path(&ctx, job.input.clone());
     session::set_options(&ctx, &job.settings).await?;
     for table in &job.tables {

@@ -1,5 +1,6 @@
 //! Splits a text into statements.
 
+use annulus_distributed::ResidentStatement;
 use anyhow::{Result, anyhow};
 use datafusion::{
     prelude::SessionContext,
@@ -14,14 +15,18 @@ use datafusion::{
 };
 
 /// A parsed statement.
-pub struct ScriptStatement {
-    pub parsed: Statement,
+pub enum ScriptStatement {
+    /// One of DataFusion.
+    Stock(Box<Statement>),
+    /// One about tables in the memory of the workers.
+    Resident(ResidentStatement),
 }
 
 impl ScriptStatement {
     /// Returns whether the statement is a query, whose result is rows.
     pub fn is_query(&self) -> bool {
-        matches!(&self.parsed, Statement::Statement(statement) if matches!(**statement, SqlStatement::Query(_)))
+        let Self::Stock(statement) = self else { return false };
+        matches!(&**statement, Statement::Statement(statement) if matches!(**statement, SqlStatement::Query(_)))
     }
 }
 
@@ -32,8 +37,12 @@ pub fn parse(ctx: &SessionContext, text: &str) -> Result<Vec<ScriptStatement>> {
     let dialect = dialect_from_str(name).ok_or_else(|| anyhow!("unknown SQL dialect '{name}'"))?;
     let mut statements = Vec::new();
     for text in split(dialect.as_ref(), text)? {
+        if let Some(resident) = ResidentStatement::parse(&text, dialect.as_ref())? {
+            statements.push(ScriptStatement::Resident(resident));
+            continue;
+        }
         let parsed = DFParser::parse_sql_with_dialect(&text, dialect.as_ref())?;
-        statements.extend(parsed.into_iter().map(|parsed| ScriptStatement { parsed }));
+        statements.extend(parsed.into_iter().map(|parsed| ScriptStatement::Stock(Box::new(parsed))));
     }
     Ok(statements)
 }

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use annulus_datafusion::{DatasetTable, NotPartitioned, why_stock_joins};
 use annulus_dataset::NoLayout;
+use annulus_distributed::ResidentTables;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use datafusion::{
     common::tree_node::TreeNodeRecursion,
@@ -12,14 +13,13 @@ use datafusion::{
     execution::{SendableRecordBatchStream, SessionState},
     logical_expr::{Analyze, DdlStatement, Explain, LogicalPlan},
     prelude::SessionContext,
-    sql::parser::Statement,
 };
 use object_store::ObjectStoreExt;
 
 use super::{
     given_types::GivenTypes,
     output::OutputFile,
-    script,
+    script::{self, ScriptStatement},
     view::{View, row_count},
 };
 use crate::{errors, stores};
@@ -45,12 +45,12 @@ async fn run(ctx: &SessionContext, text: &str, view: &View, output: Option<Outpu
     let count = statements.len();
     for (index, statement) in statements.into_iter().enumerate() {
         let query = statement.is_query();
-        let rows = execute(ctx, statement.parsed, index + 1 == count && last.is_none()).await?;
+        let rows = execute(ctx, statement, index + 1 == count && last.is_none()).await?;
         view.show(ctx, rows, query).await?;
     }
     if let Some((query, file)) = last {
         let target = file.target().display().to_string();
-        let rows = execute(ctx, query.parsed, true).await?;
+        let rows = execute(ctx, query, true).await?;
         let count = file.write(rows).await.with_context(|| format!("cannot write '{target}'"))?;
         eprintln!("{} in {target}", row_count(count));
     }
@@ -59,8 +59,17 @@ async fn run(ctx: &SessionContext, text: &str, view: &View, output: Option<Outpu
 
 /// Starts a statement and returns the stream of its rows. When the last one starts, all tables that
 /// are read are known.
-async fn execute(ctx: &SessionContext, statement: Statement, is_last: bool) -> Result<SendableRecordBatchStream> {
+async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool) -> Result<SendableRecordBatchStream> {
     let mut state = ctx.state();
+    let statement = match statement {
+        ScriptStatement::Stock(statement) => *statement,
+        ScriptStatement::Resident(statement) => {
+            let Some(tables) = state.config().get_extension::<ResidentTables>() else {
+                bail!("resident tables stay in the memory of workers: name some with --workers");
+            };
+            return Ok(tables.run(ctx, statement).await?.execute_stream().await?);
+        }
+    };
     let mut plan = state.statement_to_plan(statement).await?;
     if is_last {
         GivenTypes::check(state.config())?;
