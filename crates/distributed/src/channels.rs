@@ -144,7 +144,7 @@ impl Channels {
         answer.await.map_err(|error| named(url, error))
     }
 
-    /// Reads a part, of so many, of the share that the worker at `url` has.
+    /// Reads one of several parts of the share that the worker at `url` has.
     ///
     /// # Errors
     /// If it cannot be reached, or does not have it. The error names it, also those of the stream.

@@ -55,16 +55,16 @@ const AROUND: &[&str] = &[
     "SELECT b.id, s.k FROM big b JOIN small s ON b.id > s.k * 13 AND b.id < s.k * 13 + 9 ORDER BY 1, 2 LIMIT 20",
     "SELECT s.g, b.c FROM small s JOIN (SELECT k, count(*) AS c FROM big GROUP BY k) b ON b.k BETWEEN s.k AND s.k + 1",
     "SELECT b.id, s.k FROM (SELECT * FROM small ORDER BY k DESC LIMIT 3) s JOIN big b ON b.id < s.k - 1490",
-    "SELECT b.id FROM big b JOIN small s ON b.k BETWEEN s.k - 1 AND s.k + 1 UNION ALL SELECT b.k FROM big b JOIN small s \
-     ON b.id > s.k * 13 AND b.id < s.k * 13 + 9 UNION ALL SELECT k FROM small",
+    "SELECT b.id FROM big b JOIN small s ON b.k BETWEEN s.k - 1 AND s.k + 1 UNION ALL SELECT b.k FROM big b JOIN small \
+     s ON b.id > s.k * 13 AND b.id < s.k * 13 + 9 UNION ALL SELECT k FROM small",
     "SELECT b.id, s.k, c.k FROM big b JOIN small s ON b.id > s.k * 13 AND b.id < s.k * 13 + 9 JOIN small c ON b.k \
      BETWEEN c.k - 1 AND c.k + 1",
     "SELECT b.t, row_number() OVER (PARTITION BY b.t ORDER BY b.id, s.k) FROM big b JOIN small s ON b.id > s.k * 13 \
      AND b.id < s.k * 13 + 9",
     "SELECT x.k, y.g FROM (SELECT b.k, s.g FROM big b JOIN small s ON b.id = s.k) x FULL JOIN small y ON x.k > y.k * 9 \
      AND x.k < y.k * 9 + 7",
-    "SELECT s.k, u.k FROM small s JOIN (SELECT k FROM small WHERE g = 2 UNION ALL SELECT n FROM big WHERE id < 50) u ON \
-     s.k BETWEEN u.k AND u.k + 4",
+    "SELECT s.k, u.k FROM small s JOIN (SELECT k FROM small WHERE g = 2 UNION ALL SELECT n FROM big WHERE id < 50) u \
+     ON s.k BETWEEN u.k AND u.k + 4",
     "SELECT count(*) FROM small a, small b",
 ];
 
@@ -177,7 +177,8 @@ async fn a_side_that_is_larger_than_memory_goes_to_disk() {
     for query in [
         "SELECT a.id, b.t, a.t FROM big a JOIN big b ON a.id BETWEEN b.id - 1 AND b.id + 1",
         "SELECT a.id, b.t, a.t FROM big a FULL JOIN big b ON a.id * 2 = b.id",
-        "SELECT a.id, a.t FROM big a WHERE NOT EXISTS (SELECT 1 FROM big b WHERE b.id > a.id * 3 AND b.id < a.id * 3 + 2)",
+        "SELECT a.id, a.t FROM big a WHERE NOT EXISTS (SELECT 1 FROM big b WHERE b.id > a.id * 3 AND \
+         b.id < a.id * 3 + 2)",
         "SELECT b.id, b.t FROM big b WHERE EXISTS (SELECT 1 FROM big a WHERE b.id = a.k * 3)",
     ] {
         let expected = rows(&one, query).await.unwrap();

@@ -214,7 +214,7 @@ pub(crate) fn route(event: RouteTasksEvent<'_>) -> Option<Result<RouteTasksEvent
     urls.map(|urls| Ok(RouteTasksEventResponse::new(urls)))
 }
 
-/// Returns the workers of the first resident table of a stage with so many shares.
+/// Returns the workers of the first resident table of a stage that has a share for each task.
 fn workers_of(plan: &Arc<dyn ExecutionPlan>, tasks: usize) -> Option<Vec<String>> {
     if plan.is_network_boundary() {
         return None;

@@ -94,8 +94,9 @@ impl<'a> Words<'a> {
     /// Takes these words if they come next.
     fn take(&mut self, expected: &[&str]) -> bool {
         let before = self.tokens;
-        let is_there = expected.iter().all(|expected| {
-            matches!(self.next(), Some(Token::Word(word)) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
+        let is_there = expected.iter().all(|expected| match self.next() {
+            Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected),
+            _ => false,
         });
         if !is_there {
             self.tokens = before;

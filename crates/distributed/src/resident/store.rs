@@ -73,7 +73,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Returns the batches of a part of the share, of so many.
+    /// Returns the batches of one of several parts of the share.
     pub(crate) fn part(&self, part: usize, parts: usize) -> impl Iterator<Item = &RecordBatch> {
         self.batches.iter().skip(part).step_by(parts.max(1))
     }
