@@ -185,10 +185,15 @@ fn joins_go_around_a_ring_of_workers() {
     let list = workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",");
     for query in [band, QUERY] {
         let here = sql(folder.path(), &[query]).succeeds();
-        // With certificates, and without.
-        for workers in [["--cluster", "3"], ["--workers", list.as_str()]] {
-            let there = sql(folder.path(), &[&[query][..], &workers, AROUND, &TINY].concat()).succeeds();
-            assert_eq!(there.stdout, here.stdout, "{workers:?}: {query}");
+        // With certificates, and without; through shared memory, and not.
+        for (workers, share) in [
+            (["--cluster", "3"], "annulus.share_memory=true"),
+            (["--cluster", "3"], "annulus.share_memory=false"),
+            (["--workers", list.as_str()], "annulus.share_memory=false"),
+        ] {
+            let there =
+                sql(folder.path(), &[&[query, "--set", share][..], &workers, AROUND, &TINY].concat()).succeeds();
+            assert_eq!(there.stdout, here.stdout, "{workers:?}, {share}: {query}");
             let explain = format!("EXPLAIN {query}");
             let plan = sql(folder.path(), &[&[explain.as_str()][..], &workers, AROUND, &TINY].concat()).succeeds();
             assert!(plan.stdout.contains("CycloJoinExec") && plan.stdout.contains("tasks=3"), "{}", plan.stdout);
@@ -243,7 +248,11 @@ fn lose_a_worker(random: &mut StdRng) {
     };
     // Seventy million pairs.
     let long = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.k % 23 = b.k % 23 GROUP BY a.v";
-    let ring = if random.random_bool(0.5) { AROUND } else { &[] };
+    let ring = match random.random_range(0..3) {
+        0 => &[],
+        1 => AROUND,
+        _ => &[AROUND, &["--set", "annulus.share_memory=false"]].concat()[..],
+    };
     let all = list(&workers);
     let more = [&["--workers", &all, "--silence", SILENCE, long][..], ring, &TINY].concat();
     let mut running = crate::sql(folder.path(), &more).start();

@@ -67,6 +67,8 @@ config_namespace! {
         pub cyclo_join: Joins, default = Joins::Auto
         /// Bytes of the largest side of a join that 'auto' sends whole to each worker
         pub broadcast_limit: usize, default = 64 << 20
+        /// Whether a ring of workers that are on one machine hands its rows over in shared memory
+        pub share_memory: bool, default = true
         /// Whether tables that are partitioned by a key declare it, so that joins and groupings on the key
         /// need no exchange, and run partition by partition
         pub partitioned_tables: bool, default = true

@@ -27,6 +27,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tonic::{
+    Status,
     body::Body,
     server::NamedService,
     transport::{Channel, Endpoint},
@@ -168,15 +169,15 @@ impl Channels {
         let mut channel = self.channel(url)?;
         let channel = channel.ready().await.map_err(|error| external(error.into()))?;
         let response = channel.call(request).await.map_err(|error| external(error.into()))?;
-        let status = response.status();
-        if status == StatusCode::OK {
+        if let Some(status) = Status::from_header_map(response.headers()) {
+            // Of the server itself: it does not know the service, or has failed.
+            return exec_err!("{}: run the same version of Annulus on all hosts", status.message());
+        }
+        if response.status() == StatusCode::OK {
             return Ok(response.into_body());
         }
         let body = Limited::new(response.into_body(), MOST_BYTES).collect().await.map_err(external)?.to_bytes();
-        match status {
-            StatusCode::NOT_FOUND => exec_err!("it does not serve this: run the same version of Annulus on all hosts"),
-            _ => exec_err!("{}", String::from_utf8_lossy(&body)),
-        }
+        exec_err!("{}", String::from_utf8_lossy(&body))
     }
 
     /// Waits for the other tasks of a join, at the worker at `url`.

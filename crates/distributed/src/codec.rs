@@ -6,12 +6,10 @@ use datafusion::{
     common::{internal_datafusion_err, internal_err},
     error::{DataFusionError, Result},
     execution::TaskContext,
-    physical_plan::{
-        ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, empty::EmptyExec, joins::NestedLoopJoinExec,
-    },
+    physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, joins::NestedLoopJoinExec},
 };
 use datafusion_proto::{
-    bytes::{physical_plan_from_bytes, physical_plan_to_bytes},
+    bytes::physical_plan_from_bytes,
     physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension},
 };
 use serde::{Deserialize, Serialize};
@@ -57,10 +55,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         let sent = if let Some(node) = node.downcast_ref::<CycloJoinExec>() {
-            let stock: Arc<dyn ExecutionPlan> = Arc::clone(node.stock()) as _;
-            let empty = stock.children().into_iter().map(|child| Arc::new(EmptyExec::new(child.schema())) as _);
-            let empty = empty.collect();
-            let join = physical_plan_to_bytes(stock.replace_children(empty, RECOMPUTE)?)?.to_vec();
+            let join = node.encoded()?;
             let Place { id, meeting_at, workers } = node.place().clone();
             Sent::Cyclo { id, meeting_at: meeting_at.into(), workers, why: node.why().to_owned(), join }
         } else if let Some(node) = node.downcast_ref::<KeepExec>() {

@@ -65,6 +65,7 @@ const AROUND: &[&str] = &[
      AND x.k < y.k * 9 + 7",
     "SELECT s.k, u.k FROM small s JOIN (SELECT k FROM small WHERE g = 2 UNION ALL SELECT n FROM big WHERE id < 50) u \
      ON s.k BETWEEN u.k AND u.k + 4",
+    "SELECT count(*) FROM (SELECT DISTINCT b.k FROM big b JOIN small s ON b.k BETWEEN s.k - 1 AND s.k + 1 LIMIT 900)",
     "SELECT count(*) FROM small a, small b",
 ];
 
@@ -87,7 +88,7 @@ async fn answers_are_those_of_one_machine() {
     register(&one, folder.path()).await;
     for (workers, settings) in [
         (3, &[][..]),
-        (5, &[("datafusion.execution.batch_size", "100")][..]),
+        (5, &[("datafusion.execution.batch_size", "100"), ("annulus.share_memory", "false")][..]),
         (1, &[]),
         (2, &[("distributed.dynamic_task_count", "true"), ("distributed.dynamic_bytes_per_partition", "10000")]),
         (3, &[("distributed.broadcast_joins", "false"), ("annulus.joins", "never")]),

@@ -131,6 +131,17 @@ async fn what_a_join_has_prepared_serves_the_next_one() {
         // It did not travel, and was not read again.
         assert!(metric(plan, "read_time") < 1000.0, "{plan}");
     }
+    // A join that only looks the same is another one.
+    for (text, expected) in [("concat(b.t, 'a', 'b')", "9"), ("concat(b.t, 'a, b')", "11")] {
+        let query =
+            format!("SELECT max(length({text})) FROM resident.b b JOIN small s ON b.k = s.k AND length({text}) > s.g");
+        assert_eq!(rows(&many.0, &query).await.unwrap(), [expected], "{text}");
+    }
+    for column in ["s.g", "s.k", "length(s.name)"] {
+        let query =
+            format!("SELECT count(*) FROM resident.b b JOIN (SELECT {column} AS x FROM small s) s ON b.k < s.x");
+        rows(&many.0, &query).await.unwrap_or_else(|error| panic!("{column}: {error}"));
+    }
     let setup = [&first, &second].map(|plan| metric(plan, "setup_time"));
     // Sorting 200,000 rows takes many times as long as looking them up.
     assert!(setup[1] < setup[0] / 10.0, "{setup:?}: {second}");
@@ -182,6 +193,9 @@ async fn a_table_whose_worker_is_gone_is_lost() {
     let lost = timeout(LONG, rows(&many.0, "SELECT sum(k) FROM resident.s")).await.unwrap().unwrap_err().to_string();
     assert!(lost.contains("2 of 3 shares") && lost.contains("SELECT * FROM small"), "{lost}");
     assert!(run(&many, "SHOW RESIDENT TABLES").await.unwrap().contains("lost"));
+    // It can be dropped from those that are there.
+    assert!(run(&many, "DROP RESIDENT TABLE s").await.is_err());
+    assert!(!run(&many, "SHOW RESIDENT TABLES").await.unwrap().contains("| s "));
     // With the workers that are left, it is made again.
     cluster.workers = Workers::new(&all[..2]).unwrap();
     let fewer = session(&cluster, &folder, &[]).await;

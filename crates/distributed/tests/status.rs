@@ -2,12 +2,12 @@
 
 mod common;
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use annulus_distributed::{
-    AnnulusWorker, Channels, Server, SessionStateBuilderExt, StatusServer, WorkerReport, Workers,
+    AnnulusWorker, Channels, Server, SessionStateBuilderExt, StatusServer, WorkerReport, Workers, address_of,
 };
-use common::{register, rows, write_tables};
+use common::{Cluster, register, rows, write_tables};
 use datafusion::{
     execution::{SessionStateBuilder, runtime_env::RuntimeEnv},
     prelude::{SessionConfig, SessionContext},
@@ -24,13 +24,13 @@ use tokio::{
 const LONG: Duration = Duration::from_secs(60);
 const LARGE: &str = "SELECT a.id, b.id FROM big a JOIN big b ON a.n = b.n";
 
-/// A worker with a status server. The session runs its queries there.
+/// A worker with a status server. The session runs its queries there, and on another one.
 struct Shown {
     session: SessionContext,
     status: String,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<bool>,
-    _showing: JoinSet<()>,
+    _others: (JoinSet<()>, Cluster),
 }
 
 async fn shown(folder: &std::path::Path, most: usize) -> Shown {
@@ -38,7 +38,9 @@ async fn shown(folder: &std::path::Path, most: usize) -> Shown {
     let status = StatusServer::bind("127.0.0.1:0", &worker).await.unwrap();
     let address = status.address().unwrap().to_string();
     let server = Server::bind("127.0.0.1:0", worker).await.unwrap();
-    let workers = Workers::new([server.address().unwrap().to_string()]).unwrap();
+    let other = Cluster::start(1).await;
+    let addresses = [server.address().unwrap().to_string(), address_of(&other.workers.urls()[0])];
+    let workers = Workers::new(addresses).unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(async move {
         let stopped = async { stopped.await.unwrap_or_default() };
@@ -52,7 +54,7 @@ async fn shown(folder: &std::path::Path, most: usize) -> Shown {
     let session = SessionContext::new_with_state(state);
     session.sql("SET distributed.file_scan_config_bytes_per_partition = '1'").await.unwrap();
     register(&session, folder).await;
-    Shown { session, status: address, stop, serving, _showing: showing }
+    Shown { session, status: address, stop, serving, _others: (showing, other) }
 }
 
 /// Returns the status code, and the body.
@@ -78,7 +80,7 @@ async fn report(address: &str) -> WorkerReport {
 async fn a_worker_shows_its_queries() {
     let folder = tempfile::tempdir().unwrap();
     write_tables(folder.path()).await;
-    let Shown { session, status, stop, serving, .. } = shown(folder.path(), usize::MAX).await;
+    let Shown { session, status, stop, serving, _others } = shown(folder.path(), usize::MAX).await;
     assert_eq!(get(&status, "/healthz").await.0, 200);
     assert_eq!(get(&status, "/readyz").await.0, 200);
     assert_eq!(get(&status, "/elsewhere").await.0, 404);
@@ -121,7 +123,7 @@ async fn a_worker_shows_its_queries() {
 async fn a_worker_refuses_more_queries_than_it_takes() {
     let folder = tempfile::tempdir().unwrap();
     write_tables(folder.path()).await;
-    let Shown { session, status, .. } = shown(folder.path(), 1).await;
+    let Shown { session, status, stop: _stop, serving: _serving, _others } = shown(folder.path(), 1).await;
     let mut running = session.sql(LARGE).await.unwrap().execute_stream().await.unwrap();
     running.next().await.unwrap().unwrap();
     let query = "SELECT n, count(*) FROM big GROUP BY n";
@@ -142,7 +144,7 @@ async fn a_worker_refuses_more_queries_than_it_takes() {
 async fn strangers_at_the_status_port_hold_up_nobody() {
     let folder = tempfile::tempdir().unwrap();
     write_tables(folder.path()).await;
-    let Shown { session, status, .. } = shown(folder.path(), usize::MAX).await;
+    let Shown { session, status, stop: _stop, serving: _serving, _others } = shown(folder.path(), usize::MAX).await;
     let mut strangers = Vec::new();
     for number in 0..50 {
         let mut stream = TcpStream::connect(&status).await.unwrap();
@@ -156,5 +158,5 @@ async fn strangers_at_the_status_port_hold_up_nobody() {
     }
     assert_eq!(get(&status, "/healthz").await.0, 200);
     assert_eq!(rows(&session, "SELECT n, count(*) FROM big GROUP BY n").await.unwrap().len(), 51);
-    drop((strangers, pending::<()>()));
+    drop(strangers);
 }

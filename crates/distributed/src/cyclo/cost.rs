@@ -15,6 +15,8 @@ const PARTITION_ROW: f64 = 10.0;
 const RING: f64 = 20e6;
 /// How much cheaper a ring must be: the constants are rough.
 const MARGIN: f64 = 0.8;
+/// The same if both sides could be repartitioned by equal keys: operators above may use that, too.
+const MARGIN_OF_KEYS: f64 = 0.5;
 
 /// The nanoseconds that a method takes.
 struct Work {
@@ -29,10 +31,12 @@ struct Work {
 }
 
 impl Work {
+    const HASH: Self = Self { build: 9.0, prepare: 5.0, probe: 7.0, pair: 0.0 };
+
     /// Those of `annulus-cyclo` (its DESIGN.md), for keys that are numbers.
     fn of(method: &CycloMethod) -> Self {
         match method {
-            CycloMethod::Hash { .. } => Self { build: 9.0, prepare: 5.0, probe: 7.0, pair: 0.0 },
+            CycloMethod::Hash { .. } => Self::HASH,
             CycloMethod::Merge(_) => Self { build: 45.0, prepare: 45.0, probe: 9.3, pair: 0.0 },
             CycloMethod::Any => Self { build: 1.0, prepare: 1.0, probe: 0.0, pair: 1.0 },
         }
@@ -58,6 +62,8 @@ pub(super) struct Question<'a> {
     pub(super) workers: usize,
     /// Whether the engine can send a side to all workers, and the most bytes of it.
     pub(super) broadcast: Option<f64>,
+    /// Whether the engine can repartition both sides by equal keys, and join them by hash.
+    pub(super) has_keys: bool,
     /// A side that is on the workers already, and prepared for joins around a ring.
     pub(super) resident: Option<Side>,
 }
@@ -100,7 +106,8 @@ impl Question<'_> {
     pub(super) fn answer(&self) -> Option<Answer> {
         let ring = self.time(Way::Rotate);
         let (other, way) = self.others().into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-        if ring > MARGIN * other {
+        let margin = if self.has_keys { MARGIN_OF_KEYS } else { MARGIN };
+        if ring > margin * other {
             return None;
         }
         let Sides { left, right } = self.sides;
@@ -114,7 +121,7 @@ impl Question<'_> {
         let smaller = self.sides[self.stays().other()];
         let ways = [
             self.broadcast.filter(|&most| smaller.bytes <= most).map(|_| Way::Broadcast),
-            matches!(self.method, CycloMethod::Hash { .. }).then_some(Way::Shuffle),
+            self.has_keys.then_some(Way::Shuffle),
         ];
         let mut ways: Vec<_> = ways.into_iter().flatten().collect();
         if ways.is_empty() {
@@ -123,12 +130,15 @@ impl Question<'_> {
         ways.into_iter().map(|way| (self.time(way), way)).collect()
     }
 
+    /// Returns the share of a side that comes to a worker from others.
+    fn moved_share(&self) -> f64 {
+        (self.workers as f64 - 1.0) / self.workers as f64
+    }
+
     /// Returns the nanoseconds of the worker that works longest.
     fn time(&self, way: Way) -> f64 {
         let (stays, moves) = self.sides.one_and_other(self.stays());
-        let (workers, work) = (self.workers as f64, Work::of(self.method));
-        // The share of a side that comes from other workers.
-        let others = (workers - 1.0) / workers;
+        let (workers, work, others) = (self.workers as f64, Work::of(self.method), self.moved_share());
         match way {
             Way::Rotate => {
                 let built = if self.resident.is_some() { stays.rows / workers * work.build } else { 0.0 };
@@ -140,6 +150,7 @@ impl Question<'_> {
                 STREAM_BYTE * moves.bytes * others + work.time(moves.rows, probed, probed)
             }
             Way::Shuffle => {
+                let work = Work::HASH;
                 let (bytes, rows) = ((stays.bytes + moves.bytes) / workers, (stays.rows + moves.rows) / workers);
                 let probed = stays.rows / workers;
                 STREAM_BYTE * bytes * others + PARTITION_ROW * rows + work.time(moves.rows / workers, probed, probed)
@@ -178,6 +189,7 @@ mod tests {
             sides: sides(left, right),
             workers: 4,
             broadcast: Some(64e6),
+            has_keys: false,
             resident: None,
         };
         let large = ask(5e6, 6e6).answer().unwrap();
@@ -201,6 +213,7 @@ mod tests {
             sides: sides(left, right),
             workers: 2,
             broadcast: None,
+            has_keys: true,
             resident: None,
         };
         assert_eq!(ask(1e7, 1e7).answer(), None);

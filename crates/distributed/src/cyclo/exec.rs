@@ -16,13 +16,15 @@ use datafusion::{
     execution::TaskContext,
     physical_expr::{EquivalenceProperties, Partitioning},
     physical_plan::{
-        ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+        ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, PlanProperties, ReplaceChildrenOptions,
+        empty::EmptyExec,
         execution_plan::{Boundedness, EmissionType},
         joins::NestedLoopJoinExec,
         metrics::ExecutionPlanMetricsSet,
     },
 };
 use datafusion_distributed::{DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedTaskContext};
+use datafusion_proto::bytes::physical_plan_to_bytes;
 use tokio::{runtime::Handle, sync::mpsc};
 use url::Url;
 
@@ -92,11 +94,6 @@ impl CycloJoinExec {
         }))
     }
 
-    /// Returns the stock operator over the same children.
-    pub(crate) fn stock(&self) -> &Arc<NestedLoopJoinExec> {
-        &self.stock
-    }
-
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
@@ -106,10 +103,15 @@ impl CycloJoinExec {
         &self.why
     }
 
-    /// Returns what the left side is prepared for: joins with the same text can share it.
-    fn purpose(&self, scan: &ResidentScanExec) -> String {
-        let filter = self.stock.filter().map(|filter| (filter.expression().to_string(), filter.column_indices()));
-        format!("{:?} {filter:?} {:?} {:?}", self.stock.join_type(), self.stock.projection(), scan.projection())
+    /// Returns the join without its inputs, but with their columns.
+    ///
+    /// # Errors
+    /// If DataFusion cannot encode it.
+    pub(crate) fn encoded(&self) -> Result<Vec<u8>> {
+        let stock: Arc<dyn ExecutionPlan> = Arc::clone(&self.stock) as _;
+        let empty = stock.children().into_iter().map(|child| Arc::new(EmptyExec::new(child.schema())) as _).collect();
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        Ok(physical_plan_to_bytes(stock.replace_children(empty, options)?)?.to_vec())
     }
 
     /// Starts a task's part in the join.
@@ -126,7 +128,10 @@ impl CycloJoinExec {
         let task = DistributedTaskContext::from_ctx(context);
         let resident = self.stock.left().downcast_ref::<ResidentScanExec>().and_then(|scan| {
             let share = scan.own_share(context)?;
-            Some(Resident { share, projection: scan.projection().cloned(), purpose: self.purpose(scan) })
+            let mut purpose = self.encoded().ok()?;
+            // Columns of equal names and types may be others of the table.
+            purpose.extend(format!("{:?}", scan.projection()).into_bytes());
+            Some(Resident { share, projection: scan.projection().cloned(), purpose })
         });
         let partitions = self.properties.partitioning.partition_count();
         let (output, batches) = mpsc::channel(2 * partitions);

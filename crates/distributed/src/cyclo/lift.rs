@@ -16,6 +16,7 @@ use datafusion::{
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
+        aggregates::AggregateExec,
         coalesce_partitions::CoalescePartitionsExec,
         joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode},
         repartition::RepartitionExec,
@@ -69,7 +70,18 @@ impl PhysicalOptimizerRule for LiftInputs {
             let inputs = inputs.collect::<Result<_>>()?;
             node.replace_children(inputs, options).map(Transformed::yes)
         })?;
-        Ok(lifted.data)
+        // With a limit it would leave the ring when it has enough groups. Those of other tasks may be others,
+        // and have to be found.
+        let whole = lifted.data.transform_up(|node| {
+            let limited = node.downcast_ref::<AggregateExec>().filter(|aggregate| aggregate.limit_options().is_some());
+            Ok(match limited {
+                Some(limited) if reads_ring(&node) => {
+                    Transformed::yes(Arc::new(limited.with_new_limit_options(None)) as _)
+                }
+                _ => Transformed::no(node),
+            })
+        })?;
+        Ok(whole.data)
     }
 
     fn name(&self) -> &str {
@@ -79,6 +91,18 @@ impl PhysicalOptimizerRule for LiftInputs {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Returns whether a join around a ring is in the same stage as `plan`, below it.
+fn reads_ring(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let is_boundary = plan.is::<CoalescePartitionsExec>()
+        || plan.is::<SortPreservingMergeExec>()
+        || plan.downcast_ref::<RepartitionExec>().is_some_and(is_by_hash);
+    !is_boundary && (plan.is::<CycloJoinExec>() || plan.children().into_iter().any(reads_ring))
+}
+
+fn is_by_hash(repartition: &RepartitionExec) -> bool {
+    matches!(repartition.partitioning(), Partitioning::Hash(..))
 }
 
 /// Returns the input, with its rows spread by hash if it would have one task.
@@ -100,9 +124,7 @@ fn spread(
     partitions: usize,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let input = match input.downcast_ref::<RepartitionExec>() {
-        Some(repartition) if matches!(repartition.partitioning(), Partitioning::Hash(..)) => {
-            return Ok(Arc::clone(input));
-        }
+        Some(repartition) if is_by_hash(repartition) => return Ok(Arc::clone(input)),
         Some(repartition) => repartition.input(),
         None => input,
     };
@@ -118,9 +140,7 @@ fn can_be_hashed(data_type: &DataType) -> bool {
 /// Returns whether the engine runs what is below the next boundary of stages in one task
 /// (`inject_network_boundaries.rs` of datafusion-distributed).
 fn has_one_task(plan: &Arc<dyn ExecutionPlan>, broadcasts: bool) -> bool {
-    if let Some(repartition) = plan.downcast_ref::<RepartitionExec>()
-        && matches!(repartition.partitioning(), Partitioning::Hash(..))
-    {
+    if plan.downcast_ref::<RepartitionExec>().is_some_and(is_by_hash) {
         return false;
     }
     if plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>() {

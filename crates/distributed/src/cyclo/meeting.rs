@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    path::PathBuf,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -30,12 +31,16 @@ pub(crate) struct Present {
     pub(crate) worker: String,
     /// Where the task waits for its predecessor in the ring.
     pub(crate) address: String,
+    /// Where it waits for one of the same machine.
+    pub(crate) local: Option<LocalAddress>,
     /// The stationary rows of its largest part.
     pub(crate) rows: u64,
     /// The number of parts of its stationary rows.
     pub(crate) parts: u32,
     /// The size of the fragments for which it has memory.
     pub(crate) fragment_bytes: u32,
+    /// The silence after which it takes another one for lost.
+    pub(crate) silence: Duration,
 }
 
 /// What all tasks know after their meeting.
@@ -51,6 +56,16 @@ pub(crate) struct Met {
     pub(crate) parts: u32,
     /// The size of fragments.
     pub(crate) fragment_bytes: u32,
+    /// The silence after which a task is lost: the longest that one of them allows.
+    pub(crate) silence: Duration,
+}
+
+/// An address for processes of the same machine and user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LocalAddress {
+    /// What no process of another machine, user or container has.
+    pub(crate) machine: String,
+    pub(crate) path: PathBuf,
 }
 
 /// A task of the ring.
@@ -58,8 +73,18 @@ pub(crate) struct Met {
 pub(crate) struct MetHost {
     pub(crate) worker: String,
     pub(crate) address: String,
+    pub(crate) local: Option<LocalAddress>,
     /// The name in its certificate, if it has one.
     pub(crate) member: Option<String>,
+}
+
+impl Met {
+    /// Returns whether all tasks are on one machine, in processes of one user.
+    pub(crate) fn is_local(&self) -> bool {
+        let mut machines = self.hosts.iter().map(|host| host.local.as_ref().map(|local| &local.machine));
+        let first = machines.next().flatten();
+        first.is_some() && machines.all(|machine| machine == first)
+    }
 }
 
 /// The meetings at a worker.
@@ -154,6 +179,7 @@ fn met(all: &[&Seated]) -> Met {
     let host = |(present, member): &&Seated| MetHost {
         worker: present.worker.clone(),
         address: present.address.clone(),
+        local: present.local.clone(),
         member: member.clone(),
     };
     Met {
@@ -162,6 +188,7 @@ fn met(all: &[&Seated]) -> Met {
         rows: tasks().map(|task| task.rows).max().unwrap_or_default(),
         parts: tasks().map(|task| task.parts).max().unwrap_or_default().max(1),
         fragment_bytes: tasks().map(|task| task.fragment_bytes).min().unwrap_or_default(),
+        silence: tasks().map(|task| task.silence).max().unwrap_or_default(),
     }
 }
 
@@ -174,7 +201,9 @@ mod tests {
     fn present(index: u16, count: u16) -> Present {
         let (join, worker, address) = ("join".to_owned(), format!("http://w:{index}"), format!("w:7{index}"));
         let (rows, fragment_bytes) = (10 * u64::from(index), 1000 - u32::from(index));
-        Present { join, index, count, worker, address, rows, parts: u32::from(index), fragment_bytes }
+        let local = Some(LocalAddress { machine: "one".to_owned(), path: PathBuf::from(format!("/{index}")) });
+        let (parts, silence) = (u32::from(index), Duration::from_secs(u64::from(index)));
+        Present { join, index, count, worker, address, local, rows, parts, fragment_bytes, silence }
     }
 
     #[tokio::test]
@@ -185,10 +214,18 @@ mod tests {
         for met in &all {
             assert_eq!((met.session, &met.hosts), (all[0].session, &all[0].hosts));
             assert_eq!((met.rows, met.parts, met.fragment_bytes), (20, 2, 998));
+            assert!(met.is_local() && met.silence == Duration::from_secs(2));
         }
-        let second =
-            MetHost { worker: "http://w:1".to_owned(), address: "w:71".to_owned(), member: Some("host1".to_owned()) };
+        let second = MetHost {
+            worker: "http://w:1".to_owned(),
+            address: "w:71".to_owned(),
+            local: present(1, 3).local,
+            member: Some("host1".to_owned()),
+        };
         assert_eq!(all[0].hosts[1], second);
+        let mut apart = all[0].clone();
+        apart.hosts[2].local = None;
+        assert!(!apart.is_local());
         // The next execution of a join meets anew.
         let again = join_all((0..2).map(|index| meetings.meet(present(index, 2), None))).await;
         assert!(again.into_iter().all(|met| met.unwrap().session != all[0].session));

@@ -1,36 +1,74 @@
 //! Connects the tasks of a join to a ring.
 
 use std::{
-    io,
+    fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
+    os::unix::{fs::MetadataExt, net::UnixListener},
     time::Duration,
 };
 
 use annulus_cyclo::CycloError;
 use annulus_join::JoinError;
 use annulus_roundabout::{
-    Address, Clear, Host, Joining, Place, RingConfig, RoundaboutError, Stopper, Tls,
+    Address, Host, Joining, Place, RingConfig, RoundaboutError, Stopper, Tls,
     secure::{HostName, Identity},
 };
+use tempfile::TempDir;
 use url::Url;
 
-use super::meeting::{Met, MetHost};
+use super::meeting::{LocalAddress, Met, MetHost};
 
-/// Listens at a free port, where others reach the worker `own`. Returns the address for them, too.
-///
-/// # Errors
-/// If the worker's name cannot be resolved, or no port is free.
-pub(super) fn listen(own: &Url) -> io::Result<(TcpListener, String)> {
-    let name = own.host_str().unwrap_or_default();
-    let address = resolve(&format!("{name}:0"))?.ip();
-    let any = match address {
-        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    };
-    // Others may know this machine by an address that it does not know itself.
-    let listener = TcpListener::bind((address, 0)).or_else(|_| TcpListener::bind((any, 0)))?;
-    let port = listener.local_addr()?.port();
-    Ok((listener, format!("{name}:{port}")))
+/// Where a task waits for its predecessor.
+pub(super) struct Listening {
+    tcp: TcpListener,
+    /// The address of `tcp`, for others.
+    pub(super) address: String,
+    unix: Option<(UnixListener, LocalAddress)>,
+    /// Has the socket, until the task is connected.
+    _folder: Option<TempDir>,
+}
+
+impl Listening {
+    /// Listens at a free port, where others reach the worker `own`, and at a socket of this machine.
+    ///
+    /// # Errors
+    /// If the worker's name cannot be resolved, or no port is free.
+    pub(super) fn start(own: &Url) -> io::Result<Self> {
+        let name = own.host_str().unwrap_or_default();
+        let address = resolve(&format!("{name}:0"))?.ip();
+        let any = match address {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        // Others may know this machine by an address that it does not know itself.
+        let tcp = TcpListener::bind((address, 0)).or_else(|_| TcpListener::bind((any, 0)))?;
+        let address = format!("{name}:{}", tcp.local_addr()?.port());
+        // Without it, the ring uses the port.
+        let (folder, unix) = local().ok().unzip();
+        Ok(Self { tcp, address, unix, _folder: folder })
+    }
+
+    /// Returns the address for processes of this machine.
+    pub(super) fn local(&self) -> Option<LocalAddress> {
+        self.unix.as_ref().map(|(_, local)| local.clone())
+    }
+}
+
+/// Listens at a socket in a folder of this user's own.
+fn local() -> io::Result<(TempDir, (UnixListener, LocalAddress))> {
+    let folder = tempfile::Builder::new().prefix("annulus-ring-").tempdir()?;
+    let path = folder.path().join("host");
+    let listener = UnixListener::bind(&path)?;
+    Ok((folder, (listener, LocalAddress { machine: machine()?, path })))
+}
+
+/// Returns what processes have in common that reach each other's files: the boot of the machine, the view of
+/// its files, and the user.
+fn machine() -> io::Result<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let files = fs::read_link("/proc/self/ns/mnt")?;
+    let user = fs::metadata("/proc/self")?.uid();
+    Ok(format!("{} {} {user}", boot.trim(), files.display()))
 }
 
 fn resolve(address: &str) -> io::Result<SocketAddr> {
@@ -44,34 +82,39 @@ pub(super) fn config(fragment_bytes: u32, silence: Duration) -> RingConfig {
     RingConfig::default().with_fragment_bytes(fragment_bytes).with_timeout(silence).with_connect_timeout(silence)
 }
 
-/// Connects task `index` to its neighbours.
+/// Connects task `index` to its neighbours: through shared memory if all are on this machine.
 ///
 /// # Errors
 /// If they cannot be reached, or have no certificates though this task has one.
 pub(super) fn connect(
     met: &Met,
     index: u16,
-    listener: TcpListener,
+    listening: Listening,
     identity: Option<&Identity>,
-    silence: Duration,
     stopper: &Stopper,
 ) -> Result<Host, CycloError> {
     let place = u16::try_from(met.hosts.len()).ok().and_then(|hosts| Place::new(index, hosts));
     let place = place.ok_or_else(|| refuse(format!("a ring of {} workers is too large", met.hosts.len())))?;
     let (successor, predecessor) = (&met.hosts[place.successor().index()], &met.hosts[place.predecessor().index()]);
+    let Listening { tcp, unix, _folder, .. } = listening;
+    let config = config(met.fragment_bytes, met.silence);
+    let joining = |address| Joining::new(place, met.session, address).with_config(&config).with_stopper(stopper);
+    if met.is_local()
+        && let Some((listener, _)) = unix
+        && let Some(local) = &successor.local
+    {
+        let address = Address::Unix { listener, successor: local.path.clone() };
+        return Ok(Host::join_ring(joining(address))?);
+    }
     let address = resolve(&successor.address).map_err(RoundaboutError::from)?;
-    let address = Address::Tcp { listener, successor: address };
-    let joining = Joining::new(place, met.session, address)
-        .with_config(&config(met.fragment_bytes, silence))
-        .with_stopper(stopper);
-    let host = match identity {
-        None => Host::join_ring(joining.with_protect(&Clear)),
+    let joining = joining(Address::Tcp { listener: tcp, successor: address });
+    Ok(match identity {
+        None => Host::join_ring(joining)?,
         Some(identity) => {
             let (predecessor, successor) = (name(predecessor)?, name(successor)?);
-            Host::join_ring(joining.with_protect(&Tls { identity, predecessor, successor }))
+            Host::join_ring(joining.with_protect(&Tls { identity, predecessor, successor }))?
         }
-    };
-    Ok(host?)
+    })
 }
 
 fn name(host: &MetHost) -> Result<HostName, CycloError> {

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_datafusion::{AnnulusConfig, CycloJoin, CycloMethod, Joins, config::InProcess};
+use annulus_datafusion::{AnnulusConfig, CycloJoin, Joins, config::InProcess};
 use annulus_join::{Side, Sides};
 use datafusion::{
     common::{
@@ -128,18 +128,19 @@ impl Choice<'_> {
             (false, true) => Some(Side::Right),
             _ => None,
         };
-        let question = Question { method: join.method(), sides, workers: self.workers.len(), broadcast, resident };
+        let (has_keys, workers) = (node.is::<HashJoinExec>(), self.workers.len());
+        let question = Question { method: join.method(), sides, workers, broadcast, has_keys, resident };
         if is_always {
             return Some(Answer { stays: question.stays(), why: "annulus.cyclo_join".to_owned() });
         }
         if self.workers.len() < 2 {
             return None;
         }
-        match (is_known, join.method()) {
+        match (is_known, has_keys) {
             (true, _) => question.answer(),
             // A side that is not known may be too large for one worker, unless keys divide it.
-            (false, CycloMethod::Hash { .. }) => None,
-            (false, _) => Some(Answer { stays: question.stays(), why: "a number of rows is unknown".to_owned() }),
+            (false, true) => None,
+            (false, false) => Some(Answer { stays: question.stays(), why: "a number of rows is unknown".to_owned() }),
         }
     }
 }

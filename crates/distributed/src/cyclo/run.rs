@@ -8,7 +8,7 @@ use std::{
 };
 
 use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Prepared, Share as CycloShare, Supply, Turn};
-use annulus_datafusion::{CycloJoin, CycloMethod};
+use annulus_datafusion::{AnnulusConfig, CycloJoin, CycloMethod};
 use annulus_join::{CancelToken, JoinError, Partitions, Side};
 use annulus_roundabout::{Failure, Host, Reason, RoundaboutError, Stopper};
 use datafusion::{
@@ -33,12 +33,12 @@ use super::{
     input::Input,
     meeting::{Met, Present},
     output::Outcome,
-    ring,
-    stationary::{Stationary, prepare_bytes},
+    ring::{self, Listening},
+    stationary::{MOST_BYTES, Stationary, prepare_bytes},
 };
 use crate::{
     channels::{DEFAULT_SILENCE, named},
-    resident::Share,
+    resident::{Purpose, Share},
     workers::address_of,
 };
 
@@ -93,20 +93,30 @@ pub(super) struct Run {
 pub(super) struct Resident {
     pub(super) share: Arc<Share>,
     pub(super) projection: Option<Vec<usize>>,
-    /// What it is prepared for.
-    pub(super) purpose: String,
+    /// The join that it is prepared for.
+    pub(super) purpose: Vec<u8>,
 }
 
 impl Resident {
-    /// Returns the memory that preparing the rows takes in bytes.
-    fn bytes(&self) -> usize {
-        prepare_bytes(self.share.info().bytes as usize, self.share.info().rows as usize)
+    /// Returns whether the rows need not be read: they are prepared already, or `memory` has room for that.
+    fn can_stay(&self, memory: &MemoryReservation) -> bool {
+        let info = self.share.info();
+        let bytes = prepare_bytes(info.bytes as usize, info.rows as usize);
+        self.share.is_prepared(&self.purpose) || bytes <= MOST_BYTES && memory.try_grow(bytes).is_ok()
     }
 
-    /// Returns the rows as a join with `spec` needs them, prepared now or before.
-    fn prepare(self, join: &CycloJoin, spec: &JoinSpec, rows: u64, kept: MemoryReservation) -> Result<Prepared, Ended> {
-        let purpose = format!("{} {}", self.purpose, Partitions::for_rows(rows as usize).count());
+    /// Returns the rows as a join with `spec` needs them, prepared now or before, and accounts for them.
+    fn prepare(
+        self,
+        join: &CycloJoin,
+        spec: &JoinSpec,
+        rows: u64,
+        memory: &MemoryReservation,
+        kept: MemoryReservation,
+    ) -> Result<Prepared, Ended> {
+        let purpose = Purpose { join: self.purpose, partitions: Partitions::for_rows(rows as usize).count() };
         if let Some(prepared) = self.share.prepared(&purpose) {
+            memory.free();
             return Ok(prepared);
         }
         let batches = self.share.part(0, 1).map(|batch| match &self.projection {
@@ -114,7 +124,11 @@ impl Resident {
             None => join.read(Side::Left, batch),
         });
         let prepared = Prepared::new(spec, batches.collect::<Result<_>>()?).map_err(own_error)?;
-        self.share.keep_prepared(purpose, &prepared, kept);
+        memory.free();
+        if !self.share.keep_prepared(purpose, &prepared, kept) {
+            // It is there anyway, as long as this join.
+            memory.grow(prepared.memory_bytes());
+        }
         Ok(prepared)
     }
 }
@@ -221,8 +235,9 @@ impl Run {
         });
         let in_preparation = reserve();
         // If there is no memory to prepare it, it is read as any other side, and spilled.
-        let resident = self.resident.filter(|resident| in_preparation.try_grow(resident.bytes()).is_ok());
-        let mut stationary = Stationary::new(reserve(), spill);
+        let resident = self.resident.filter(|resident| resident.can_stay(&in_preparation));
+        let spilling = MemoryConsumer::new("CycloJoinExec").with_can_spill(spill.is_some());
+        let mut stationary = Stationary::new(spilling.register(context.memory_pool()), spill);
         match &resident {
             Some(resident) => stationary.largest = resident.share.info().rows,
             None => {
@@ -238,13 +253,19 @@ impl Run {
             count: task_number(count)?,
             worker: String::new(),
             address: String::new(),
+            local: None,
             rows: stationary.largest,
             parts: u32::try_from(stationary.parts()).unwrap_or(u32::MAX),
             fragment_bytes: fragment_bytes as u32,
+            silence,
         };
         let (met, mut host) = match (count, access) {
-            (1, _) => alone(&present, silence)?,
-            (_, Some(access)) => meet(access, &self.meeting_at, present, &leaving, &runtime)?,
+            (1, _) => alone(&present)?,
+            (_, Some(access)) => {
+                let options = context.session_config().options().extensions.get::<AnnulusConfig>();
+                let shares = options.is_none_or(|options| options.share_memory);
+                meet((access, shares), &self.meeting_at, present, &leaving, &runtime)?
+            }
             (_, None) => return Err(exec_datafusion_err!("a task of a join does not know the other workers").into()),
         };
         timer.done();
@@ -267,14 +288,13 @@ impl Run {
         let share = match resident {
             Some(resident) => {
                 let _timer = metrics.setup_time.timer();
-                let prepared = resident.prepare(&join, &spec, met.rows, reserve())?;
+                let prepared = resident.prepare(&join, &spec, met.rows, &in_preparation, reserve())?;
                 metrics.stationary_rows.add(prepared.rows());
                 CycloShare::with_prepared(&spec, &prepared, Vec::new())
             }
             None => CycloShare::prepare(&spec, stationary.take_first(), Vec::new()),
         };
         let share = share.map_err(ended)?;
-        drop(in_preparation);
         let parts = NonZeroUsize::new(met.parts as usize).unwrap_or(NonZeroUsize::MIN);
         metrics.revolutions.add(parts.get());
         // Rows that go around several times are kept in the folder of this file.
@@ -315,26 +335,27 @@ fn task_number(number: usize) -> Result<u16> {
 }
 
 /// Returns a ring without other tasks.
-fn alone(present: &Present, silence: Duration) -> Result<(Met, Host), Ended> {
-    let Present { rows, parts, fragment_bytes, .. } = *present;
-    let met = Met { session: 0, hosts: Vec::new(), rows, parts, fragment_bytes };
+fn alone(present: &Present) -> Result<(Met, Host), Ended> {
+    let Present { rows, parts, fragment_bytes, silence, .. } = *present;
+    let met = Met { session: 0, hosts: Vec::new(), rows, parts, fragment_bytes, silence };
     let host = Host::alone(&ring::config(fragment_bytes, silence)).map_err(|error| ended(error.into(), &met, 0))?;
     Ok((met, host))
 }
 
 /// Waits for the other tasks, and connects to them.
 fn meet(
-    access: &RingAccess,
+    (access, shares): (&RingAccess, bool),
     at: &Url,
     present: Present,
     leaving: &Leaving,
     runtime: &Handle,
 ) -> Result<(Met, Host), Ended> {
     let RingAccess { channels, own, execution } = access;
-    let (listener, address) = ring::listen(own)
+    let listening = Listening::start(own)
         .map_err(|error| exec_datafusion_err!("worker {} cannot listen for other workers: {error}", address_of(own)))?;
     let (index, join) = (present.index, format!("{execution}/{}", present.join));
-    let present = Present { join, worker: own.to_string(), address, ..present };
+    let (address, local) = (listening.address.clone(), if shares { listening.local() } else { None });
+    let present = Present { join, worker: own.to_string(), address, local, ..present };
     let met = runtime.block_on(async {
         tokio::select! {
             biased;
@@ -342,8 +363,7 @@ fn meet(
             met = channels.meet(at, present) => met,
         }
     })?;
-    let silence = channels.silence();
-    let host = ring::connect(&met, index, listener, channels.identity(), silence, &leaving.stopper);
+    let host = ring::connect(&met, index, listening, channels.identity(), &leaving.stopper);
     let host = host.map_err(|error| ended(error, &met, index.into()))?;
     Ok((met, host))
 }

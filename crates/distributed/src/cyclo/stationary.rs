@@ -19,7 +19,7 @@ use super::input::Batches;
 /// The bytes that preparing a row takes beside its columns: its hash and place, or keys to sort by.
 const ROW_BYTES: usize = 64;
 /// The most memory for a part: rows are gathered in one batch, whose text has offsets of 32 bits.
-const MOST_BYTES: usize = 3 << 30;
+pub(super) const MOST_BYTES: usize = 3 << 30;
 
 /// Returns the memory that preparing rows takes: they are gathered, so for a while they are there twice.
 pub(super) fn prepare_bytes(bytes: usize, rows: usize) -> usize {

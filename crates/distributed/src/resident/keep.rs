@@ -126,7 +126,13 @@ async fn keep(
 ) -> Result<RecordBatch> {
     let access = RingAccess::of(&context);
     let access =
-        access.ok_or_else(|| exec_datafusion_err!("resident table '{}': this process is no worker", table.name))?;
+        access.ok_or_else(|| {
+        exec_datafusion_err!(
+            "resident table '{}' cannot be made here: its query must run on workers, which cannot read files other than \
+             Parquet",
+            table.name
+        )
+    })?;
     let memory = MemoryConsumer::new(format!("resident table '{}'", table.name)).register(context.memory_pool());
     let (mut counter, mut batches, mut rows) = (RecordBatchMemoryCounter::new(), Vec::new(), 0);
     while let Some(batch) = input.next().await.transpose()? {

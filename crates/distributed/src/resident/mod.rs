@@ -18,5 +18,5 @@ pub(crate) use keep::KeepExec;
 pub(crate) use scan::{ResidentScanExec, Shares, route, with_shares};
 pub(crate) use service::{MOST_BYTES, Request, ResidentService, apply, decoded};
 pub use statement::ResidentStatement;
-pub(crate) use store::{ResidentStore, Share, TableInfo};
+pub(crate) use store::{Purpose, ResidentStore, Share, TableInfo};
 pub use tables::ResidentTables;

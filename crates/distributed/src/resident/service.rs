@@ -40,8 +40,8 @@ pub(crate) enum Request {
     Publish { table: TableInfo, replaces: bool },
     /// To drop what was added to a table that is not visible.
     Forget { id: String },
-    /// To drop a table.
-    Remove { name: String },
+    /// To drop the table of this name, or only if it has this id.
+    Remove { name: String, id: Option<String> },
     /// The rows of a part of its share.
     Read { name: String, id: String, part: usize, parts: usize },
 }
@@ -111,7 +111,7 @@ pub(crate) fn apply(store: &ResidentStore, request: Request) -> Result<String> {
     match request {
         Request::Publish { table, replaces } => store.publish(table, replaces)?,
         Request::Forget { id } => store.forget(&id),
-        Request::Remove { name } => store.remove(&name),
+        Request::Remove { name, id } => store.remove(&name, id.as_deref()),
         Request::List | Request::Read { .. } => {
             return serde_json::to_string(&store.list()).map_err(|error| DataFusionError::External(error.into()));
         }

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use annulus_cyclo::Prepared;
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 /// The time after which a share that nobody has published is dropped.
-const UNPUBLISHED: Duration = Duration::from_secs(60);
+const UNPUBLISHED: Duration = Duration::from_secs(10 * 60);
 /// The most forms in which a share is kept prepared.
 const PREPARED: usize = 4;
 
@@ -40,12 +40,15 @@ pub(crate) struct TableInfo {
     schema: Vec<u8>,
     /// The number of shares.
     pub(crate) shares: usize,
+    /// When it was asked for, in nanoseconds. A later table of the same name is not replaced by it.
+    pub(crate) asked: u128,
 }
 
 impl TableInfo {
     pub(crate) fn new(id: String, name: String, definition: String, key: Vec<String>, schema: &Schema) -> Result<Self> {
         let schema = StreamWriter::try_new(Vec::new(), schema)?.into_inner()?;
-        Ok(Self { id, name, definition, key, schema, shares: 0 })
+        let asked = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        Ok(Self { id, name, definition, key, schema, shares: 0, asked })
     }
 
     pub(crate) fn schema(&self) -> Result<SchemaRef> {
@@ -63,12 +66,21 @@ pub(crate) struct ShareInfo {
     pub(crate) bytes: u64,
 }
 
+/// What rows are prepared for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    /// The join, with the columns of both sides.
+    pub(crate) join: Vec<u8>,
+    /// The hash partitions, on which all tasks agree.
+    pub(crate) partitions: usize,
+}
+
 /// A share of a table.
 pub(crate) struct Share {
     info: ShareInfo,
     batches: Vec<RecordBatch>,
     /// The rows as joins have prepared them, by what they were prepared for, the last one used last.
-    prepared: Mutex<Vec<(String, Prepared, MemoryReservation)>>,
+    prepared: Mutex<Vec<(Purpose, Prepared, MemoryReservation)>>,
     _memory: Vec<MemoryReservation>,
 }
 
@@ -82,8 +94,13 @@ impl Share {
         &self.info
     }
 
+    /// Returns whether the rows were prepared for a join before.
+    pub(crate) fn is_prepared(&self, join: &[u8]) -> bool {
+        self.prepared.lock().iter().any(|(known, ..)| known.join == join)
+    }
+
     /// Returns the rows as they were prepared for `purpose` before.
-    pub(crate) fn prepared(&self, purpose: &str) -> Option<Prepared> {
+    pub(crate) fn prepared(&self, purpose: &Purpose) -> Option<Prepared> {
         let mut all = self.prepared.lock();
         let place = all.iter().position(|(known, ..)| known == purpose)?;
         let found = all.remove(place);
@@ -93,22 +110,26 @@ impl Share {
     }
 
     /// Keeps prepared rows for later joins, if there is memory. Those that were not used for longest make
-    /// room.
-    pub(crate) fn keep_prepared(&self, purpose: String, prepared: &Prepared, memory: MemoryReservation) {
+    /// room. Returns whether `memory`, or that of equal rows, accounts for them.
+    pub(crate) fn keep_prepared(&self, purpose: Purpose, prepared: &Prepared, memory: MemoryReservation) -> bool {
         let mut all = self.prepared.lock();
+        if all.iter().any(|(known, ..)| *known == purpose) {
+            // Another join was faster. These go with their join.
+            return false;
+        }
+        let bytes = prepared.memory_bytes();
         while all.len() >= PREPARED {
             all.remove(0);
         }
-        loop {
-            if memory.try_grow(prepared.memory_bytes()).is_ok() {
-                all.push((purpose, prepared.clone(), memory));
-                return;
-            }
-            if all.is_empty() {
-                return;
+        while memory.try_grow(bytes).is_err() {
+            let others: usize = all.iter().map(|(.., memory)| memory.size()).sum();
+            if others < bytes {
+                return false;
             }
             all.remove(0);
         }
+        all.push((purpose, prepared.clone(), memory));
+        true
     }
 }
 
@@ -149,9 +170,6 @@ impl ResidentStore {
     /// Drops what was added to a table that is not published, and what will be.
     pub(crate) fn forget(&self, id: &str) {
         let mut state = self.0.lock();
-        if !state.filling.contains_key(id) {
-            self.end_later(id);
-        }
         let dropped = state.filling.insert(id.to_owned(), None);
         drop(state);
         drop(dropped);
@@ -163,7 +181,8 @@ impl ResidentStore {
         tokio::spawn(async move {
             // A real delay: nothing tells that the process that asked for the table is gone.
             sleep(UNPUBLISHED).await;
-            let dropped = store.0.lock().filling.remove(&id);
+            // What comes later is not the whole share.
+            let dropped = store.0.lock().filling.get_mut(&id).and_then(Option::take);
             drop(dropped);
         });
     }
@@ -175,8 +194,12 @@ impl ResidentStore {
     /// If there is one that may not, or this worker has no share.
     pub(crate) fn publish(&self, table: TableInfo, replaces: bool) -> Result<()> {
         let mut state = self.0.lock();
-        if state.tables.contains_key(&table.name) && !replaces {
-            return exec_err!("resident table '{}' exists already", table.name);
+        match state.tables.get(&table.name).map(|share| share.info.table.asked) {
+            Some(_) if !replaces => return exec_err!("resident table '{}' exists already", table.name),
+            Some(asked) if asked > table.asked => {
+                return exec_err!("another session has replaced resident table '{}' meanwhile", table.name);
+            }
+            _ => {}
         }
         let Some(filled) = state.filling.remove(&table.id).flatten() else {
             return exec_err!(
@@ -200,9 +223,12 @@ impl ResidentStore {
         Ok(())
     }
 
-    /// Drops the share of a table. Queries that read it go on.
-    pub(crate) fn remove(&self, name: &str) {
-        let dropped = self.0.lock().tables.remove(name);
+    /// Drops the share of the table of this name, or only if it has this id. Queries that read it go on.
+    pub(crate) fn remove(&self, name: &str, id: Option<&str>) {
+        let mut state = self.0.lock();
+        let is_it = |share: &Arc<Share>| id.is_none_or(|id| share.info.table.id == id);
+        let dropped = if state.tables.get(name).is_some_and(is_it) { state.tables.remove(name) } else { None };
+        drop(state);
         drop(dropped);
     }
 

@@ -15,7 +15,7 @@ use datafusion::{
     prelude::{DataFrame, SessionContext},
 };
 use datafusion_distributed::WorkerResolver;
-use futures::future::{join_all, try_join_all};
+use futures::future::join_all;
 use parking_lot::Mutex;
 use url::Url;
 use uuid::Uuid;
@@ -108,7 +108,7 @@ impl ResidentTables {
                 if self.find(&name).await?.is_none() && !if_exists {
                     return exec_err!("there is no resident table '{name}' (SHOW RESIDENT TABLES lists them)");
                 }
-                self.ask_all(&Request::Remove { name }).await?;
+                self.ask_all(&Request::Remove { name, id: None }).await?;
                 counted(session, 0)
             }
             ResidentStatement::Show => self.show(session).await,
@@ -152,9 +152,10 @@ impl ResidentTables {
             }
         };
         table.shares = workers;
-        let (name, publish) = (table.name.clone(), Request::Publish { table, replaces });
+        let remove = Request::Remove { name: table.name.clone(), id: Some(table.id.clone()) };
+        let publish = Request::Publish { table, replaces };
         if let Err(error) = self.ask_all(&publish).await {
-            for request in [forget, Request::Remove { name }] {
+            for request in [forget, remove] {
                 self.ask_all(&request).await.ok();
             }
             return Err(error);
@@ -194,11 +195,11 @@ impl ResidentTables {
         session.read_batch(batch)
     }
 
-    /// Asks all workers. The first refusal is the error.
+    /// Asks all workers, whatever one of them answers. The first refusal is the error.
     async fn ask_all(&self, request: &Request) -> Result<()> {
         let workers = self.0.workers.get_urls()?;
         let asked = workers.iter().map(|worker| self.0.channels.ask_resident(worker, request.clone()));
-        try_join_all(asked).await.map(drop)
+        join_all(asked).await.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
     async fn find(&self, name: &str) -> Result<Option<Found>> {

@@ -81,7 +81,7 @@ impl Collector for Worker {
             ("up_seconds", "Seconds since the worker began to serve", report.uptime_seconds),
             ("ready", "Whether the worker takes queries", f64::from(u8::from(report.ready))),
             ("queries_running", "Queries that run", report.queries.len() as f64),
-            ("tasks_running", "Tasks that run", report.queries.iter().map(|query| query.tasks as f64).sum()),
+            ("tasks_running", "Tasks that run", report.queries.iter().map(|query| query.tasks).sum::<usize>() as f64),
             ("memory_reserved_bytes", "Memory that operators have reserved", report.memory_bytes as f64),
             ("spilled_bytes", "Bytes on disk that operators have spilled", report.disk_bytes as f64),
             ("spilled_limit_bytes", "Bytes on disk for operators", report.disk_limit_bytes as f64),

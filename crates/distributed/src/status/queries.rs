@@ -104,11 +104,13 @@ impl WorkerQueries {
         };
         if let Some(refusal) = refusal {
             counts.refused += 1;
+            tracing::warn!(%query, "refused: {refusal}");
             return Err(refusal);
         }
         counts.tasks += 1;
         let running = queries.entry(query.to_owned()).or_insert_with(|| {
             counts.queries += 1;
+            tracing::info!(%query, "the query begins");
             let submitter = submitter.map(ToString::to_string);
             Running { since: Instant::now(), submitter, tasks: 0, plans: Vec::new() }
         });
@@ -157,6 +159,9 @@ impl Drop for Task {
         let ended = if is_last { state.queries.remove(query) } else { None };
         for plan in ended.iter().flat_map(|ended| &ended.plans) {
             state.ended.add(plan);
+        }
+        if let Some(ended) = &ended {
+            tracing::info!(%query, "the query has ended after {:.3} s", ended.since.elapsed().as_secs_f64());
         }
         drop(state);
         // Plans may be large, so they are dropped after the lock.

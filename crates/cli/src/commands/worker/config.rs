@@ -29,12 +29,20 @@ fn with_file(path: &Path, given: impl Iterator<Item = OsString>) -> Result<Worke
     let command = WorkerArgs::augment_args(Command::new("annulus worker")).args_override_self(true);
     let known: Vec<_> = command.get_arguments().filter_map(|argument| argument.get_long()).collect();
     let known: Vec<_> = known.into_iter().filter(|name| !OF_COMMAND_LINES.contains(name)).map(str::to_owned).collect();
+    let given: Vec<OsString> = given.collect();
     let mut all: Vec<OsString> = vec!["annulus worker".into()];
     for (name, value) in table {
         if !known.contains(&name) {
             bail!("unknown option '{name}'; expected one of {}", known.join(", "));
         }
-        all.extend(as_arguments(&name, &value)?.into_iter().map(OsString::from));
+        let option = format!("--{name}");
+        let is_option = |given: &OsString| {
+            let given = given.to_string_lossy();
+            given == option || given.strip_prefix(&option).is_some_and(|rest| rest.starts_with('='))
+        };
+        if !given.iter().any(is_option) {
+            all.extend(as_arguments(&name, &value)?.into_iter().map(OsString::from));
+        }
     }
     all.extend(given);
     let matches = command.try_get_matches_from(all).map_err(|error| {
@@ -82,6 +90,8 @@ mod tests {
         assert_eq!(args.allow_read, ["/a", "/b"].map(PathBuf::from));
         assert_eq!((args.memory_bytes, args.max_queries, args.threads), (Some(8 << 30), Some(4), Some(3)));
         assert_eq!((args.drain, args.insecure), (Duration::from_millis(1500), true));
+        let args = read(text, &["--allow-read=/c", "--max-queries", "2"]).unwrap();
+        assert_eq!((args.allow_read, args.max_queries), (vec![PathBuf::from("/c")], Some(2)));
     }
 
     #[test]
