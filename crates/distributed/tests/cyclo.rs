@@ -90,6 +90,7 @@ async fn answers_are_those_of_one_machine() {
         (3, &[][..]),
         (5, &[("datafusion.execution.batch_size", "100"), ("annulus.share_memory", "false")][..]),
         (1, &[]),
+        (2, &[("datafusion.execution.target_partitions", "1")]),
         (2, &[("distributed.dynamic_task_count", "true"), ("distributed.dynamic_bytes_per_partition", "10000")]),
         (3, &[("distributed.broadcast_joins", "false"), ("annulus.joins", "never")]),
         (

@@ -15,7 +15,7 @@ use datafusion::{
     physical_expr::{Partitioning, PhysicalExpr, expressions::Column},
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
-        ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
+        ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
         aggregates::AggregateExec,
         coalesce_partitions::CoalescePartitionsExec,
         joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode},
@@ -66,9 +66,13 @@ impl PhysicalOptimizerRule for LiftInputs {
             if !node.is::<CycloJoinExec>() {
                 return Ok(Transformed::no(node));
             }
+            let before = node.output_partitioning().partition_count();
             let inputs = node.children().into_iter().map(|input| lift(input, partitions, broadcasts));
             let inputs = inputs.collect::<Result<_>>()?;
-            node.replace_children(inputs, options).map(Transformed::yes)
+            let lifted = node.replace_children(inputs, options)?;
+            // Operators above rely on one partition.
+            let is_split = before == 1 && lifted.output_partitioning().partition_count() > 1;
+            Ok(Transformed::yes(if is_split { Arc::new(CoalescePartitionsExec::new(lifted)) } else { lifted }))
         })?;
         // With a limit it would leave the ring when it has enough groups. Those of other tasks may be others,
         // and have to be found.

@@ -7,7 +7,7 @@ use datafusion::{
         array::{RecordBatch, UInt64Array},
         datatypes::{DataType, Field, Schema, SchemaRef},
     },
-    common::{exec_datafusion_err, tree_node::TreeNodeRecursion, utils::memory::RecordBatchMemoryCounter},
+    common::{exec_err, tree_node::TreeNodeRecursion, utils::memory::RecordBatchMemoryCounter},
     error::Result,
     execution::{TaskContext, memory_pool::MemoryConsumer},
     physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr},
@@ -124,15 +124,12 @@ async fn keep(
     table: Arc<TableInfo>,
     context: Arc<TaskContext>,
 ) -> Result<RecordBatch> {
-    let access = RingAccess::of(&context);
-    let access =
-        access.ok_or_else(|| {
-        exec_datafusion_err!(
-            "resident table '{}' cannot be made here: its query must run on workers, which cannot read files other than \
-             Parquet",
+    let Some(access) = RingAccess::of(&context) else {
+        return exec_err!(
+            "resident table '{}' cannot be made here: its query must run on workers, which read no files but Parquet",
             table.name
-        )
-    })?;
+        );
+    };
     let memory = MemoryConsumer::new(format!("resident table '{}'", table.name)).register(context.memory_pool());
     let (mut counter, mut batches, mut rows) = (RecordBatchMemoryCounter::new(), Vec::new(), 0);
     while let Some(batch) = input.next().await.transpose()? {
