@@ -18,7 +18,7 @@ PYARROW = "pyarrow"
 INSTALLED = """
 import importlib.metadata, sys
 for package in sys.argv[1:]:
-    name, _, version = package.partition("==")
+    name, _, version = package.split("[")[0].partition("==")
     assert version in ("", importlib.metadata.version(name))
 """
 
@@ -35,9 +35,9 @@ def python(*packages, home="bench-venv"):
     return str(interpreter)
 
 
-def within(*packages):
+def within(*packages, home="bench-venv"):
     """Runs this script again with the interpreter that has these packages, unless it is running already."""
-    interpreter = python(*packages)
+    interpreter = python(*packages, home=home)
     if Path(sys.prefix) != Path(interpreter).parents[1]:
         os.execv(interpreter, [interpreter, *sys.argv])
 

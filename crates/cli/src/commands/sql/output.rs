@@ -1,48 +1,128 @@
 //! A result file that gets its name when it is complete.
 
 use std::{
-    io::BufWriter,
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use annulus_terminal::unfinished::Unfinished;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use datafusion::execution::SendableRecordBatchStream;
+use futures::TryStreamExt;
+use object_store::{ObjectStore, buffered::BufWriter as Upload, path::Path as ObjectPath};
+use parking_lot::Mutex;
+use tokio::io::AsyncWriteExt;
+use url::Url;
 
 use super::{
     format::{FileFormat, FileKind},
     writer::{RowFormat, RowWriter},
 };
+use crate::stores;
 
-/// An unfinished result file. Dropping it removes the file.
+/// An unfinished result. Dropping it removes what was written.
 #[derive(Debug)]
 pub struct OutputFile {
-    file: Unfinished,
+    target: PathBuf,
+    place: Place,
     format: RowFormat,
 }
 
+#[derive(Debug)]
+enum Place {
+    File(Unfinished),
+    /// An object, which exists when all of its parts have been uploaded.
+    Object(Arc<dyn ObjectStore>, ObjectPath),
+}
+
 impl OutputFile {
-    /// Creates the file that becomes `target`. Its extension names the format.
+    /// Creates the file, or the object of a URL, that becomes `target`. Its extension names the format.
     pub fn create(target: PathBuf) -> Result<Self> {
         let Some(format) = format_of(&target) else {
             let shown = target.display();
             bail!("invalid --output '{shown}': expected a name that ends in .parquet, .csv, .tsv, .json or .arrow");
         };
-        Ok(Self { file: Unfinished::create("--output", target)?, format })
+        let place = match target.to_str().filter(|text| text.contains("://")) {
+            Some(text) => object(text).with_context(|| format!("invalid --output '{text}'"))?,
+            None => Place::File(Unfinished::create("--output", target.clone())?),
+        };
+        Ok(Self { target, place, format })
     }
 
-    /// Writes all rows, renames the file to its target, and returns the number of rows.
+    /// Writes all rows, gives the result its name, and returns the number of rows.
     pub async fn write(self, rows: SendableRecordBatchStream) -> Result<usize> {
-        let schema = rows.schema();
-        let sink = BufWriter::new(self.file.file());
-        let count = RowWriter::new(self.format, sink, &schema)?.write_all(rows).await?;
-        self.file.finish()?;
-        Ok(count)
+        match self.place {
+            Place::File(file) => {
+                let schema = rows.schema();
+                let sink = BufWriter::new(file.file());
+                let count = RowWriter::new(self.format, sink, &schema)?.write_all(rows).await?;
+                file.finish()?;
+                Ok(count)
+            }
+            Place::Object(store, path) => {
+                let mut upload = Upload::new(store, path);
+                match upload_rows(&mut upload, self.format, rows).await {
+                    Ok(count) => {
+                        upload.shutdown().await?;
+                        Ok(count)
+                    }
+                    Err(error) => {
+                        // What was uploaded has no name, and costs space in some stores.
+                        upload.abort().await.ok();
+                        Err(error)
+                    }
+                }
+            }
+        }
     }
 
-    /// Returns the final name of the file.
+    /// Returns the final name of the result.
     pub fn target(&self) -> &Path {
-        self.file.target()
+        &self.target
+    }
+}
+
+/// Sends all rows, and returns their number.
+async fn upload_rows(upload: &mut Upload, format: RowFormat, mut rows: SendableRecordBatchStream) -> Result<usize> {
+    let bytes = Bytes::default();
+    let mut writer = RowWriter::new(format, bytes.clone(), &rows.schema())?;
+    let mut count = 0;
+    while let Some(batch) = rows.try_next().await? {
+        count += batch.num_rows();
+        writer.write(&batch)?;
+        upload.put(bytes.take().into()).await?;
+    }
+    writer.finish()?;
+    upload.put(bytes.take().into()).await?;
+    Ok(count)
+}
+
+/// Returns the object of a URL.
+fn object(text: &str) -> Result<Place> {
+    let url: Url = text.parse()?;
+    let store = stores::open(&url, &Default::default())?;
+    Ok(Place::Object(store, ObjectPath::from_url_path(url.path())?))
+}
+
+/// Bytes that were written, until they are sent.
+#[derive(Clone, Debug, Default)]
+struct Bytes(Arc<Mutex<Vec<u8>>>);
+
+impl Bytes {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+impl Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -78,7 +78,8 @@ impl<W: Write + Send> RowWriter<W> {
         Ok(count)
     }
 
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Writes a batch.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
             Self::Separated(writer) => writer.write(batch)?,
             Self::JsonArray(writer) => writer.write(batch)?,
@@ -89,7 +90,8 @@ impl<W: Write + Send> RowWriter<W> {
         Ok(())
     }
 
-    fn finish(self) -> Result<()> {
+    /// Writes the end of the file.
+    pub fn finish(self) -> Result<()> {
         let mut sink = match self {
             Self::Separated(writer) => writer.into_inner(),
             Self::JsonArray(mut writer) => {
