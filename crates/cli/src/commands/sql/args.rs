@@ -68,10 +68,10 @@ pub struct SqlArgs {
     /// Rows of a table to print, or inf [default: 40 on a terminal]
     #[arg(long, value_name = "N", value_parser = units::parse_max_rows)]
     pub maxrows: Option<usize>,
-    /// Write the result of the last statement to a file, or to a URL such as s3://bucket/name.parquet
+    /// Write the result of the last statement to a file or URL
     ///
     /// The extension sets the format: .parquet, .csv, .tsv, .json (one object per line) or .arrow.
-    /// It has its name when it is complete.
+    /// A file, or an object such as s3://bucket/name.parquet, has its name when it is complete.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
