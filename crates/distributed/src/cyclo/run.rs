@@ -325,9 +325,9 @@ fn fragment_bytes(limit: MemoryLimit) -> usize {
         MemoryLimit::Finite(limit) => limit,
         MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
     };
-    let [largest, .., least] = FRAGMENT_BYTES;
+    let [.., least] = FRAGMENT_BYTES;
     let fits = |bytes: &usize| bytes * IN_MEMORY <= limit / MEMORY_SHARE;
-    FRAGMENT_BYTES.into_iter().find(fits).unwrap_or(least).min(largest)
+    FRAGMENT_BYTES.into_iter().find(fits).unwrap_or(least)
 }
 
 fn task_number(number: usize) -> Result<u16> {

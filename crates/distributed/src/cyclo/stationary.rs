@@ -58,7 +58,7 @@ impl Stationary {
             }
             let batch = join.read(Side::Left, &batch)?;
             let bytes =
-                |counter: &mut RecordBatchMemoryCounter| 2 * counter.count_batch(&batch) + batch.num_rows() * ROW_BYTES;
+                |counter: &mut RecordBatchMemoryCounter| prepare_bytes(counter.count_batch(&batch), batch.num_rows());
             let granted = match self.memory.size() {
                 size if size > MOST_BYTES => exec_err!("a part of a side has {size} bytes, which is too many"),
                 _ => self.memory.try_grow(bytes(&mut counter)),

@@ -40,7 +40,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     pub(super) since: Instant,
-    /// Who has sent it, if connections are encrypted.
+    /// The name in the submitter's certificate, if connections are encrypted.
     pub(super) submitter: Option<String>,
     pub(super) tasks: usize,
     /// The plans of its tasks.

@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use datafusion::physical_plan::displayable;
 use datafusion::{
     execution::{memory_pool::MemoryLimit, runtime_env::RuntimeEnv},
-    physical_plan::ExecutionPlan,
+    physical_plan::{ExecutionPlan, displayable},
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +47,7 @@ pub struct WorkerReport {
 pub struct QueryReport {
     /// The query: the same on all of its workers.
     pub id: String,
-    /// Who has sent it, if connections are encrypted.
+    /// The name in the submitter's certificate, if connections are encrypted.
     pub submitter: Option<String>,
     /// The seconds since its first task began here.
     pub seconds: f64,
