@@ -37,9 +37,8 @@ pub(crate) struct KeepExec {
 
 impl KeepExec {
     pub(crate) fn new(input: Arc<dyn ExecutionPlan>, table: Arc<TableInfo>, workers: usize) -> Self {
-        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
+            EquivalenceProperties::new(count_schema()),
             Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -149,6 +148,14 @@ async fn keep(
     }
     let index = DistributedTaskContext::from_ctx(&context).task_index;
     access.channels.resident().add(&table.id, index, batches, memory);
-    let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
-    Ok(RecordBatch::try_new(schema, vec![Arc::new(UInt64Array::from(vec![rows]))])?)
+    count_batch(rows)
+}
+
+fn count_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]))
+}
+
+/// Returns the number of rows as an INSERT returns it.
+pub(super) fn count_batch(rows: u64) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(UInt64Array::from(vec![rows]))])?)
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use datafusion::{
     arrow::{
         array::{ArrayRef, RecordBatch, StringArray, UInt64Array},
-        datatypes::{DataType, Field, Schema},
+        datatypes::{Field, Schema},
     },
     catalog::{SchemaProvider, TableProvider, default_table_source::provider_as_source},
     common::{exec_datafusion_err, exec_err},
@@ -21,6 +21,7 @@ use url::Url;
 use uuid::Uuid;
 
 use super::{
+    keep::count_batch,
     scan::Shares,
     service::Request,
     statement::ResidentStatement,
@@ -235,8 +236,7 @@ impl ResidentTables {
 
 /// Returns the count that an INSERT returns.
 fn counted(session: &SessionContext, rows: u64) -> Result<DataFrame> {
-    let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
-    session.read_batch(RecordBatch::try_new(schema, vec![Arc::new(UInt64Array::from(vec![rows]))])?)
+    session.read_batch(count_batch(rows)?)
 }
 
 #[async_trait]
