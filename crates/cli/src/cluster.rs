@@ -42,7 +42,7 @@ pub struct ClusterArgs {
     pub silence: Option<Duration>,
 }
 
-fn parse_workers(list: &str) -> Result<Workers, WorkersError> {
+pub fn parse_workers(list: &str) -> Result<Workers, WorkersError> {
     list.parse()
 }
 
@@ -128,7 +128,7 @@ impl Process {
     fn start(certificates: &Path, name: &HostName, threads: usize, memory_bytes: Option<usize>) -> Result<Self> {
         let program = env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(program);
-        command.args(["worker", "--listen", "127.0.0.1:0", "--allow-read", "/"]);
+        command.args(["worker", "--listen", "127.0.0.1:0", "--allow-read", "/", "--allow-write", "/"]);
         command.arg("--certificates").arg(certificates).arg(format!("--name={name}"));
         command.arg(format!("--threads={threads}")).arg(format!("--child-of={}", process::id()));
         command.args(memory_bytes.map(|bytes| format!("--memory-limit={bytes}")));

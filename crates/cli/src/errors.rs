@@ -145,11 +145,13 @@ fn add_part(text: &mut String, part: &str) {
     }
 }
 
-/// Returns whether the reader of standard output, such as `head`, has closed it.
+/// Returns whether the reader of standard output, such as `head`, has closed it. A query whose connection to
+/// a worker has broken is an error.
 pub fn is_closed_pipe(error: &Error) -> bool {
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+    let is_closed = |cause: &(dyn StdError + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
+    error.chain().take_while(|cause| !cause.is::<DataFusionError>()).any(is_closed)
 }
 
 #[cfg(test)]
@@ -212,5 +214,8 @@ mod tests {
         let pipe = Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("cannot print");
         assert!(is_closed_pipe(&pipe));
         assert!(!is_closed_pipe(&Error::from(io::Error::from(io::ErrorKind::NotFound))));
+        let connection = io::Error::from(io::ErrorKind::BrokenPipe);
+        let query = DataFusionError::External(connection.into()).context("worker 10.0.0.1:7500");
+        assert!(!is_closed_pipe(&Error::from(query).context("the query")));
     }
 }

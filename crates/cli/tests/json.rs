@@ -65,6 +65,11 @@ fn joins() {
         expect(at, &format!("{join} --output joined-{number} --local 2"), "join.json");
     }
     expect(at, "join a.parquet b.parquet --on id --threads 1 --explain --json", "join-plan.json");
+    let on_workers = "join a.parquet b.parquet --on id --cluster 2 --json";
+    let tiny = "--set distributed.file_scan_config_bytes_per_partition=1";
+    expect(at, &format!("{on_workers} {tiny} --explain"), "join-workers-plan.json");
+    expect(at, &format!("{on_workers} {tiny} --output on-workers"), "join-workers.json");
+    expect(at, &format!("{on_workers} --output here"), "join-workers.json");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_dataset::{Collection, Existing, InputOptions, OutputFormat, input_that_reads};
+use annulus_dataset::{Collection, Existing, InputOptions, OutputFormat, Settings, input_that_reads};
 use annulus_join::{JoinType, Side};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,20 @@ impl Query {
             select: None,
             suffix: "_right".to_owned(),
         }
+    }
+
+    /// Returns the settings that the manifest of its result records.
+    pub(crate) fn settings(&self) -> Settings {
+        let on = self.on.iter().map(|(left, right)| format!("{left}={right}")).collect::<Vec<_>>();
+        let settings = [
+            ("left", self.left.paths.join(" ")),
+            ("right", self.right.paths.join(" ")),
+            ("on", on.join(",")),
+            ("where", self.condition.clone().unwrap_or_default()),
+            ("type", self.join.to_string()),
+        ];
+        let select = self.select.clone().map(|select| ("select", select));
+        settings.into_iter().chain(select).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// Refuses an output folder whose files an input would read: hosts open their inputs while

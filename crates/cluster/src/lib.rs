@@ -10,6 +10,7 @@ mod host;
 mod job;
 mod node;
 mod plan;
+mod query;
 mod ring_file;
 
 pub use access::Access;
@@ -25,4 +26,5 @@ pub use job::{
 };
 pub use node::Node;
 pub use plan::{Choice, Reason, Shown};
+pub use query::JoinQuery;
 pub use ring_file::{RingFile, RingHost};

@@ -25,4 +25,4 @@ pub use join::{BandJoinExec, CycloJoin, CycloMethod, KeyFilterExec, LoopJoinExec
 pub use report::{ExchangeReport, exchange_report};
 pub use rule::{BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins};
 pub use session::SessionStateBuilderExt;
-pub use table::{DatasetTable, NotPartitioned, register_dataset};
+pub use table::{DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_units, register_dataset, unit_bytes};

@@ -9,9 +9,10 @@ use std::{
 
 use annulus_roundabout::secure::Identity;
 use async_trait::async_trait;
+use bytes::Bytes;
 use datafusion::{
     arrow::array::RecordBatch,
-    common::{exec_datafusion_err, exec_err},
+    common::exec_err,
     error::{DataFusionError, Result},
     execution::TaskContext,
     physical_plan::metrics::ExecutionPlanMetricsSet,
@@ -25,7 +26,7 @@ use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tonic::{
     Status,
     body::Body,
@@ -36,12 +37,14 @@ use tower::{Service, ServiceExt, service_fn};
 use url::Url;
 
 use crate::{
-    cyclo::{MeetingService, Meetings, Met, Present},
+    asks::{Ask, AskService, MOST_BYTES, here},
+    cyclo::{Meetings, Met, Present},
     failures::Queries,
     members,
     network::{self, CONNECTION_BYTES, STREAM_BYTES},
     options::{self, Addressed},
-    resident::{MOST_BYTES, Request, ResidentService, ResidentStore, TableInfo, apply, decoded},
+    resident::{PartOfShare, Request, ResidentStore, TableInfo, decoded},
+    results::Results,
     workers::address_of,
 };
 
@@ -63,6 +66,8 @@ pub struct Channels {
     meetings: Meetings,
     /// The tables that a worker of this process keeps.
     resident: ResidentStore,
+    /// The datasets that this process writes.
+    results: Results,
     /// The worker of this process, and the URL by which others know it.
     own: Option<(Url, Weak<Worker>)>,
 }
@@ -84,7 +89,8 @@ impl Channels {
     /// even the connection's own questions.
     pub fn new(silence: Duration) -> Self {
         let (open, queries, meetings) = (Arc::default(), Queries::default(), Meetings::default());
-        Self { open, queries, silence, identity: None, meetings, resident: ResidentStore::default(), own: None }
+        let (resident, results) = (ResidentStore::default(), Results::default());
+        Self { open, queries, silence, identity: None, meetings, resident, results, own: None }
     }
 
     /// Encrypts connections, with `identity` on this side and hosts of its ring on the other. Workers
@@ -124,23 +130,30 @@ impl Channels {
         &self.resident
     }
 
+    /// Returns the datasets that this process writes.
+    pub(crate) fn results(&self) -> &Results {
+        &self.results
+    }
+
     /// Returns whether the worker at `url` is that of this process.
     pub(crate) fn is_own(&self, url: &Url) -> bool {
         self.own.as_ref().is_some_and(|(own, _)| own == url)
     }
 
-    /// Asks the worker at `url` something about resident tables.
+    /// Asks the worker at `url`.
     ///
     /// # Errors
     /// If it cannot be reached, or refuses. The error names it.
-    pub(crate) async fn ask_resident(&self, url: &Url, request: Request) -> Result<String> {
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, url: &Url, ask: Ask) -> Result<T> {
         let answer = async {
-            if self.is_own(url) {
-                return apply(&self.resident, request);
-            }
-            let body = self.post(url, ResidentService::NAME, &request).await?;
-            let body = Limited::new(body, MOST_BYTES).collect().await.map_err(DataFusionError::External)?;
-            String::from_utf8(body.to_bytes().into()).map_err(|error| DataFusionError::External(error.into()))
+            let answer = if self.is_own(url) {
+                let member = self.identity.as_ref().map(|identity| identity.member().host.to_string());
+                Bytes::from(here(self, ask, member).await?)
+            } else {
+                let body = self.post(url, &ask).await?;
+                Limited::new(body, MOST_BYTES).collect().await.map_err(DataFusionError::External)?.to_bytes()
+            };
+            serde_json::from_slice(&answer).map_err(|error| DataFusionError::External(error.into()))
         };
         answer.await.map_err(|error| named(url, error))
     }
@@ -155,16 +168,17 @@ impl Channels {
         table: &TableInfo,
         (part, parts): (usize, usize),
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-        let request = Request::Read { name: table.name.clone(), id: table.id.clone(), part, parts };
-        let body = self.post(url, ResidentService::NAME, &request).await.map_err(|error| named(url, error))?;
+        let part = PartOfShare { name: table.name.clone(), id: table.id.clone(), part, parts };
+        let ask = Ask::Resident(Request::Read(part));
+        let body = self.post(url, &ask).await.map_err(|error| named(url, error))?;
         Ok(named_stream(url, decoded(body)))
     }
 
-    /// Sends a request with JSON to a service of the worker at `url`, and returns the body of the answer.
-    async fn post(&self, url: &Url, service: &str, request: &impl Serialize) -> Result<Body> {
+    /// Asks the worker at `url` in another process, and returns the body of the answer.
+    async fn post(&self, url: &Url, ask: &Ask) -> Result<Body> {
         let external = |error| DataFusionError::External(error);
-        let text = serde_json::to_vec(request).map_err(|error| external(error.into()))?;
-        let request = http::Request::post(format!("/{service}/Ask")).body(Body::new(Full::from(text)));
+        let text = serde_json::to_vec(ask).map_err(|error| external(error.into()))?;
+        let request = http::Request::post(format!("/{}/Ask", AskService::NAME)).body(Body::new(Full::from(text)));
         let request = request.map_err(|error| external(error.into()))?;
         let mut channel = self.channel(url)?;
         let channel = channel.ready().await.map_err(|error| external(error.into()))?;
@@ -185,21 +199,7 @@ impl Channels {
     /// # Errors
     /// If it cannot be reached, or the tasks do not come. The error names it.
     pub(crate) async fn meet(&self, url: &Url, present: Present) -> Result<Met> {
-        let met = match &self.own {
-            Some((own, _)) if own == url => {
-                let member = self.identity.as_ref().map(|identity| identity.member().host.to_string());
-                self.meetings.meet(present, member).await.map_err(DataFusionError::Execution)
-            }
-            _ => self.ask_to_meet(url, &present).await,
-        };
-        met.map_err(|error| named(url, error))
-    }
-
-    async fn ask_to_meet(&self, url: &Url, present: &Present) -> Result<Met> {
-        let body = self.post(url, MeetingService::NAME, present).await?;
-        let body = Limited::new(body, MOST_BYTES).collect().await.map_err(DataFusionError::External)?;
-        serde_json::from_slice(&body.to_bytes())
-            .map_err(|error| exec_datafusion_err!("tasks of a join cannot meet: {error}"))
+        self.ask(url, Ask::Meet(present)).await
     }
 
     /// Returns the same connections for the worker at `url`, which is in this process: its tasks

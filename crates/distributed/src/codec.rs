@@ -2,6 +2,7 @@
 
 use std::{any::Any, sync::Arc};
 
+use annulus_datafusion::UnitScan;
 use datafusion::{
     common::{internal_datafusion_err, internal_err},
     error::{DataFusionError, Result},
@@ -16,8 +17,10 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::{
-    cyclo::{CycloJoinExec, Place},
+    cyclo::{CycloJoinExec, FilterSizes, Place},
     resident::{KeepExec, ResidentScanExec, Shares, TableInfo},
+    results::{Target, WriteExec},
+    roots::WorkerFiles,
 };
 
 /// Encodes the operators as JSON. Their inputs travel beside them.
@@ -30,6 +33,7 @@ enum Sent {
         id: String,
         meeting_at: String,
         workers: usize,
+        filter: Option<FilterSizes>,
         why: String,
         /// The stock join that describes it, with empty inputs.
         join: Vec<u8>,
@@ -43,6 +47,8 @@ enum Sent {
         projection: Option<Vec<usize>>,
         partitions: usize,
     },
+    Units(UnitScan),
+    Write(Target),
 }
 
 const RECOMPUTE: ReplaceChildrenOptions = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
@@ -56,13 +62,17 @@ impl PhysicalExtensionCodec for AnnulusCodec {
     ) -> Result<()> {
         let sent = if let Some(node) = node.downcast_ref::<CycloJoinExec>() {
             let join = node.encoded()?;
-            let Place { id, meeting_at, workers } = node.place().clone();
-            Sent::Cyclo { id, meeting_at: meeting_at.into(), workers, why: node.why().to_owned(), join }
+            let Place { id, meeting_at, workers, filter } = node.place().clone();
+            Sent::Cyclo { id, meeting_at: meeting_at.into(), workers, filter, why: node.why().to_owned(), join }
         } else if let Some(node) = node.downcast_ref::<KeepExec>() {
             Sent::Keep { table: node.table().as_ref().clone(), workers: node.workers() }
         } else if let Some(node) = node.downcast_ref::<ResidentScanExec>() {
             let (shares, projection) = (node.shares().as_ref().clone(), node.projection().cloned());
             Sent::Scan { shares, projection, partitions: node.partitions() }
+        } else if let Some(node) = node.downcast_ref::<WriteExec>() {
+            Sent::Write(node.target().as_ref().clone())
+        } else if let Some(units) = UnitScan::of(node.as_ref()) {
+            Sent::Units(units)
         } else {
             return internal_err!("{} is not known here", node.name());
         };
@@ -78,12 +88,12 @@ impl PhysicalExtensionCodec for AnnulusCodec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let external = |error| DataFusionError::External(error);
         match serde_json::from_slice(buffer).map_err(|error| external(error.into()))? {
-            Sent::Cyclo { id, meeting_at, workers, why, join } => {
+            Sent::Cyclo { id, meeting_at, workers, filter, why, join } => {
                 let meeting_at = Url::parse(&meeting_at).map_err(|error| external(error.into()))?;
                 let stock = physical_plan_from_bytes(&join, context)?.replace_children(inputs.to_vec(), RECOMPUTE)?;
                 let stock = (stock as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>();
                 let stock = stock.map_err(|_| internal_datafusion_err!("a join was sent as another operator"))?;
-                let ours = CycloJoinExec::try_new(stock, Place { id, meeting_at, workers }, why)?;
+                let ours = CycloJoinExec::try_new(stock, Place { id, meeting_at, workers, filter }, why)?;
                 let ours = ours.ok_or_else(|| internal_datafusion_err!("a ring cannot run the join that was sent"))?;
                 Ok(Arc::new(ours))
             }
@@ -94,6 +104,14 @@ impl PhysicalExtensionCodec for AnnulusCodec {
             Sent::Scan { shares, projection, partitions } => {
                 Ok(Arc::new(ResidentScanExec::new(Arc::new(shares), projection, partitions, None)?))
             }
+            Sent::Units(units) => {
+                let files = context.session_config().get_extension::<WorkerFiles>();
+                units.into_plan(files.unwrap_or_default())
+            }
+            Sent::Write(target) => match inputs {
+                [input] => Ok(Arc::new(WriteExec::new(Arc::clone(input), Arc::new(target), None))),
+                _ => internal_err!("a dataset is written from {} inputs", inputs.len()),
+            },
         }
     }
 }

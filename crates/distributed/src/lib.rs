@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod asks;
 mod channels;
 mod codec;
 mod cyclo;
@@ -13,6 +14,7 @@ mod network;
 mod options;
 mod planner;
 mod resident;
+mod results;
 mod roots;
 mod scans;
 mod server;
@@ -26,7 +28,8 @@ pub use channels::{Channels, DEFAULT_SILENCE};
 pub use cyclo::CycloJoinExec;
 pub use error::{ServeError, WorkersError};
 pub use resident::{ResidentStatement, ResidentTables};
-pub use roots::{ReadOnlyStore, ReadableRoots};
+pub use results::{NewDataset, Written};
+pub use roots::{ReadOnlyStore, Roots, WorkerFiles};
 pub use server::Server;
 pub use session::SessionStateBuilderExt;
 pub use status::{OperatorReport, QueryReport, StatusServer, WorkerReport};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_datafusion::config::InProcess;
+use annulus_datafusion::{UnitScan, config::InProcess};
 use async_trait::async_trait;
 use datafusion::{
     catalog::{Session, memory::DataSourceExec},
@@ -90,12 +90,15 @@ fn with_options(state: &SessionState, change: impl FnOnce(&mut ConfigOptions)) -
     SessionStateBuilder::new_from_existing(state.clone()).with_config(config).build()
 }
 
-/// Returns whether all scans below a boundary of stages can be sent to another process. Files that
-/// Annulus reads itself, such as CSV, cannot.
+/// Returns whether all scans below a boundary of stages can be sent to another process. Those of memory
+/// cannot, nor those of files that Annulus reads itself, such as CSV, if they declare a partitioning.
 fn can_be_sent(plan: &Arc<dyn ExecutionPlan>, is_below: bool) -> bool {
     let is_below = is_below || plan.is_network_boundary();
     let leaf = plan.downcast_ref::<DistributedLeafExec>().map_or(plan, DistributedLeafExec::original);
     if is_below && leaf.is::<DataSourceExec>() {
+        if UnitScan::of(leaf.as_ref()).is_some() {
+            return true;
+        }
         let sent = PhysicalPlanNode::try_from_physical_plan(Arc::clone(leaf), &DefaultPhysicalExtensionCodec {});
         return sent.is_ok();
     }

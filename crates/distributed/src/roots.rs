@@ -1,30 +1,39 @@
-//! What a worker reads.
+//! What a worker reads and writes.
 
 use std::{
     fmt, fs, io,
     ops::Range,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
+use annulus_datafusion::ReadAccess;
+use annulus_dataset::{input_root, real_path};
 use async_trait::async_trait;
+use datafusion::{
+    common::exec_err,
+    error::{DataFusionError, Result as DataFusionResult},
+};
 use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem, path::Path as StorePath,
 };
 
-/// The folders that queries may read. Links in a path are resolved before it is compared with them.
+/// Folders that queries may use, with all that is below them. Links in a path are resolved before it is
+/// compared with them.
 ///
 /// A user of the machine who can change links below these folders can redirect a query between the
 /// check and the use.
-#[derive(Clone, Debug)]
-pub struct ReadableRoots {
+#[derive(Clone, Debug, Default)]
+pub struct Roots {
     folders: Vec<PathBuf>,
+    /// A folder whose own files are never used.
+    keys: Option<PathBuf>,
 }
 
-impl ReadableRoots {
-    /// Allows to read files below these folders.
+impl Roots {
+    /// Allows what is below these folders.
     ///
     /// # Errors
     /// If one does not exist or cannot be opened. The error names it.
@@ -35,19 +44,79 @@ impl ReadableRoots {
                 io::Error::new(error.kind(), format!("cannot open the folder '{}': {error}", folder.display()))
             })
         };
-        Ok(Self { folders: folders.iter().map(real).collect::<io::Result<_>>()? })
+        Ok(Self { folders: folders.iter().map(real).collect::<io::Result<_>>()?, keys: None })
     }
 
+    /// Refuses the files directly in a folder: certificates and their keys.
+    ///
+    /// # Errors
+    /// If it does not exist.
+    pub fn without_files_of(self, keys: &Path) -> io::Result<Self> {
+        Ok(Self { keys: Some(keys.canonicalize()?), ..self })
+    }
+
+    /// Returns whether a path may be used. It need not exist.
     fn allow(&self, path: &Path) -> bool {
-        path.canonicalize().is_ok_and(|real| self.folders.iter().any(|folder| real.starts_with(folder)))
+        let is_key = |real: &Path| self.keys.is_some() && real.parent() == self.keys.as_deref();
+        let real = real_path(path);
+        real.is_ok_and(|real| self.folders.iter().any(|folder| real.starts_with(folder)) && !is_key(&real))
     }
 }
 
-/// An object store that writes nothing: that of another one, or local files below [`ReadableRoots`].
+/// What a worker reads and writes for queries, beside its object stores. Nothing by default.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerFiles {
+    /// Where it opens datasets.
+    pub read: Roots,
+    /// Where it writes datasets.
+    pub write: Roots,
+}
+
+impl WorkerFiles {
+    /// Checks the folder of a result.
+    ///
+    /// # Errors
+    /// If it is relative, or lies outside the folders.
+    pub(crate) fn check_output(&self, folder: &Path) -> DataFusionResult<()> {
+        if folder.is_absolute() && self.write.allow(folder) {
+            return Ok(());
+        }
+        let path = folder.display();
+        exec_err!("the worker refuses '{path}': it is outside the folders that it may write (`allow_write`)")
+    }
+}
+
+/// The errors do not tell whether a refused path exists, or where it leads.
+impl ReadAccess for WorkerFiles {
+    fn check_inputs(&self, inputs: &[String]) -> DataFusionResult<()> {
+        inputs.iter().try_for_each(|input| {
+            let path = Path::new(input);
+            let root = input_root(input);
+            let climbs = path.components().skip(root.components().count()).any(|part| part == Component::ParentDir);
+            let is_allowed = path.is_absolute() && !climbs && self.read.allow(&root);
+            if is_allowed { Ok(()) } else { Err(not_readable(path)) }
+        })
+    }
+
+    fn check_file(&self, path: &Path) -> DataFusionResult<()> {
+        // Reading a pipe would block.
+        let is_allowed = self.read.allow(path) && path.is_file();
+        if is_allowed { Ok(()) } else { Err(not_readable(path)) }
+    }
+}
+
+fn not_readable(path: &Path) -> DataFusionError {
+    DataFusionError::Execution(format!("the worker refuses '{}': it {OUTSIDE}", path.display()))
+}
+
+/// Why a path is refused.
+const OUTSIDE: &str = "is outside the folders that it may read (`allow_read`)";
+
+/// An object store that writes nothing: that of another one, or local files below [`Roots`].
 #[derive(Debug)]
 pub struct ReadOnlyStore {
     store: Arc<dyn ObjectStore>,
-    roots: Option<ReadableRoots>,
+    roots: Option<Roots>,
 }
 
 impl ReadOnlyStore {
@@ -57,7 +126,7 @@ impl ReadOnlyStore {
     }
 
     /// Returns the files of this machine below `roots`.
-    pub fn local(roots: ReadableRoots) -> Self {
+    pub fn local(roots: Roots) -> Self {
         Self { store: Arc::new(LocalFileSystem::new()), roots: Some(roots) }
     }
 
@@ -65,7 +134,7 @@ impl ReadOnlyStore {
     fn check(&self, location: &StorePath) -> Result<()> {
         let Some(roots) = &self.roots else { return Ok(()) };
         let path = LocalFileSystem::new().path_to_filesystem(location)?;
-        if roots.allow(&path) { Ok(()) } else { Err(refused(location, "is outside the folders that it may read")) }
+        if roots.allow(&path) && path.exists() { Ok(()) } else { Err(refused(location)) }
     }
 }
 
@@ -75,9 +144,9 @@ impl fmt::Display for ReadOnlyStore {
     }
 }
 
-fn refused(location: &StorePath, why: &str) -> Error {
+fn refused(location: &StorePath) -> Error {
     let path = format!("/{location}");
-    let source = format!("the worker refuses '{path}': it {why} (`allow_read`)");
+    let source = format!("the worker refuses '{path}': it {OUTSIDE}");
     Error::PermissionDenied { path, source: source.into() }
 }
 
@@ -144,17 +213,18 @@ mod tests {
     async fn only_files_below_the_roots_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        for (dir, file) in [("in/deep", "in/deep/a"), ("secret", "secret/b")] {
+        for (dir, file) in [("in/deep", "in/deep/a"), ("in/keys", "in/keys/key"), ("secret", "secret/b")] {
             fs::create_dir_all(root.join(dir)).unwrap();
             fs::write(root.join(file), "text").unwrap();
         }
         symlink("../secret/b", root.join("in/link")).unwrap();
-        let store = ReadOnlyStore::local(ReadableRoots::new(&[root.join("in")]).unwrap());
+        let roots = Roots::new(&[root.join("in")]).unwrap().without_files_of(&root.join("in/keys")).unwrap();
+        let store = ReadOnlyStore::local(roots);
         let at = |path: &str| StorePath::from_absolute_path(root.join(path)).unwrap();
         assert_eq!(store.get(&at("in/deep/a")).await.unwrap().bytes().await.unwrap(), "text");
         assert_eq!(store.get_range(&at("in/deep/a"), 1..3).await.unwrap(), "ex");
         assert_eq!(store.list(Some(&at("in/deep"))).count().await, 1);
-        for path in ["secret/b", "in/link", "secret/none", "in/none"] {
+        for path in ["secret/b", "in/link", "secret/none", "in/none", "in/keys/key"] {
             let error = store.get(&at(path)).await.unwrap_err().to_string();
             assert!(error.contains("outside the folders") && error.contains(path), "{error}");
             assert!(store.get_range(&at(path), 0..1).await.is_err() && store.head(&at(path)).await.is_err());
@@ -169,7 +239,7 @@ mod tests {
     async fn nothing_is_written() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "text").unwrap();
-        let store = ReadOnlyStore::local(ReadableRoots::new(&[folder.path().to_owned()]).unwrap());
+        let store = ReadOnlyStore::local(Roots::new(&[folder.path().to_owned()]).unwrap());
         let at = |path: &str| StorePath::from_absolute_path(folder.path().join(path)).unwrap();
         assert!(store.put(&at("b"), "x".into()).await.is_err() && store.put_multipart(&at("b")).await.is_err());
         assert!(store.copy(&at("a"), &at("b")).await.is_err() && store.rename(&at("a"), &at("b")).await.is_err());
@@ -178,9 +248,60 @@ mod tests {
         assert_eq!(names, ["a"]);
     }
 
+    fn folders() -> (tempfile::TempDir, WorkerFiles) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for name in ["in/deep", "out", "secret", "in/certs"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        for name in ["in/a.csv", "in/certs/key.pem", "secret/b.csv"] {
+            fs::write(root.join(name), "x\n1\n").unwrap();
+        }
+        symlink("../secret", root.join("in/link")).unwrap();
+        symlink("../secret/b.csv", root.join("in/b.csv")).unwrap();
+        symlink("../secret", root.join("out/link")).unwrap();
+        let roots = |name| Roots::new(&[root.join(name)]).unwrap().without_files_of(&root.join("in/certs")).unwrap();
+        let files = WorkerFiles { read: roots("in"), write: roots("out") };
+        (folder, files)
+    }
+
+    #[test]
+    fn datasets_are_read_below_the_roots_only() {
+        let (folder, files) = folders();
+        let check = |input: &str| files.check_inputs(&[folder.path().join(input).to_str().unwrap().to_owned()]);
+        for input in ["in", "in/a.csv", "in/*.csv", "in/deep/../a.csv", "in/none.csv", "in/**/*.csv"] {
+            check(input).unwrap();
+        }
+        for input in ["", "secret/*", "none", "in/link/b.csv", "in/../secret", "in/*/../../secret/b.csv", "inn"] {
+            let error = check(input).unwrap_err().to_string();
+            assert!(error.contains("outside the folders"), "'{input}': {error}");
+        }
+        for input in ["in", "-"] {
+            files.check_inputs(&[input.to_owned()]).unwrap_err();
+        }
+        files.check_file(&folder.path().join("in/a.csv")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("in/socket")).unwrap();
+        for file in ["in/b.csv", "in/link/b.csv", "in/certs/key.pem", "in/socket", "in/deep", "in/none"] {
+            files.check_file(&folder.path().join(file)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn results_stay_below_the_roots() {
+        let (folder, files) = folders();
+        for dir in ["out", "out/new", "out/new/newer"] {
+            files.check_output(&folder.path().join(dir)).unwrap();
+        }
+        for dir in ["", "in", "new", "out/..", "out/link", "out/link/new", "out/none/../../in"] {
+            files.check_output(&folder.path().join(dir)).unwrap_err();
+        }
+        files.check_output(Path::new("out")).unwrap_err();
+        WorkerFiles::default().check_output(folder.path()).unwrap_err();
+    }
+
     #[test]
     fn a_folder_must_exist() {
-        let error = ReadableRoots::new(&[PathBuf::from("/no/such/folder")]).unwrap_err().to_string();
+        let error = Roots::new(&[PathBuf::from("/no/such/folder")]).unwrap_err().to_string();
         assert!(error.contains("/no/such/folder"), "{error}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use annulus_datafusion::{UnitScan, divide_units, unit_bytes};
 use datafusion::{
     catalog::memory::DataSourceExec,
     datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfig},
@@ -9,7 +10,7 @@ use datafusion::{
     physical_plan::{ExecutionPlan, ExecutionPlanProperties},
 };
 use datafusion_distributed::{
-    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedLeafExec, ScaleUpLeafNodeEvent,
+    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedConfig, DistributedLeafExec, ScaleUpLeafNodeEvent,
     ScaleUpLeafNodeEventResponse,
 };
 
@@ -25,8 +26,24 @@ pub(crate) fn keep_whole(event: DesiredTaskCountEvent<'_>) -> Option<Result<Desi
 
 /// Returns whether a scan of files stays in one task; `None` if it scans no files.
 pub(crate) fn is_whole(scan: &DataSourceExec) -> Option<bool> {
-    let files = scan.data_source().downcast_ref::<FileScanConfig>()?;
-    Some(files.output_partitioning.is_some() || scan.properties().output_partitioning().partition_count() == 1)
+    let is_declared = match scan.data_source().downcast_ref::<FileScanConfig>() {
+        Some(files) => files.output_partitioning.is_some(),
+        None => {
+            unit_bytes(scan)?;
+            UnitScan::of(scan).is_none()
+        }
+    };
+    Some(is_declared || scan.properties().output_partitioning().partition_count() == 1)
+}
+
+/// Gives the tasks that read units of a dataset about as many bytes as those that read files.
+///
+/// As datafusion-distributed does it for files (`events/defaults/file_scan_config.rs`).
+pub(crate) fn tasks_of_units(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
+    let bytes = usize::try_from(unit_bytes(event.plan.as_ref())?).unwrap_or(usize::MAX);
+    let each = DistributedConfig::from_session_config(event.session_config).ok()?.file_scan_config_bytes_per_partition;
+    let tasks = bytes.div_ceil(each.max(1)).div_ceil(event.session_config.target_partitions());
+    Some(Ok(DesiredTaskCountEventResponse::desired(tasks)))
 }
 
 /// Divides the files of a scan among the tasks of a stage.
@@ -36,10 +53,14 @@ pub(crate) fn is_whole(scan: &DataSourceExec) -> Option<bool> {
 /// scan as it is.
 pub(crate) fn divide_files(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<ScaleUpLeafNodeEventResponse>> {
     let scan = event.plan.downcast_ref::<DataSourceExec>()?;
-    let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
-    if event.task_count == 1 {
+    if event.task_count == 1 && is_whole(scan).is_some() {
         return Some(Ok(ScaleUpLeafNodeEventResponse::new(Arc::clone(event.plan))));
     }
+    if let Some(parts) = divide_units(scan, event.task_count) {
+        let leaf = DistributedLeafExec::try_new(Arc::clone(event.plan), parts);
+        return Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))));
+    }
+    let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
     let partitions = event.plan.output_partitioning().partition_count();
     let task = |file_groups| -> Arc<dyn ExecutionPlan> {
         let mut scan = scan.clone();

@@ -95,8 +95,7 @@ impl Server {
             .http2_keepalive_timeout(Some(silence / 2))
             .layer(layer_fn(move |inner| Guarded { inner, compute: compute.clone(), queries: guarded.clone() }))
             .add_service(worker.inner().clone().into_worker_server())
-            .add_service(worker.meetings())
-            .add_service(worker.resident())
+            .add_service(worker.asks())
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), stopped.map(|_| ()));
         let mut serving = AbortOnDropHandle::new(network.spawn(serving));
         let ended = |ended: Result<Result<(), _>, JoinError>| match ended {

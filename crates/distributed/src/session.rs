@@ -13,7 +13,7 @@ use crate::{
     cyclo::{ChooseCycloJoins, LiftInputs, on_all_workers},
     planner::StagePlanner,
     resident::{route, with_shares},
-    scans::{divide_files, keep_whole},
+    scans::{divide_files, keep_whole, tasks_of_units},
 };
 
 /// Lets the queries of a DataFusion session run on workers.
@@ -53,6 +53,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
             .with_distributed_desired_task_count_handler(with_shares)
             .with_distributed_route_tasks_handler(route)
             .with_distributed_desired_task_count_handler(keep_whole)
+            .with_distributed_desired_task_count_handler(tasks_of_units)
             .with_distributed_scale_up_leaf_node_handler(divide_files)
             .with_distributed_planner()
             .with_annulus();

@@ -14,12 +14,13 @@ use datafusion_distributed::{
 use url::Url;
 
 use crate::{
+    asks::AskService,
     channels::{Channels, keeps_heads},
     codec::AnnulusCodec,
-    cyclo::{MeetingService, Meetings, RingAccess},
+    cyclo::RingAccess,
     head::rewrite_stage,
     options,
-    resident::{ResidentService, ResidentStore},
+    roots::WorkerFiles,
     status::WorkerQueries,
 };
 
@@ -28,8 +29,7 @@ use crate::{
 pub struct AnnulusWorker {
     worker: Arc<Worker>,
     runtime: Arc<RuntimeEnv>,
-    meetings: Meetings,
-    resident: ResidentStore,
+    channels: Channels,
     queries: WorkerQueries,
 }
 
@@ -37,20 +37,21 @@ impl AnnulusWorker {
     /// Returns a worker whose queries share the memory, the disk and the object stores of `runtime`,
     /// and reach other workers by `channels`.
     pub fn new(runtime: Arc<RuntimeEnv>, channels: Channels) -> Self {
-        Self::with_most_queries(runtime, channels, usize::MAX)
+        Self::with_limits(runtime, channels, WorkerFiles::default(), usize::MAX)
     }
 
-    /// Returns such a worker, which refuses queries while it runs `most` others. Their error says so.
-    pub fn with_most_queries(runtime: Arc<RuntimeEnv>, channels: Channels, most: usize) -> Self {
-        let (meetings, resident) = (channels.meetings().clone(), channels.resident().clone());
+    /// Returns such a worker, which opens datasets and writes them only as `files` allow, and refuses
+    /// queries while it runs `most` others. Their error says so.
+    pub fn with_limits(runtime: Arc<RuntimeEnv>, channels: Channels, files: WorkerFiles, most: usize) -> Self {
         let queries = WorkerQueries::new(most);
         let worker = Arc::new_cyclic(|worker: &Weak<Worker>| {
-            let sessions = Sessions { channels, worker: Weak::clone(worker), queries: queries.clone() };
+            let (channels, files, queries) = (channels.clone(), Arc::new(files), queries.clone());
+            let sessions = Sessions { channels, worker: Weak::clone(worker), files, queries };
             Worker::from_session_builder(sessions)
                 .with_runtime_env(Arc::clone(&runtime))
                 .with_version(env!("CARGO_PKG_VERSION"))
         });
-        Self { worker, runtime, meetings, resident, queries }
+        Self { worker, runtime, channels, queries }
     }
 
     /// Returns the worker of datafusion-distributed, for a server of one's own. Joins around a ring need
@@ -59,9 +60,9 @@ impl AnnulusWorker {
         &self.worker
     }
 
-    /// Returns the service of resident tables.
-    pub(crate) fn resident(&self) -> ResidentService {
-        ResidentService { store: self.resident.clone() }
+    /// Returns what answers the requests that are not queries.
+    pub(crate) fn asks(&self) -> AskService {
+        AskService { channels: self.channels.clone() }
     }
 
     /// Returns the queries that run.
@@ -73,17 +74,13 @@ impl AnnulusWorker {
     pub(crate) fn runtime(&self) -> &Arc<RuntimeEnv> {
         &self.runtime
     }
-
-    /// Returns the service at which the tasks of joins meet.
-    pub(crate) fn meetings(&self) -> MeetingService {
-        MeetingService { meetings: self.meetings.clone() }
-    }
 }
 
 /// Builds the session of a task.
 struct Sessions {
     channels: Channels,
     worker: Weak<Worker>,
+    files: Arc<WorkerFiles>,
     queries: WorkerQueries,
 }
 
@@ -94,7 +91,7 @@ impl WorkerSessionBuilder for Sessions {
             Some(url) => self.channels.of_worker(url, Weak::clone(&self.worker)),
             None => self.channels.clone(),
         };
-        session(context, channels, Some(self.queries.clone()))
+        session(context, channels, Arc::clone(&self.files), Some(self.queries.clone()))
     }
 }
 
@@ -116,11 +113,16 @@ fn elsewhere() -> Result<Url> {
 /// # Errors
 /// If the coordinator has an option that is unknown here.
 pub fn on_worker(context: WorkerQueryContext, channels: Channels) -> Result<SessionState> {
-    session(context, channels, None)
+    session(context, channels, Arc::default(), None)
 }
 
 /// Returns the session, whose plan is added to `queries`.
-fn session(context: WorkerQueryContext, channels: Channels, queries: Option<WorkerQueries>) -> Result<SessionState> {
+fn session(
+    context: WorkerQueryContext,
+    channels: Channels,
+    files: Arc<WorkerFiles>,
+    queries: Option<WorkerQueries>,
+) -> Result<SessionState> {
     let own = own_url(&context);
     let WorkerQueryContext { mut builder, headers } = context;
     let config = builder.config().get_or_insert_default();
@@ -128,6 +130,7 @@ fn session(context: WorkerQueryContext, channels: Channels, queries: Option<Work
         let (channels, execution) = (channels.clone(), execution.to_owned());
         config.set_extension(Arc::new(RingAccess { channels, own, execution }));
     }
+    config.set_extension(files);
     let options = config.options_mut();
     if options.extensions.get::<AnnulusConfig>().is_none() {
         options.extensions.insert(AnnulusConfig::default());

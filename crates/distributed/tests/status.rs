@@ -5,7 +5,8 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use annulus_distributed::{
-    AnnulusWorker, Channels, Server, SessionStateBuilderExt, StatusServer, WorkerReport, Workers, address_of,
+    AnnulusWorker, Channels, Server, SessionStateBuilderExt, StatusServer, WorkerFiles, WorkerReport, Workers,
+    address_of,
 };
 use common::{Cluster, register, rows, write_tables};
 use datafusion::{
@@ -34,7 +35,8 @@ struct Shown {
 }
 
 async fn shown(folder: &std::path::Path, most: usize) -> Shown {
-    let worker = AnnulusWorker::with_most_queries(Arc::new(RuntimeEnv::default()), Channels::default(), most);
+    let worker =
+        AnnulusWorker::with_limits(Arc::new(RuntimeEnv::default()), Channels::default(), WorkerFiles::default(), most);
     let status = StatusServer::bind("127.0.0.1:0", &worker).await.unwrap();
     let address = status.address().unwrap().to_string();
     let server = Server::bind("127.0.0.1:0", worker).await.unwrap();

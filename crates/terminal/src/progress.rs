@@ -28,3 +28,12 @@ pub fn bytes(total: u64) -> ProgressBar {
     bar.enable_steady_tick(TICK);
     bar
 }
+
+/// Returns a spinner beside the elapsed time and a text.
+pub fn working(text: String) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+    let bar = ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.set_message(text);
+    bar.enable_steady_tick(TICK);
+    bar
+}

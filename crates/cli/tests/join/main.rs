@@ -26,6 +26,8 @@ mod single;
 #[cfg(target_os = "linux")]
 mod stopped;
 mod tables;
+#[cfg(target_os = "linux")]
+mod workers;
 
 /// Returns the seeds; the environment can set their number.
 fn seeds(name: &str, few: u64) -> std::ops::Range<u64> {

@@ -21,6 +21,7 @@ mod watch;
 pub use key_filter::{KeyFilterDecision, KeyFilterReason};
 pub use launch::{HostHandle, HostProcess, Launch, LocalProcesses};
 pub use planned::{Planned, plan};
+pub(crate) use planned::{check_types, in_small_units, nanoseconds_since_1970, open};
 pub use remote::RemoteHosts;
 pub use run::{Cancel, Observe, Summary, run};
 

@@ -148,7 +148,7 @@ pub fn plan(job: &JoinJob, hosts: usize) -> Result<Planned, ClusterError> {
 }
 
 /// Refuses a type for a column that neither side has.
-fn check_types(query: &Query, sides: [&Dataset; 2]) -> Result<(), ClusterError> {
+pub(crate) fn check_types(query: &Query, sides: [&Dataset; 2]) -> Result<(), ClusterError> {
     let has = |column: &str| sides.iter().any(|side| side.schema.field_with_name(column).is_ok());
     let given = [&query.left, &query.right].into_iter().flat_map(|input| &input.options.types.columns);
     match given.map(|(column, _)| column).find(|column| !has(column)) {
@@ -180,7 +180,7 @@ fn check(options: &JoinOptions) -> Result<(), ClusterError> {
 }
 
 /// Returns the current time, limited to the years 1970 to 2262.
-fn nanoseconds_since_1970() -> i64 {
+pub(crate) fn nanoseconds_since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
@@ -189,7 +189,7 @@ const MOST_HOSTS: usize = 64;
 
 /// Returns the same query over inputs that are read in small units, so that hosts can share few
 /// files.
-fn in_small_units(query: &Query) -> Query {
+pub(crate) fn in_small_units(query: &Query) -> Query {
     let mut query = query.clone();
     for input in [&mut query.left, &mut query.right] {
         (input.options.unit_bytes, input.options.unit_rows) = (UNIT_BYTES, Some(UNIT_ROWS));
@@ -200,7 +200,7 @@ fn in_small_units(query: &Query) -> Query {
 const UNIT_BYTES: usize = 512 << 10;
 const UNIT_ROWS: usize = 64 << 10;
 
-fn open(input: &Input) -> Result<Dataset, ClusterError> {
+pub(crate) fn open(input: &Input) -> Result<Dataset, ClusterError> {
     let dataset = Dataset::open(&input.paths, &input.options)?;
     if dataset.fingerprint.is_some() {
         return Ok(dataset);

@@ -148,18 +148,9 @@ pub fn run(
 
 /// Returns the settings that the manifest records.
 fn settings(job: &JoinJob, planned: &Planned) -> Settings {
-    let query = &job.query;
-    let on = query.on.iter().map(|(left, right)| format!("{left}={right}")).collect::<Vec<_>>();
-    let settings = [
-        ("left", query.left.paths.join(" ")),
-        ("right", query.right.paths.join(" ")),
-        ("on", on.join(",")),
-        ("where", query.condition.clone().unwrap_or_default()),
-        ("type", query.join.to_string()),
-        ("hosts", planned.hosts.to_string()),
-    ];
-    let select = query.select.clone().map(|select| ("select", select));
-    settings.into_iter().chain(select).map(|(name, value)| (name.to_owned(), value)).collect()
+    let mut settings = job.query.settings();
+    settings.insert("hosts".to_owned(), planned.hosts.to_string());
+    settings
 }
 
 /// Runs all steps on all hosts after they have been entered.

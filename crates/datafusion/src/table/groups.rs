@@ -30,7 +30,7 @@ pub(super) struct OfTable(pub(super) Arc<Dataset>);
 pub(super) fn dataset_of(plan: &dyn ExecutionPlan) -> Option<&Arc<Dataset>> {
     let scan = plan.downcast_ref::<DataSourceExec>()?.data_source();
     if let Some(units) = scan.downcast_ref::<UnitSource>() {
-        return Some(units.dataset());
+        return units.dataset();
     }
     let files = scan.downcast_ref::<FileScanConfig>()?;
     let first = files.file_groups.iter().find_map(|group| group.iter().next())?;

@@ -4,6 +4,7 @@
 mod declared;
 mod groups;
 mod parquet;
+mod sent;
 mod units;
 
 use std::{fmt, sync::Arc};
@@ -25,6 +26,7 @@ use crate::config::AnnulusConfig;
 
 pub use declared::NotPartitioned;
 pub(crate) use groups::{is_declared, scanned_bytes, undeclared};
+pub use sent::{ReadAccess, UnitScan, divide_units, unit_bytes};
 
 /// A function that is called with a path and the number of its rows that could not be read.
 type OnSkipped = Arc<dyn Fn(&str, u64) + Send + Sync>;
@@ -69,8 +71,8 @@ impl DatasetTable {
         if let Err(why) = &partitioning {
             log::debug!("a table of {} files is not read as partitioned: {why}", dataset.files.len());
         }
-        let on_skipped = |path: &str, rows: u64| log::warn!("skipped {rows} bad rows of '{path}'");
-        Self { dataset: Arc::new(dataset), schema, parquet, partitioning, on_skipped: Arc::new(on_skipped) }
+        let on_skipped = Arc::new(units::log_skipped);
+        Self { dataset: Arc::new(dataset), schema, parquet, partitioning, on_skipped }
     }
 
     /// Calls `on_skipped` with a path and a count when a query has left out rows of it that could

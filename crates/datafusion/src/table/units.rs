@@ -23,7 +23,10 @@ use datafusion::{
 };
 use futures::{StreamExt, stream};
 
-use super::OnSkipped;
+use super::{
+    OnSkipped,
+    sent::{ReadAccess, Received, SentDataset, UnitScan},
+};
 
 /// Returns the plan by which the dataset reads its units, in `targets` partitions or those that are
 /// `declared`.
@@ -40,9 +43,9 @@ pub(super) fn scan(
         Some(declared) => by_partition(dataset, declared.partition_count()),
         None => in_turn(dataset.units.len(), targets),
     };
-    let (dataset, declared) = (Arc::clone(dataset), declared.cloned());
+    let (files, declared) = (Files::Open(Arc::clone(dataset)), declared.cloned());
     let metrics = ExecutionPlanMetricsSet::new();
-    let source = UnitSource { dataset, groups, columns, schema, declared, fetch: None, on_skipped, metrics };
+    let source = UnitSource { files, groups, columns, schema, declared, fetch: None, on_skipped, metrics };
     Ok(DataSourceExec::from_data_source(source))
 }
 
@@ -63,10 +66,34 @@ fn by_partition(dataset: &Dataset, partitions: usize) -> Vec<Arc<[usize]>> {
     layout.take(partitions).map(|files| files.iter().flat_map(units).collect()).collect()
 }
 
+/// The files of a source.
+#[derive(Clone, Debug)]
+enum Files {
+    Open(Arc<Dataset>),
+    Received(Arc<Received>),
+}
+
+impl Files {
+    /// Returns the dataset, which may have to be opened first.
+    fn dataset(&self) -> Result<Arc<Dataset>> {
+        match self {
+            Self::Open(dataset) => Ok(Arc::clone(dataset)),
+            Self::Received(received) => received.dataset(),
+        }
+    }
+
+    fn format(&self) -> &str {
+        match self {
+            Self::Open(dataset) => dataset.files.first().map_or("arrow", |file| file.format.name()),
+            Self::Received(received) => &received.sent.format,
+        }
+    }
+}
+
 /// A source of the units of a dataset.
 #[derive(Clone)]
 pub(super) struct UnitSource {
-    dataset: Arc<Dataset>,
+    files: Files,
     /// The units of each partition, which are read one after another.
     groups: Vec<Arc<[usize]>>,
     /// The columns of the dataset that are read.
@@ -81,25 +108,79 @@ pub(super) struct UnitSource {
 }
 
 impl UnitSource {
+    /// Returns the source that `plan` scans, if it is one of units.
+    pub(super) fn of(plan: &dyn ExecutionPlan) -> Option<&Self> {
+        plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
+    }
+
+    /// Returns the source for another process, if that can read as this one does.
+    pub(super) fn sent(&self) -> Option<UnitScan> {
+        let Files::Open(dataset) = &self.files else { return None };
+        if self.declared.is_some() {
+            return None;
+        }
+        Some(UnitScan {
+            dataset: SentDataset::of(dataset)?,
+            groups: self.groups.iter().map(|units| units.to_vec()).collect(),
+            columns: self.columns.clone(),
+            fetch: self.fetch,
+        })
+    }
+
+    /// Returns the source that another process has sent. Skipped rows are logged here.
+    pub(super) fn received(scan: UnitScan, access: Arc<dyn ReadAccess>) -> Result<Self> {
+        let UnitScan { dataset, groups, columns, fetch } = scan;
+        let schema = project_schema(&dataset.schema()?, Some(&columns))?;
+        Ok(Self {
+            files: Files::Received(Arc::new(Received::new(dataset, access))),
+            groups: groups.into_iter().map(Arc::from).collect(),
+            columns,
+            schema,
+            declared: None,
+            fetch,
+            on_skipped: Arc::new(log_skipped),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// Returns a source for each of `tasks` tasks, which divide the units and declare nothing.
+    pub(super) fn divided(&self, tasks: usize) -> Vec<Self> {
+        let partitions = self.groups.len();
+        let mut units: Vec<usize> = self.groups.iter().flat_map(|units| units.iter().copied()).collect();
+        units.sort_unstable();
+        let group = |number: usize| units.iter().copied().skip(number).step_by(partitions * tasks).collect();
+        let task = |task: usize| Self {
+            groups: (0..partitions).map(|partition| group(partition * tasks + task)).collect(),
+            declared: None,
+            ..self.clone()
+        };
+        (0..tasks).map(task).collect()
+    }
+
     /// Returns whether the source declares the partitioning of its table.
     pub(super) fn is_declared(&self) -> bool {
         self.declared.is_some()
     }
 
-    /// Returns the dataset whose units these are.
-    pub(super) fn dataset(&self) -> &Arc<Dataset> {
-        &self.dataset
+    /// Returns the dataset whose units these are, unless another process has opened it.
+    pub(super) fn dataset(&self) -> Option<&Arc<Dataset>> {
+        match &self.files {
+            Files::Open(dataset) => Some(dataset),
+            Files::Received(_) => None,
+        }
     }
 
-    /// Returns the bytes of the units of each partition.
+    /// Returns the bytes of the units of each partition; none if another process knows them.
     pub(super) fn bytes(&self) -> Vec<u64> {
-        let bytes = |units: &Arc<[usize]>| units.iter().map(|&unit| self.dataset.units[unit].bytes()).sum();
+        let Some(dataset) = self.dataset() else { return Vec::new() };
+        let bytes = |units: &Arc<[usize]>| units.iter().map(|&unit| dataset.units[unit].bytes()).sum();
         self.groups.iter().map(bytes).collect()
     }
 
     /// Returns a source of the same units in about `targets` groups, which declares nothing.
     pub(super) fn undeclared(&self, targets: usize) -> Self {
-        Self { groups: in_turn(self.dataset.units.len(), targets), declared: None, ..self.clone() }
+        let units = self.groups.iter().map(|units| units.len()).sum();
+        Self { groups: in_turn(units, targets), declared: None, ..self.clone() }
     }
 
     /// Returns the source with only some of its columns, if `projection` is a choice of columns
@@ -119,14 +200,16 @@ impl UnitSource {
     fn read(&self, partition: usize) -> SendableRecordBatchStream {
         let mut stream = RecordBatchReceiverStream::builder(Arc::clone(&self.schema), 2);
         let batches = stream.tx();
-        let (dataset, units, columns) =
-            (Arc::clone(&self.dataset), Arc::clone(&self.groups[partition]), self.columns.clone());
+        let (files, units, columns) = (self.files.clone(), Arc::clone(&self.groups[partition]), self.columns.clone());
         let on_skipped = Arc::clone(&self.on_skipped);
         let bytes_scanned = MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition);
         let outside = |error: DatasetError| DataFusionError::External(error.into());
         stream.spawn_blocking(move || {
-            let mut bad = 0;
-            for unit in units.iter().map(|unit| &dataset.units[*unit]) {
+            if units.is_empty() {
+                return Ok(());
+            }
+            let (dataset, mut bad) = (files.dataset()?, 0);
+            for unit in units.iter().filter_map(|unit| dataset.units.get(*unit)) {
                 for decoded in unit.read_columns(&columns).map_err(outside)? {
                     let decoded = decoded.map_err(outside)?;
                     bad += decoded.bad.len();
@@ -146,12 +229,14 @@ impl UnitSource {
     }
 }
 
+/// The default for rows that a scan leaves out.
+pub(super) fn log_skipped(path: &str, rows: u64) {
+    log::warn!("skipped {rows} bad rows of '{path}'");
+}
+
 impl fmt::Debug for UnitSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnitSource")
-            .field("dataset", &self.dataset)
-            .field("groups", &self.groups)
-            .finish_non_exhaustive()
+        f.debug_struct("UnitSource").field("files", &self.files).field("groups", &self.groups).finish_non_exhaustive()
     }
 }
 
@@ -168,9 +253,10 @@ impl DataSource for UnitSource {
     }
 
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let formats = self.dataset.files.first().map_or("arrow", |file| file.format.name());
+        let formats = self.files.format();
         if matches!(format, DisplayFormatType::TreeRender) {
-            return writeln!(f, "format={formats}\nfiles={}", self.dataset.files.len());
+            writeln!(f, "format={formats}")?;
+            return self.dataset().map_or(Ok(()), |dataset| writeln!(f, "files={}", dataset.files.len()));
         }
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, "partitions={}, projection=[{}]", self.groups.len(), names.join(", "))?;
@@ -185,8 +271,8 @@ impl DataSource for UnitSource {
 
     fn output_partitioning(&self) -> Partitioning {
         let unknown = Partitioning::UnknownPartitioning(self.groups.len());
-        let Some(declared) = &self.declared else { return unknown };
-        let all = &self.dataset.schema;
+        let (Some(declared), Some(dataset)) = (&self.declared, self.dataset()) else { return unknown };
+        let all = &dataset.schema;
         let chosen = self.columns.iter().map(|&column| {
             let name = all.field(column).name();
             (Arc::new(Column::new(name, column)) as Arc<dyn PhysicalExpr>, name.clone())

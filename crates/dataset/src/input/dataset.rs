@@ -63,6 +63,17 @@ pub struct Dataset {
     /// A hash of the fingerprint without the files' real paths and times of change, which differ
     /// from machine to machine.
     pub outline: Option<u64>,
+    /// What it was opened with; `None` for a stream.
+    pub origin: Option<Origin>,
+}
+
+/// What a dataset was opened with, so that another process can open it, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The inputs, as they were given.
+    pub inputs: Vec<String>,
+    /// The options.
+    pub options: InputOptions,
 }
 
 /// A file of a dataset, for engines that read its format themselves.
@@ -178,7 +189,8 @@ impl Dataset {
         let (fingerprint, outline) = fingerprint::of(options, &files);
         let total_bytes = files.iter().map(|file| file.bytes).sum();
         let (fingerprint, outline) = (Some(fingerprint), Some(outline));
-        Ok(Self { schema, units, files: shown, total_bytes, layout, hints, mixed, fingerprint, outline })
+        let origin = Some(Origin { inputs: inputs.to_vec(), options: options.clone() });
+        Ok(Self { schema, units, files: shown, total_bytes, layout, hints, mixed, fingerprint, outline, origin })
     }
 
     /// Returns the dataset of an Arrow IPC stream, which can be read once. Errors call it `name`.
@@ -190,7 +202,8 @@ impl Dataset {
         let schema = schema::unify(&[(name.to_owned(), Arc::clone(stream.schema()))])?;
         let units = vec![Unit::new(0, Box::new(stream))];
         let (files, hints, mixed, layout) = (vec![], ColumnHints::default(), vec![], Err(NoLayout::NoManifest));
-        Ok(Self { schema, units, files, total_bytes: 0, layout, hints, mixed, fingerprint: None, outline: None })
+        let (fingerprint, outline, origin) = (None, None, None);
+        Ok(Self { schema, units, files, total_bytes: 0, layout, hints, mixed, fingerprint, outline, origin })
     }
 
     /// Returns an error if a file of the dataset lies in a folder that is to be written to.

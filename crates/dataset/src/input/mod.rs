@@ -29,7 +29,7 @@ mod whole;
 
 pub use bad_rows::{BadRow, BadRows};
 use compression::Compression;
-pub use dataset::{ColumnHints, DataFile, Dataset};
+pub use dataset::{ColumnHints, DataFile, Dataset, Origin};
 pub use extent::Extent;
 pub use format::{CsvOptions, Format, InputOptions};
 pub use nesting::{input_root, input_that_reads, real_path};

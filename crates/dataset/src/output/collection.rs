@@ -98,7 +98,17 @@ impl Collection {
     /// # Errors
     /// If the file system refuses, or a member's manifest names files outside the member's folder.
     pub fn complete(&self, settings: Settings, members: &[Manifest]) -> Result<Manifest, OutputError> {
-        for (number, member) in self.members.iter().zip(members) {
+        let members: Vec<_> = self.members.iter().copied().zip(members).collect();
+        self.complete_with(settings, &members)
+    }
+
+    /// As [`complete`](Self::complete), of members that are named by their numbers. Others of the collection
+    /// have written nothing.
+    ///
+    /// # Errors
+    /// As `complete`.
+    pub fn complete_with(&self, settings: Settings, members: &[(usize, &Manifest)]) -> Result<Manifest, OutputError> {
+        for (number, member) in members {
             let is_elsewhere = |name: &&str| name.contains('/');
             let outside = member.file_names().find(is_elsewhere).map(|name| format!("'{name}' is in another folder"));
             outside
@@ -108,13 +118,13 @@ impl Collection {
         let manifest = Manifest {
             version: MANIFEST_VERSION,
             settings,
-            columns: members.first().map(|member| member.columns.clone()).unwrap_or_default(),
+            columns: members.first().map(|(_, member)| member.columns.clone()).unwrap_or_default(),
             folder_columns: Vec::new(),
-            rows: members.iter().map(|member| member.rows).sum(),
-            rows_bad: members.iter().map(|member| member.rows_bad).sum(),
-            bytes: members.iter().map(|member| member.bytes).sum(),
+            rows: members.iter().map(|(_, member)| member.rows).sum(),
+            rows_bad: members.iter().map(|(_, member)| member.rows_bad).sum(),
+            bytes: members.iter().map(|(_, member)| member.bytes).sum(),
             quarantine: None,
-            partitions: self.members.iter().zip(members).map(|(number, member)| partition(*number, member)).collect(),
+            partitions: members.iter().map(|(number, member)| partition(*number, member)).collect(),
             hot_keys: Vec::new(),
             appends: Vec::new(),
         };

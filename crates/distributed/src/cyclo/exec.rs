@@ -30,6 +30,7 @@ use url::Url;
 
 use super::{
     input::Input,
+    key_filter::FilterSizes,
     output::Running,
     run::{Leaving, Resident, Run, RunMetrics},
 };
@@ -63,6 +64,8 @@ pub(crate) struct Place {
     pub(crate) meeting_at: Url,
     /// The number of workers, which is that of the tasks.
     pub(crate) workers: usize,
+    /// What is known for a filter of keys.
+    pub(crate) filter: Option<FilterSizes>,
 }
 
 impl CycloJoinExec {
@@ -140,6 +143,7 @@ impl CycloJoinExec {
             join: Arc::clone(&self.join),
             id: self.place.id.clone(),
             meeting_at: self.place.meeting_at.clone(),
+            filter: self.place.filter,
             index: task.task_index,
             count: task.task_count,
             resident,

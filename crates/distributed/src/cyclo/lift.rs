@@ -29,6 +29,7 @@ use datafusion_distributed::DistributedConfig;
 use super::exec::CycloJoinExec;
 use crate::{
     resident::{KeepExec, ResidentScanExec},
+    results::WriteExec,
     scans::is_whole,
 };
 
@@ -62,6 +63,16 @@ impl PhysicalOptimizerRule for LiftInputs {
                 let inputs = node.children().into_iter().map(|input| spread(input, keep.keys(), partitions));
                 let inputs = inputs.collect::<Result<_>>()?;
                 return node.replace_children(inputs, options).map(Transformed::yes);
+            }
+            if node.is::<WriteExec>() {
+                // Each task writes its own rows.
+                let inputs = node.children().into_iter().map(|input| {
+                    let gathered = input.downcast_ref::<CoalescePartitionsExec>().filter(|all| all.fetch().is_none());
+                    Arc::clone(gathered.map_or(input, CoalescePartitionsExec::input))
+                });
+                let inputs = inputs.collect();
+                let apart = node.replace_children(inputs, options)?;
+                return Ok(Transformed::yes(Arc::new(CoalescePartitionsExec::new(apart))));
             }
             if !node.is::<CycloJoinExec>() {
                 return Ok(Transformed::no(node));

@@ -39,6 +39,8 @@ pub(crate) struct Present {
     pub(crate) parts: u32,
     /// The size of the fragments for which it has memory.
     pub(crate) fragment_bytes: u32,
+    /// The memory that it has for a filter of keys.
+    pub(crate) filter_bytes: u64,
     /// The silence after which it takes another one for lost.
     pub(crate) silence: Duration,
 }
@@ -52,10 +54,14 @@ pub(crate) struct Met {
     pub(crate) hosts: Vec<MetHost>,
     /// The most stationary rows of a part.
     pub(crate) rows: u64,
+    /// The stationary rows of a part of all tasks together.
+    pub(crate) part_rows: u64,
     /// The number of parts of the stationary rows of all tasks.
     pub(crate) parts: u32,
     /// The size of fragments.
     pub(crate) fragment_bytes: u32,
+    /// The most memory of a filter of keys.
+    pub(crate) filter_bytes: u64,
     /// The silence after which a task is lost: the longest that one of them allows.
     pub(crate) silence: Duration,
 }
@@ -186,8 +192,10 @@ fn met(all: &[&Seated]) -> Met {
         session: Uuid::new_v4().as_u64_pair().0,
         hosts: all.iter().map(host).collect(),
         rows: tasks().map(|task| task.rows).max().unwrap_or_default(),
+        part_rows: tasks().map(|task| task.rows).sum(),
         parts: tasks().map(|task| task.parts).max().unwrap_or_default().max(1),
         fragment_bytes: tasks().map(|task| task.fragment_bytes).min().unwrap_or_default(),
+        filter_bytes: tasks().map(|task| task.filter_bytes).min().unwrap_or_default(),
         silence: tasks().map(|task| task.silence).max().unwrap_or_default(),
     }
 }
@@ -203,7 +211,8 @@ mod tests {
         let (rows, fragment_bytes) = (10 * u64::from(index), 1000 - u32::from(index));
         let local = Some(LocalAddress { machine: "one".to_owned(), path: PathBuf::from(format!("/{index}")) });
         let (parts, silence) = (u32::from(index), Duration::from_secs(u64::from(index)));
-        Present { join, index, count, worker, address, local, rows, parts, fragment_bytes, silence }
+        let filter_bytes = 7 + u64::from(index);
+        Present { join, index, count, worker, address, local, rows, parts, fragment_bytes, filter_bytes, silence }
     }
 
     #[tokio::test]
@@ -213,7 +222,8 @@ mod tests {
         let all: Vec<_> = join_all(all).await.into_iter().map(Result::unwrap).collect();
         for met in &all {
             assert_eq!((met.session, &met.hosts), (all[0].session, &all[0].hosts));
-            assert_eq!((met.rows, met.parts, met.fragment_bytes), (20, 2, 998));
+            assert_eq!((met.rows, met.part_rows, met.parts), (20, 30, 2));
+            assert_eq!((met.fragment_bytes, met.filter_bytes), (998, 7));
             assert!(met.is_local() && met.silence == Duration::from_secs(2));
         }
         let second = MetHost {

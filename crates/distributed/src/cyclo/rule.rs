@@ -14,7 +14,10 @@ use datafusion::{
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ExecutionPlan, StatisticsArgs,
+        filter::FilterExec,
         joins::{HashJoinExec, NestedLoopJoinExec},
+        projection::ProjectionExec,
+        repartition::RepartitionExec,
         statistics::StatisticsContext,
     },
 };
@@ -27,6 +30,7 @@ use crate::resident::ResidentScanExec;
 use super::{
     cost::{Answer, Question, SideSize},
     exec::{CycloJoinExec, Place},
+    key_filter::FilterSizes,
 };
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
@@ -74,6 +78,7 @@ impl PhysicalOptimizerRule for ChooseCycloJoins {
             options,
             workers: &workers,
             broadcasts: DistributedConfig::from_config_options(config)?.broadcast_joins,
+            filters: config.optimizer.enable_join_dynamic_filter_pushdown,
         };
         Ok(plan.transform_up(|node| choice.replace(node))?.data)
     }
@@ -92,6 +97,8 @@ struct Choice<'a> {
     workers: &'a [Url],
     /// Whether the engine sends a side to all workers where that is possible.
     broadcasts: bool,
+    /// Whether keys of one side may drop rows of the other one.
+    filters: bool,
 }
 
 impl Choice<'_> {
@@ -102,18 +109,19 @@ impl Choice<'_> {
         let id = Uuid::new_v4();
         let at = (id.as_u128() % self.workers.len().max(1) as u128) as usize;
         let Some(meeting_at) = self.workers.get(at).cloned() else { return Ok(Transformed::no(node)) };
-        let place = Place { id: id.simple().to_string(), meeting_at, workers: self.workers.len() };
+        let (stationary, rotating) = match stays {
+            Side::Left => (stock.left(), stock.right()),
+            Side::Right => (stock.right(), stock.left()),
+        };
+        let filter = if self.filters { filter_sizes(stationary, rotating) } else { None };
+        let place = Place { id: id.simple().to_string(), meeting_at, workers: self.workers.len(), filter };
         let described = if stays == Side::Left { stock as _ } else { stock.swap_inputs()? };
         CycloJoinExec::within(described, &place, &why.into()).map(Transformed::yes)
     }
 
     /// Returns which side stays, and why, if the join is to run around a ring.
     fn answer(&self, node: &Arc<dyn ExecutionPlan>, stock: &NestedLoopJoinExec, join: &CycloJoin) -> Option<Answer> {
-        let statistics = StatisticsContext::new();
-        let sizes = [stock.left(), stock.right()].map(|side| {
-            let known = statistics.compute(side.as_ref(), &StatisticsArgs::new()).ok()?;
-            size(&known, side)
-        });
+        let sizes = [stock.left(), stock.right()].map(size_of);
         let is_always = self.options.cyclo_join == Joins::Always;
         let unknown = SideSize { rows: MANY_ROWS, bytes: MANY_ROWS * UNKNOWN_BYTES };
         let [left, right] = sizes;
@@ -143,6 +151,21 @@ impl Choice<'_> {
             (false, false) => Some(Answer { stays: question.stays(), why: "a number of rows is unknown".to_owned() }),
         }
     }
+}
+
+fn size_of(side: &Arc<dyn ExecutionPlan>) -> Option<SideSize> {
+    let known = StatisticsContext::new().compute(side.as_ref(), &StatisticsArgs::new()).ok()?;
+    size(&known, side)
+}
+
+/// Returns what a filter of keys depends on, if it is known.
+fn filter_sizes(stationary: &Arc<dyn ExecutionPlan>, rotating: &Arc<dyn ExecutionPlan>) -> Option<FilterSizes> {
+    let mut whole = stationary;
+    while whole.is::<FilterExec>() || whole.is::<ProjectionExec>() || whole.is::<RepartitionExec>() {
+        whole = whole.children().into_iter().next()?;
+    }
+    let (whole, rotating) = (size_of(whole)?, size_of(rotating)?);
+    Some(FilterSizes { whole_rows: whole.rows, rotating_rows: rotating.rows, rotating_bytes: rotating.bytes })
 }
 
 /// Returns the size of a side, if its rows are known.

@@ -31,6 +31,7 @@ use url::Url;
 use super::{
     access::RingAccess,
     input::Input,
+    key_filter::FilterSizes,
     meeting::{Met, Present},
     output::Outcome,
     ring::{self, Listening},
@@ -75,6 +76,8 @@ pub(super) struct Run {
     pub(super) id: String,
     /// The worker at which the tasks meet.
     pub(super) meeting_at: Url,
+    /// What is known for a filter of keys.
+    pub(super) filter: Option<FilterSizes>,
     pub(super) index: usize,
     pub(super) count: usize,
     /// The left side, if this worker keeps it.
@@ -156,6 +159,10 @@ pub(super) struct RunMetrics {
     pairs: Count,
     /// The bytes of the fragments that came from other tasks.
     ring_bytes: Count,
+    /// The rotating rows that a filter of keys dropped before they were sent.
+    rows_dropped: Count,
+    /// The bytes of filters that this task has seen.
+    filter_bytes: Count,
 }
 
 impl RunMetrics {
@@ -175,11 +182,13 @@ impl RunMetrics {
             probed_rows: count("probed_rows"),
             pairs: count("pairs"),
             ring_bytes: count("ring_bytes"),
+            rows_dropped: count("rows_dropped"),
+            filter_bytes: count("filter_bytes"),
         }
     }
 
     fn add(&self, turn: &Turn) {
-        let Turn { setup, revolution, probed, prepared, compared, .. } = turn;
+        let Turn { setup, revolution, probed, prepared, dropped, filter_bytes, compared, .. } = turn;
         self.setup_time.add_duration(*setup);
         self.join_time.add_duration(revolution.joining);
         self.wait_time.add_duration(revolution.waiting);
@@ -187,6 +196,8 @@ impl RunMetrics {
         self.probed_rows.add(*probed as usize);
         self.pairs.add(*compared as usize);
         self.ring_bytes.add(revolution.received as usize);
+        self.rows_dropped.add(*dropped as usize);
+        self.filter_bytes.add(*filter_bytes as usize);
     }
 }
 
@@ -224,7 +235,11 @@ impl Run {
         let Self { join, index, count, stationary: left, rotating, output, leaving, context, runtime, metrics, .. } =
             self;
         let reserve = || MemoryConsumer::new("CycloJoinExec").register(context.memory_pool());
-        let (in_transit, fragment_bytes) = (reserve(), fragment_bytes(context.memory_pool().memory_limit()));
+        let share = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(limit) => limit / MEMORY_SHARE,
+            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+        };
+        let (in_transit, fragment_bytes) = (reserve(), fragment_bytes(share));
         // A pool that refuses so little does not end the join: it has no other memory to work with.
         in_transit.try_grow(fragment_bytes * IN_MEMORY).ok();
         let disk = &context.runtime_env().disk_manager;
@@ -257,6 +272,7 @@ impl Run {
             rows: stationary.largest,
             parts: u32::try_from(stationary.parts()).unwrap_or(u32::MAX),
             fragment_bytes: fragment_bytes as u32,
+            filter_bytes: share as u64,
             silence,
         };
         let (met, mut host) = match (count, access) {
@@ -285,6 +301,8 @@ impl Run {
         let spec = JoinSpec::new(join.output(session.batch_size()), condition, met.fragment_bytes as usize)
             .with_threads(session.target_partitions().clamp(1, cpus))
             .with_cancel(leaving.cancel.clone());
+        let parts = NonZeroUsize::new(met.parts as usize).unwrap_or(NonZeroUsize::MIN);
+        let spec = FilterSizes::apply(self.filter.as_ref(), spec, &met, parts);
         let share = match resident {
             Some(resident) => {
                 let _timer = metrics.setup_time.timer();
@@ -295,7 +313,6 @@ impl Run {
             None => CycloShare::prepare(&spec, stationary.take_first(), Vec::new()),
         };
         let share = share.map_err(ended)?;
-        let parts = NonZeroUsize::new(met.parts as usize).unwrap_or(NonZeroUsize::MIN);
         metrics.revolutions.add(parts.get());
         // Rows that go around several times are kept in the folder of this file.
         let file = (parts > NonZeroUsize::MIN).then(|| disk.create_tmp_file("cyclo-join")).transpose()?;
@@ -319,14 +336,10 @@ impl Run {
     }
 }
 
-/// Returns the size of the fragments for which this memory limit has room.
-fn fragment_bytes(limit: MemoryLimit) -> usize {
-    let limit = match limit {
-        MemoryLimit::Finite(limit) => limit,
-        MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
-    };
+/// Returns the size of the fragments that fit in this much memory.
+fn fragment_bytes(memory: usize) -> usize {
     let [.., least] = FRAGMENT_BYTES;
-    let fits = |bytes: &usize| bytes * IN_MEMORY <= limit / MEMORY_SHARE;
+    let fits = |bytes: &usize| bytes * IN_MEMORY <= memory;
     FRAGMENT_BYTES.into_iter().find(fits).unwrap_or(least)
 }
 
@@ -336,8 +349,9 @@ fn task_number(number: usize) -> Result<u16> {
 
 /// Returns a ring without other tasks.
 fn alone(present: &Present) -> Result<(Met, Host), Ended> {
-    let Present { rows, parts, fragment_bytes, silence, .. } = *present;
-    let met = Met { session: 0, hosts: Vec::new(), rows, parts, fragment_bytes, silence };
+    let Present { rows, parts, fragment_bytes, filter_bytes, silence, .. } = *present;
+    let met =
+        Met { session: 0, hosts: Vec::new(), rows, part_rows: rows, parts, fragment_bytes, filter_bytes, silence };
     let host = Host::alone(&ring::config(fragment_bytes, silence)).map_err(|error| ended(error.into(), &met, 0))?;
     Ok((met, host))
 }

@@ -151,11 +151,11 @@ async fn keep(
     count_batch(rows)
 }
 
-fn count_schema() -> SchemaRef {
+pub(crate) fn count_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]))
 }
 
 /// Returns the number of rows as an INSERT returns it.
-pub(super) fn count_batch(rows: u64) -> Result<RecordBatch> {
+pub(crate) fn count_batch(rows: u64) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(UInt64Array::from(vec![rows]))])?)
 }

@@ -14,9 +14,9 @@ mod store;
 mod table;
 mod tables;
 
-pub(crate) use keep::KeepExec;
+pub(crate) use keep::{KeepExec, count_batch, count_schema};
 pub(crate) use scan::{ResidentScanExec, Shares, route, with_shares};
-pub(crate) use service::{MOST_BYTES, Request, ResidentService, apply, decoded};
+pub(crate) use service::{PartOfShare, Request, apply, decoded, encoded};
 pub use statement::ResidentStatement;
 pub(crate) use store::{Purpose, ResidentStore, Share, TableInfo};
 pub use tables::ResidentTables;

@@ -1,12 +1,5 @@
-//! The shares of a worker, for other processes: requests with JSON, and rows in Arrow's stream format.
+//! What processes ask about the shares of a worker, and rows in Arrow's stream format.
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    task::{Context, Poll},
-};
-
-use annulus_roundabout::secure::Role;
 use bytes::Bytes;
 use datafusion::{
     arrow::{
@@ -17,19 +10,14 @@ use datafusion::{
     common::exec_datafusion_err,
     error::{DataFusionError, Result},
 };
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
-use http::{Response, StatusCode};
+use futures::{StreamExt, stream, stream::BoxStream};
+use http::Response;
 use http_body::Frame;
-use http_body_util::{BodyExt, BodyStream, Full, Limited, StreamBody};
+use http_body_util::{BodyStream, StreamBody};
 use serde::{Deserialize, Serialize};
-use tonic::{body::Body, server::NamedService};
-use tower::Service;
+use tonic::body::Body;
 
-use super::store::{ResidentStore, Share, TableInfo};
-use crate::members::Peer;
-
-/// The most bytes of a request, and of an answer without rows.
-pub(crate) const MOST_BYTES: usize = 64 << 20;
+use super::store::{ResidentStore, ShareInfo, TableInfo};
 
 /// What a process asks of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,87 +30,48 @@ pub(crate) enum Request {
     Forget { id: String },
     /// To drop the table of this name, or only if it has this id.
     Remove { name: String, id: Option<String> },
-    /// The rows of a part of its share.
-    Read { name: String, id: String, part: usize, parts: usize },
+    /// The rows of a part of its share, which come as a stream of Arrow.
+    Read(PartOfShare),
+}
+
+/// One of several parts of a share.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PartOfShare {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) part: usize,
+    pub(crate) parts: usize,
 }
 
 impl Request {
     /// Returns whether it changes what the worker has.
-    fn changes(&self) -> bool {
-        !matches!(self, Self::List | Self::Read { .. })
+    pub(crate) fn changes(&self) -> bool {
+        !matches!(self, Self::List | Self::Read(_))
     }
 }
 
-/// Serves the shares of a worker.
-#[derive(Clone)]
-pub(crate) struct ResidentService {
-    pub(crate) store: ResidentStore,
-}
-
-impl NamedService for ResidentService {
-    const NAME: &'static str = "annulus.Resident";
-}
-
-impl Service<http::Request<Body>> for ResidentService {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let store = self.store.clone();
-        async move {
-            Ok(answer(&store, request).await.unwrap_or_else(|(status, text)| {
-                let mut response = Response::new(Body::new(Full::new(Bytes::from(text))));
-                *response.status_mut() = status;
-                response
-            }))
-        }
-        .boxed()
-    }
-}
-
-async fn answer(store: &ResidentStore, request: http::Request<Body>) -> Result<Response<Body>, (StatusCode, String)> {
-    let bad = |error: &dyn ToString| (StatusCode::BAD_REQUEST, error.to_string());
-    let member = request.extensions().get::<Peer>().and_then(Peer::member).cloned();
-    let body = Limited::new(request.into_body(), MOST_BYTES).collect().await.map_err(|error| bad(&error))?;
-    let request: Request = serde_json::from_slice(&body.to_bytes()).map_err(|error| bad(&error))?;
-    if let Some(member) = member.filter(|member| request.changes() && member.role != Role::Submitter) {
-        let text = format!("{member} may not change tables: a submitter's certificate is needed");
-        return Err((StatusCode::FORBIDDEN, text));
-    }
-    let refused = |error: DataFusionError| (StatusCode::CONFLICT, error.strip_backtrace());
-    if let Request::Read { name, id, part, parts } = &request {
-        let share = store.share(name, id).map_err(refused)?;
-        return encoded(&share, (*part, *parts)).map_err(refused);
-    }
-    let listed = apply(store, request).map_err(refused)?;
-    Ok(Response::new(Body::new(Full::new(Bytes::from(listed)))))
-}
-
-/// Does what a request without rows asks, and returns the answer as JSON.
+/// Does what a request without rows asks. The answer to [`Request::List`] is what the worker has.
 ///
 /// # Errors
 /// If the worker refuses.
-pub(crate) fn apply(store: &ResidentStore, request: Request) -> Result<String> {
+pub(crate) fn apply(store: &ResidentStore, request: Request) -> Result<Vec<ShareInfo>> {
     match request {
         Request::Publish { table, replaces } => store.publish(table, replaces)?,
         Request::Forget { id } => store.forget(&id),
         Request::Remove { name, id } => store.remove(&name, id.as_deref()),
-        Request::List | Request::Read { .. } => {
-            return serde_json::to_string(&store.list()).map_err(|error| DataFusionError::External(error.into()));
-        }
+        Request::List | Request::Read(_) => return Ok(store.list()),
     }
-    Ok("[]".to_owned())
+    Ok(Vec::new())
 }
 
 /// Returns a part of a share as a stream of Arrow.
-fn encoded(share: &Arc<Share>, (part, parts): (usize, usize)) -> Result<Response<Body>> {
+///
+/// # Errors
+/// If the worker does not have it.
+pub(crate) fn encoded(store: &ResidentStore, part: &PartOfShare) -> Result<Response<Body>> {
+    let share = store.share(&part.name, &part.id)?;
     let mut writer = StreamWriter::try_new(Vec::new(), share.info().table.schema()?.as_ref())?;
-    let batches: Vec<RecordBatch> = share.part(part, parts).cloned().collect();
+    let batches: Vec<RecordBatch> = share.part(part.part, part.parts).cloned().collect();
     let last = batches.len();
     let frames = stream::iter((0..=last).map(move |number| {
         match batches.get(number) {

@@ -10,7 +10,7 @@ use datafusion::{
     },
     catalog::{SchemaProvider, TableProvider, default_table_source::provider_as_source},
     common::{exec_datafusion_err, exec_err},
-    error::{DataFusionError, Result},
+    error::Result,
     logical_expr::{LogicalPlanBuilder, dml::InsertOp},
     prelude::{DataFrame, SessionContext},
 };
@@ -28,7 +28,7 @@ use super::{
     store::{ShareInfo, TableInfo},
     table::{NewTable, ResidentTable},
 };
-use crate::{channels::Channels, workers::address_of};
+use crate::{asks::Ask, channels::Channels, workers::address_of};
 
 /// The schema that has the resident tables.
 const SCHEMA: &str = "resident";
@@ -199,8 +199,12 @@ impl ResidentTables {
     /// Asks all workers, whatever one of them answers. The first refusal is the error.
     async fn ask_all(&self, request: &Request) -> Result<()> {
         let workers = self.0.workers.get_urls()?;
-        let asked = workers.iter().map(|worker| self.0.channels.ask_resident(worker, request.clone()));
+        let asked = workers.iter().map(|worker| self.ask(worker, request.clone()));
         join_all(asked).await.into_iter().try_for_each(|answer| answer.map(drop))
+    }
+
+    async fn ask(&self, worker: &Url, request: Request) -> Result<Vec<ShareInfo>> {
+        self.0.channels.ask(worker, Ask::Resident(request)).await
     }
 
     async fn find(&self, name: &str) -> Result<Option<Found>> {
@@ -210,7 +214,7 @@ impl ResidentTables {
     /// Returns all tables, by name. A worker that does not answer has none.
     async fn all(&self) -> Result<BTreeMap<String, Found>> {
         let workers = self.0.workers.get_urls()?;
-        let answers = join_all(workers.iter().map(|worker| self.0.channels.ask_resident(worker, Request::List))).await;
+        let answers = join_all(workers.iter().map(|worker| self.ask(worker, Request::List))).await;
         if answers.iter().all(Result::is_err) {
             answers.into_iter().collect::<Result<Vec<_>>>()?;
             return Ok(BTreeMap::new());
@@ -218,8 +222,6 @@ impl ResidentTables {
         let mut all: BTreeMap<String, Found> = BTreeMap::new();
         for (worker, answer) in workers.into_iter().zip(answers) {
             let Ok(shares) = answer else { continue };
-            let shares: Vec<ShareInfo> =
-                serde_json::from_str(&shares).map_err(|error| DataFusionError::External(error.into()))?;
             for ShareInfo { table, index, rows, bytes } in shares {
                 let found = Found { info: table.clone(), shares: BTreeMap::new() };
                 let found = all.entry(table.name.clone()).or_insert(found);

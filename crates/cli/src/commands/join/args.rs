@@ -7,13 +7,20 @@ use std::{
 
 use annulus_cluster::{Algorithm, Input, JoinJob, JoinOptions, Link, Query, Revolutions, RingFile};
 use annulus_dataset::{BadRows, Existing};
+use annulus_distributed::Workers;
 use annulus_join::Side;
 use annulus_roundabout::secure::{HostName, Identity, Role};
 use annulus_terminal::machine;
 use anyhow::{Result, bail};
 
 use super::values::{AlgorithmArg, InputsArg, KeyFilterArg, SideArg, TypeArg};
-use crate::{formats::DatasetFormat, reading::ReadingArgs, units};
+use crate::{
+    cluster::{ClusterArgs, parse_workers},
+    formats::DatasetFormat,
+    reading::ReadingArgs,
+    session::Limits,
+    units::{self, Setting},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,16 +105,29 @@ pub struct JoinArgs {
     /// Folder for the result
     #[arg(long, short, value_name = "DIR", required_unless_present = "explain")]
     output: Option<PathBuf>,
+    /// Run the join on workers, as in 10.0.0.1:7500,10.0.0.2:7500
+    ///
+    /// Addresses of annulus worker, a file with one in each line, or dns:NAME:PORT for all
+    /// addresses of a name. The workers read the inputs and write the result at the same paths.
+    #[arg(long, value_name = "LIST", value_parser = parse_workers, conflicts_with_all = ["cluster", "local", "ring"])]
+    workers: Option<Workers>,
+    /// Run the join on N workers that are started on this machine
+    #[arg(long, value_name = "N", value_parser = units::parse_count, conflicts_with_all = ["local", "ring"])]
+    cluster: Option<usize>,
+    /// With --workers, folder with the certificate and key of a submitter
+    #[arg(long, value_name = "DIR", requires = "workers")]
+    certificates: Option<PathBuf>,
+    /// Set an option of the workers' queries, as in annulus sql
+    #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting, conflicts_with_all = ["local", "ring"])]
+    set: Vec<Setting>,
     /// Host processes on this machine
     #[arg(long, value_name = "N", default_value = "1", value_parser = units::parse_count, conflicts_with = "ring")]
     local: usize,
     /// Run the join on the hosts of a ring (see annulus node)
     #[arg(long, value_name = "FILE")]
     ring: Option<PathBuf>,
-    /// With --ring, the submitter whose certificate to use
-    ///
-    /// By default, the submitter whose key is in the folder of certificates.
-    #[arg(long, value_name = "NAME", requires = "ring")]
+    /// The submitter whose certificate to use, if the folder has several
+    #[arg(long, value_name = "NAME")]
     name: Option<HostName>,
     /// With --ring, whether hosts share the input files
     #[arg(long, value_name = "MODE", requires = "ring", default_value = "shared")]
@@ -115,18 +135,18 @@ pub struct JoinArgs {
     /// Relation that rotates around the ring
     ///
     /// By default the smaller one, or on a single host the larger one.
-    #[arg(long, value_name = "SIDE")]
+    #[arg(long, value_name = "SIDE", conflicts_with_all = ON_WORKERS)]
     rotate: Option<SideArg>,
     /// Join algorithm [default: the fastest for the condition]
     ///
     /// For equal columns, a cost model chooses between hash and merge; --explain shows both costs.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ON_WORKERS)]
     algorithm: Option<AlgorithmArg>,
     /// Filter that drops rotating rows without a partner
     ///
     /// The hosts make it of the keys of the other relation, before any row is sent. With several
     /// revolutions, each has its own filter.
-    #[arg(long, value_name = "FORM", default_value = "auto")]
+    #[arg(long, value_name = "FORM", default_value = "auto", conflicts_with_all = ON_WORKERS)]
     key_filter: KeyFilterArg,
     /// Threads of each host
     ///
@@ -144,16 +164,19 @@ pub struct JoinArgs {
     /// The parts are joined in turn. The other relation rotates once for each part. With auto, the
     /// number follows from --memory-limit.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_revolutions)]
+    #[arg(conflicts_with_all = ON_WORKERS)]
     revolutions: Revolutions,
     /// Size of the rotating fragments, from 4K to 1G
     ///
     /// A row must fit in a fragment.
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = units::parse_size)]
+    #[arg(conflicts_with_all = ON_WORKERS)]
     fragment_size: usize,
     /// Fragment buffers of each host
     ///
     /// More buffers compensate for hosts whose speed varies.
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(3..=1 << 16))]
+    #[arg(conflicts_with_all = ON_WORKERS)]
     buffers: u32,
     /// Seconds of silence after which a host is lost
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = units::parse_seconds)]
@@ -187,9 +210,21 @@ pub struct JoinArgs {
     json: bool,
 }
 
+/// The options that decide where workers run a join. What the others decide, workers decide themselves.
+const ON_WORKERS: [&str; 2] = ["workers", "cluster"];
+
+/// The workers of a join, and their options.
+pub struct OnWorkers {
+    pub cluster: ClusterArgs,
+    pub limits: Limits,
+    pub settings: Vec<Setting>,
+}
+
 /// A join to run or to explain.
 pub struct JoinCommandJob {
     pub job: JoinJob,
+    /// Without them, the join runs on hosts.
+    pub workers: Option<OnWorkers>,
     pub hosts: usize,
     /// The ring and the submitter; without them, hosts are processes of this machine.
     pub ring: Option<(RingFile, Identity)>,
@@ -205,6 +240,7 @@ impl JoinArgs {
         if self.on.is_empty() && self.condition.is_none() {
             bail!("no join condition: give --on COLUMNS, --where PREDICATE, or both");
         }
+        let workers = self.on_workers()?;
         let options = self.reading.options()?;
         if options.on_bad_row == BadRows::Quarantine {
             bail!("invalid --on-bad-row 'quarantine': only partition has it; expected fail or skip");
@@ -221,7 +257,8 @@ impl JoinArgs {
             None => None,
         };
         // Hosts of a ring run in other folders, so relative paths become absolute.
-        let path_of = |path: &str| if ring.is_some() { absolute(path) } else { path.to_owned() };
+        let is_elsewhere = ring.is_some() || workers.is_some();
+        let path_of = |path: &str| if is_elsewhere { absolute(path) } else { path.to_owned() };
         let input = |text: &str, name: &str| {
             let (name, path) = named(text).unwrap_or((name, text));
             let mut input = Input::new(name, vec![path_of(path)]);
@@ -233,7 +270,7 @@ impl JoinArgs {
             bail!("LEFT and RIGHT are both named '{}': give one of them another name (NAME=PATH)", left.name);
         }
         let output = self.output.unwrap_or_default();
-        let output = if ring.is_some() { PathBuf::from(absolute(&output.to_string_lossy())) } else { output };
+        let output = if is_elsewhere { PathBuf::from(absolute(&output.to_string_lossy())) } else { output };
         let hosts = ring.as_ref().map_or(self.local, |(file, _)| file.hosts.len());
         let pair = |text: &String| {
             let (left, right) = text.split_once('=').unwrap_or((text, text));
@@ -261,7 +298,27 @@ impl JoinArgs {
         job.options = options;
         job.existing = if self.overwrite { Existing::Overwrite } else { Existing::Refuse };
         job.format = self.format.into();
-        Ok(JoinCommandJob { job, hosts, ring, retries: self.retry, explain: self.explain, json: self.json })
+        let (retries, explain, json) = (self.retry, self.explain, self.json);
+        Ok(JoinCommandJob { job, workers, hosts, ring, retries, explain, json })
+    }
+
+    /// Returns the workers that are to run the join.
+    fn on_workers(&self) -> Result<Option<OnWorkers>> {
+        if self.workers.is_none() && self.cluster.is_none() {
+            return Ok(None);
+        }
+        if self.cluster.is_none() && self.memory_limit.is_some() {
+            bail!("--memory-limit cannot be used with --workers: each worker has a limit of its own");
+        }
+        let cluster = ClusterArgs {
+            workers: self.workers.clone(),
+            cluster: self.cluster,
+            certificates: self.certificates.clone(),
+            name: self.name.clone(),
+            silence: Some(self.timeout),
+        };
+        let limits = Limits { target_partitions: self.threads, memory_bytes: self.memory_limit };
+        Ok(Some(OnWorkers { cluster, limits, settings: self.set.clone() }))
     }
 }
 

@@ -6,6 +6,7 @@ mod progress;
 mod report;
 mod run;
 mod values;
+mod workers;
 
 pub use args::JoinArgs;
 pub use host::{serve as serve_host, spare_memory};

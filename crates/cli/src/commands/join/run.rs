@@ -21,7 +21,7 @@ use super::{
     args::{JoinArgs, JoinCommandJob},
     host,
     progress::Shown,
-    report,
+    report, workers,
 };
 use crate::{interrupt::Signals, outcome::Outcome, reading::note_mixed, runtime};
 
@@ -31,7 +31,12 @@ const AT_ONCE: Duration = Duration::from_millis(500);
 /// Runs the join, or explains it. A signal ends all hosts and removes the partial output.
 pub fn run(args: JoinArgs) -> Result<Outcome> {
     let command = args.check()?;
-    runtime::run(run_command(command))
+    match &command.workers {
+        Some(on) => {
+            runtime::run_with_spill(None, on.limits.memory_bytes, async |spill| workers::run(&command, on, spill).await)
+        }
+        None => runtime::run(run_command(command)),
+    }
 }
 
 async fn run_command(command: JoinCommandJob) -> Result<Outcome> {

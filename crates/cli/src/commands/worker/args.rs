@@ -23,7 +23,8 @@ time of --drain to end; a second signal ends it at once.
 It reads the files that queries name, at the same paths as on the machine that
 sends them, so a shared folder or a URL (s3:// and others) suits best. Local
 files must be below a folder of --allow-read, after symbolic links are
-resolved. It writes nothing but its own spill files.
+resolved. It writes its own spill files, and the results of annulus join below
+the folders of --allow-write. Keys are never read.
 
 With certificates, submitters alone may send queries, and connections are
 encrypted (annulus help ring says how to make certificates). Without them,
@@ -53,6 +54,9 @@ pub struct WorkerArgs {
     /// Folder that queries may read from; can be repeated
     #[arg(long, value_name = "DIR", required_unless_present = "config")]
     pub allow_read: Vec<PathBuf>,
+    /// Folder that annulus join may write to; can be repeated
+    #[arg(long, value_name = "DIR")]
+    pub allow_write: Vec<PathBuf>,
     /// Folder with the certificate and key of this host
     ///
     /// It needs ca.pem, host-NAME.pem and host-NAME-key.pem, which annulus node makes. Connections

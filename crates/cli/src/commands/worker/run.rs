@@ -4,12 +4,12 @@ use std::{
     future::{Future, pending},
     io::{self, Read, Write, stdin, stdout},
     net::ToSocketAddrs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     thread,
 };
 
-use annulus_distributed::{AnnulusWorker, Channels, ReadableRoots, Server, StatusServer};
+use annulus_distributed::{AnnulusWorker, Channels, Roots, Server, StatusServer, WorkerFiles};
 use annulus_roundabout::secure::{Identity, Role};
 use anyhow::{Context, Result, bail};
 use futures::FutureExt;
@@ -50,14 +50,20 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
             args.listen
         ),
     };
-    let roots = ReadableRoots::new(&args.allow_read).context("invalid --allow-read")?;
-    let stores = Arc::new(WorkerStores::new(roots));
+    let roots = |folders: &[PathBuf]| {
+        let roots = Roots::new(folders)?;
+        args.certificates.iter().try_fold(roots, |roots, keys| roots.without_files_of(keys))
+    };
+    let read = roots(&args.allow_read).context("invalid --allow-read")?;
+    let write = roots(&args.allow_write).context("invalid --allow-write")?;
+    let stores = Arc::new(WorkerStores::new(read.clone()));
     let runtime = session::runtime(args.memory_bytes, args.disk_bytes, spill, Some(stores))?;
     let mut channels = Channels::new(args.silence);
     if let Some(identity) = &identity {
         channels = channels.with_identity(identity.clone());
     }
-    let worker = AnnulusWorker::with_most_queries(runtime, channels, args.max_queries.unwrap_or(usize::MAX));
+    let (files, most) = (WorkerFiles { read, write }, args.max_queries.unwrap_or(usize::MAX));
+    let worker = AnnulusWorker::with_limits(runtime, channels, files, most);
     let status = match &args.status {
         Some(address) => Some(StatusServer::bind(address, &worker).await.context("--status")?),
         None => None,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use annulus_distributed::{ReadOnlyStore, ReadableRoots};
+use annulus_distributed::{ReadOnlyStore, Roots};
 use datafusion::{error::Result, execution::object_store::ObjectStoreRegistry};
 use object_store::ObjectStore;
 use url::Url;
@@ -18,7 +18,7 @@ pub struct WorkerStores {
 
 impl WorkerStores {
     /// Returns stores that read local files below `roots` only.
-    pub fn new(roots: ReadableRoots) -> Self {
+    pub fn new(roots: Roots) -> Self {
         Self { local: Arc::new(ReadOnlyStore::local(roots)), others: Stores::default() }
     }
 }

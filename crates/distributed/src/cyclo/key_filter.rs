@@ -1,0 +1,76 @@
+//! Whether a filter of the stationary keys drops rotating rows before they are sent.
+
+use std::num::NonZeroUsize;
+
+use annulus_cyclo::{JoinSpec, KeyFilterSizes};
+use annulus_join::KeyFilterKind;
+use serde::{Deserialize, Serialize};
+
+use super::meeting::Met;
+
+/// What a plan knows of the rows of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FilterSizes {
+    /// The stationary rows, before conditions drop some.
+    pub(crate) whole_rows: f64,
+    pub(crate) rotating_rows: f64,
+    pub(crate) rotating_bytes: f64,
+}
+
+impl FilterSizes {
+    /// Returns the filter that all tasks make, if that saves more than it costs. All decide alike, since they
+    /// have met.
+    pub(super) fn choose(&self, met: &Met) -> Option<KeyFilterKind> {
+        let (parts, build_rows) = (f64::from(met.parts), met.part_rows as f64);
+        // Each rotating row is expected to have the same number of partners in the whole relation, at least
+        // one, any of which may be in a part.
+        let left = (build_rows / self.whole_rows.max(1.0)).min(1.0 / parts);
+        let partners = (self.whole_rows / self.rotating_rows.max(1.0)).max(1.0);
+        let sizes = KeyFilterSizes {
+            hosts: met.hosts.len().max(1) as u64,
+            revolutions: met.parts.into(),
+            build_rows: met.part_rows,
+            probe_rows: self.rotating_rows as u64,
+            probe_bytes: self.rotating_bytes as u64,
+            with_partner: 1.0 - (1.0 - left).powf(partners),
+            most_bytes: met.filter_bytes,
+        };
+        sizes.best().map(|choice| choice.kind)
+    }
+
+    /// Returns `spec` with the filter, if the condition allows one.
+    pub(super) fn apply(filter: Option<&Self>, spec: JoinSpec, met: &Met, parts: NonZeroUsize) -> JoinSpec {
+        let kind = filter.and_then(|filter| filter.choose(met));
+        let is_possible = spec.can_filter_keys(parts).unwrap_or(false);
+        spec.with_key_filter(kind.filter(|_| is_possible))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cyclo::meeting::MetHost;
+
+    #[test]
+    fn a_filter_needs_stationary_rows_that_were_dropped() {
+        let host = MetHost { worker: String::new(), address: String::new(), local: None, member: None };
+        let met = |part_rows, parts| Met {
+            session: 0,
+            hosts: vec![host.clone(); 3],
+            rows: part_rows / 3,
+            part_rows,
+            parts,
+            fragment_bytes: 1 << 20,
+            filter_bytes: 1 << 28,
+            silence: Duration::ZERO,
+        };
+        let sizes = FilterSizes { whole_rows: 1.5e6, rotating_rows: 6e6, rotating_bytes: 6e8 };
+        assert!(sizes.choose(&met(105_000, 1)).is_some(), "7 % of the orders");
+        assert_eq!(sizes.choose(&met(1_500_000, 1)), None, "all of them");
+        assert!(sizes.choose(&met(375_000, 4)).is_some(), "a revolution meets a part");
+        let short = FilterSizes { rotating_rows: 10.0, rotating_bytes: 1000.0, ..sizes };
+        assert_eq!(short.choose(&met(105_000, 1)), None);
+    }
+}
