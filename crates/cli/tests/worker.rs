@@ -14,12 +14,11 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use support::{
-    Annulus, Running, names,
+    Annulus, names,
     processes::{children, state, ticks},
+    workers::{TINY, list, worker},
 };
 
-/// Tables of several files, and the options that make queries on them run on workers.
-const TINY: [&str; 2] = ["--set", "distributed.file_scan_config_bytes_per_partition=1"];
 const QUERY: &str = "SELECT a.v, count(*) AS n, sum(b.k) AS s FROM 'a/' a JOIN 'b/' b ON a.k = b.k GROUP BY a.v \
                      ORDER BY a.v";
 
@@ -38,15 +37,6 @@ fn write_tables(folder: &Path) {
 
 fn sql(folder: &Path, more: &[&str]) -> Annulus {
     Annulus::new(["sql", "--format", "csv"].iter().chain(more)).at(folder).temp(folder)
-}
-
-/// A worker that is a process, and its address.
-fn worker(folder: &Path, more: &[&str]) -> (Running, String) {
-    let fixed = ["worker", "--listen", "127.0.0.1:0"];
-    let mut running = Annulus::new(fixed.iter().chain(more)).at(folder).temp(folder).start();
-    let line = running.line_of_stderr("serving at ");
-    let address = line.rsplit("serving at ").next().expect("an address").trim().to_owned();
-    (running, address)
 }
 
 #[test]
@@ -80,7 +70,16 @@ fn all_kinds_of_tables_have_the_same_answers() {
         "--set",
         "datafusion.optimizer.hash_join_single_partition_threshold_rows=0",
     ];
+    // Text files are divided among the workers, too.
+    fs::create_dir(at.join("texts")).expect("a folder");
+    for part in 0..4 {
+        fs::copy(at.join("c.csv"), at.join(format!("texts/{part}.csv"))).expect("a copy");
+    }
+    let texts = "SELECT w, count(*), sum(k) FROM 'texts/' GROUP BY w ORDER BY w";
+    let plan = sql(at, &[&["--cluster", "2", &format!("EXPLAIN {texts}")][..], &TINY].concat()).succeeds();
+    assert!(plan.stdout.contains("tasks=2") && plan.stdout.contains("file_type=csv"), "{}", plan.stdout);
     for query in [
+        texts,
         "SELECT count(*), sum(p.v), sum(b.v) FROM 'parts/' p JOIN 'b/' b ON p.k = b.k",
         "SELECT count(*), count(b.k) FROM 'parts/' p LEFT JOIN 'b/' b ON p.k = b.k",
         "SELECT count(*), sum(n) FROM (SELECT k, count(*) AS n FROM 'parts/' GROUP BY k)",
@@ -106,7 +105,7 @@ fn a_query_that_runs_has_time_to_end() {
     let folder = tempfile::tempdir().expect("a folder");
     write_tables(folder.path());
     let workers: Vec<_> = (0..2).map(|_| worker(folder.path(), &["--allow-read", ".", "--drain", "600"])).collect();
-    let list = workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",");
+    let list = list(&workers);
     let long = "SELECT a.v, count(*) FROM 'a/' a JOIN 'b/' b ON a.k % 41 = b.k % 41 GROUP BY a.v ORDER BY a.v";
     let here = sql(folder.path(), &[long]).succeeds();
     let computed = || workers.iter().filter_map(|(process, _)| ticks(process.id())).sum::<u64>();
@@ -129,7 +128,7 @@ fn a_worker_serves_until_a_signal() {
     write_tables(folder.path());
     let here = sql(folder.path(), &[QUERY]).succeeds();
     let workers: Vec<_> = (0..2).map(|_| worker(folder.path(), &["--allow-read", "."])).collect();
-    let list = workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",");
+    let list = list(&workers);
     for _ in 0..2 {
         let there = sql(folder.path(), &[&["--workers", &list, QUERY][..], &TINY].concat()).succeeds();
         assert_eq!(there.stdout, here.stdout);
@@ -149,7 +148,7 @@ fn a_worker_reads_only_what_it_may() {
     let folder = tempfile::tempdir().expect("a folder");
     write_tables(folder.path());
     let workers: Vec<_> = (0..2).map(|_| worker(folder.path(), &["--allow-read", "a"])).collect();
-    let list = workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",");
+    let list = list(&workers);
     let count = |table: &str| format!("SELECT v, count(*) FROM '{table}/' GROUP BY v");
     sql(folder.path(), &[&["--workers", &list, &count("a")][..], &TINY].concat()).succeeds();
     let done = sql(folder.path(), &[&["--workers", &list, &count("b")][..], &TINY].concat()).fails();
@@ -182,7 +181,7 @@ fn joins_go_around_a_ring_of_workers() {
     let band = "SELECT a.v, count(*), sum(b.k) FROM 'a/' a JOIN 'b/' b ON a.k BETWEEN b.k - 4 AND b.k + 4 GROUP BY a.v \
                 ORDER BY a.v";
     let workers: Vec<_> = (0..3).map(|_| worker(folder.path(), &["--allow-read", "."])).collect();
-    let list = workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",");
+    let list = list(&workers);
     for query in [band, QUERY] {
         let here = sql(folder.path(), &[query]).succeeds();
         // With certificates, and without; through shared memory, and not.
@@ -242,9 +241,6 @@ fn lose_a_worker(random: &mut StdRng) {
     let mut workers: Vec<_> = (0..3).map(|_| worker(folder.path(), &more)).collect();
     let sql = |list: &str, query: &str| {
         sql(folder.path(), &[&["--workers", list, "--silence", SILENCE, query][..], &TINY].concat())
-    };
-    let list = |workers: &[(Running, String)]| {
-        workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",")
     };
     // Seventy million pairs.
     let long = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.k % 23 = b.k % 23 GROUP BY a.v";

@@ -10,7 +10,7 @@ use datafusion::{logical_expr::LogicalPlan, prelude::SessionConfig};
 use crate::{
     coordinator::{check_types, in_small_units, nanoseconds_since_1970, open},
     error::ClusterError,
-    job::{Algorithm, Query},
+    job::{Algorithm, Inputs, Query},
     plan::{self, Bound, Condition, logical},
 };
 
@@ -62,9 +62,13 @@ impl JoinQuery {
     ///
     /// # Errors
     /// If DataFusion refuses it.
-    pub fn into_plan(self, config: &SessionConfig) -> Result<LogicalPlan, ClusterError> {
+    pub fn into_plan(self, config: &SessionConfig, inputs: Inputs) -> Result<LogicalPlan, ClusterError> {
         let Self { query, condition, bound, sides } = self;
-        let tables = sides.map(|side| Arc::new(DatasetTable::new(side, config)) as _);
+        let tables = sides.map(|side| {
+            let table = DatasetTable::new(side, config);
+            let table = if inputs == Inputs::Each { table.of_each_process() } else { table };
+            Arc::new(table) as _
+        });
         logical(&condition, &query, &bound, Side::Left, tables)
     }
 }

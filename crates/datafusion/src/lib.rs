@@ -25,4 +25,6 @@ pub use join::{BandJoinExec, CycloJoin, CycloMethod, KeyFilterExec, LoopJoinExec
 pub use report::{ExchangeReport, exchange_report};
 pub use rule::{BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins};
 pub use session::SessionStateBuilderExt;
-pub use table::{DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_units, register_dataset, unit_bytes};
+pub use table::{
+    DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_units, is_of_each_process, register_dataset, unit_bytes,
+};

@@ -1,13 +1,14 @@
 //! The planner of a coordinator.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use annulus_datafusion::{UnitScan, config::InProcess};
+use annulus_datafusion::{UnitScan, config::InProcess, is_of_each_process};
 use async_trait::async_trait;
 use datafusion::{
     catalog::{Session, memory::DataSourceExec},
     common::{
         display::{PlanType, StringifiedPlan},
+        plan_err,
         tree_node::TreeNode,
     },
     config::ConfigOptions,
@@ -17,7 +18,9 @@ use datafusion::{
     physical_plan::{ExecutionPlan, explain::ExplainExec},
     physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner},
 };
-use datafusion_distributed::{DistributedExec, DistributedLeafExec, NetworkBoundaryExt, display_plan_ascii};
+use datafusion_distributed::{
+    DistributedExec, DistributedLeafExec, NetworkBoundaryExt, Stage, WorkerResolver, display_plan_ascii,
+};
 use datafusion_proto::{
     physical_plan::{AsExecutionPlan, DefaultPhysicalExtensionCodec},
     protobuf::PhysicalPlanNode,
@@ -25,9 +28,9 @@ use datafusion_proto::{
 
 /// Plans as datafusion-distributed does, and shows that in `EXPLAIN`. A query that has one stage only,
 /// or reads what cannot be sent, is planned for this process, with all operators of Annulus.
-#[derive(Debug)]
 pub(crate) struct StagePlanner {
     pub(crate) engine: Arc<dyn QueryPlanner + Send + Sync>,
+    pub(crate) workers: Arc<dyn WorkerResolver>,
     /// The planner of the session before it had workers, unless that was DataFusion's own.
     pub(crate) here: Option<Arc<dyn QueryPlanner + Send + Sync>>,
 }
@@ -46,6 +49,7 @@ impl QueryPlanner for StagePlanner {
         let unsorted = without_existing_sorts(session);
         let in_stages = unsorted.as_ref().map_or(session, |state| state);
         let plan = self.engine.create_physical_plan(query, in_stages).await?;
+        check_own_files(&plan, 1, self.workers.get_urls()?.len())?;
         if !plan.exists(|node| Ok(node.is::<DistributedExec>()))? || !can_be_sent(&plan, false) {
             return self.plan_here(logical, session).await;
         }
@@ -57,6 +61,12 @@ impl QueryPlanner for StagePlanner {
             Some(stock) => Arc::new(explained(stock, plan.as_ref())),
             None => stock,
         })
+    }
+}
+
+impl fmt::Debug for StagePlanner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StagePlanner").field("engine", &self.engine).finish_non_exhaustive()
     }
 }
 
@@ -103,6 +113,25 @@ fn can_be_sent(plan: &Arc<dyn ExecutionPlan>, is_below: bool) -> bool {
         return sent.is_ok();
     }
     plan.children().into_iter().all(|child| can_be_sent(child, is_below))
+}
+
+/// Checks that every stage which reads files of each worker has a task on each.
+fn check_own_files(plan: &Arc<dyn ExecutionPlan>, tasks: usize, workers: usize) -> Result<()> {
+    if let Some(boundary) = plan.as_network_boundary() {
+        return match boundary.input_stage() {
+            Stage::Local(stage) => check_own_files(&stage.plan, stage.tasks, workers),
+            // Stages that run have been planned.
+            Stage::Remote(_) => Ok(()),
+        };
+    }
+    let leaf = plan.downcast_ref::<DistributedLeafExec>().map_or(plan, DistributedLeafExec::original);
+    if is_of_each_process(leaf.as_ref()) && (tasks != workers || workers < 2) {
+        return plan_err!(
+            "each worker has files of its own, and {tasks} of {workers} would read theirs: name two or more workers, \
+             and let joins repartition or go around a ring (annulus.cyclo_join)"
+        );
+    }
+    plan.children().into_iter().try_for_each(|child| check_own_files(child, tasks, workers))
 }
 
 /// Returns the explanation with the stages of `plan` in the place of a plan without stages.

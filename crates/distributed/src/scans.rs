@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_datafusion::{UnitScan, divide_units, unit_bytes};
+use annulus_datafusion::{UnitScan, divide_units, is_of_each_process, unit_bytes};
 use datafusion::{
     catalog::memory::DataSourceExec,
     datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfig},
@@ -30,6 +30,9 @@ pub(crate) fn is_whole(scan: &DataSourceExec) -> Option<bool> {
         Some(files) => files.output_partitioning.is_some(),
         None => {
             unit_bytes(scan)?;
+            if is_of_each_process(scan) {
+                return Some(false);
+            }
             UnitScan::of(scan).is_none()
         }
     };
@@ -40,6 +43,10 @@ pub(crate) fn is_whole(scan: &DataSourceExec) -> Option<bool> {
 ///
 /// As datafusion-distributed does it for files (`events/defaults/file_scan_config.rs`).
 pub(crate) fn tasks_of_units(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
+    if is_of_each_process(event.plan.as_ref()) {
+        // As many as there are workers.
+        return Some(Ok(DesiredTaskCountEventResponse::desired(usize::MAX)));
+    }
     let bytes = usize::try_from(unit_bytes(event.plan.as_ref())?).unwrap_or(usize::MAX);
     let each = DistributedConfig::from_session_config(event.session_config).ok()?.file_scan_config_bytes_per_partition;
     let tasks = bytes.div_ceil(each.max(1)).div_ceil(event.session_config.target_partitions());

@@ -10,12 +10,13 @@ use annulus_roundabout::secure::{Authority, HostName};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    support::{Annulus, Running, names, processes::ticks},
+    support::{
+        Annulus, Running, names,
+        processes::ticks,
+        workers::{self, TINY, list},
+    },
     tables::{Shape, rows_of_files, write_csv, write_parquet},
 };
-
-/// Options that give each worker a task, however small the tables are.
-const TINY: [&str; 2] = ["--set", "distributed.file_scan_config_bytes_per_partition=1"];
 
 /// Writes the tables a and b, of so many files that each task has some.
 fn write_tables(folder: &Path, rows: usize) {
@@ -31,17 +32,8 @@ fn join(folder: &Path, condition: &[&str], output: &str, more: &[&str]) -> Annul
     Annulus::new(all.iter().chain(condition).chain(more)).at(folder).temp(folder)
 }
 
-/// A worker that is a process, and its address.
 fn worker(folder: &Path, more: &[&str]) -> (Running, String) {
-    let fixed = ["worker", "--listen", "127.0.0.1:0", "--allow-read", ".", "--silence", "5"];
-    let mut running = Annulus::new(fixed.iter().chain(more)).at(folder).temp(folder).start();
-    let line = running.line_of_stderr("serving at ");
-    let address = line.rsplit("serving at ").next().expect("an address").trim().to_owned();
-    (running, address)
-}
-
-fn list(workers: &[(Running, String)]) -> String {
-    workers.iter().map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",")
+    workers::worker(folder, &[&["--allow-read", ".", "--silence", "5"], more].concat())
 }
 
 #[test]
@@ -95,6 +87,34 @@ fn workers_read_text_files() {
     assert_eq!(rows_of_files(&at.join("there")), rows_of_files(&at.join("here")));
     assert!(!done.stdout.contains("this process"), "{}", done.stdout);
     assert_eq!(names(at), ["a", "b", "here", "there"], "nothing is left");
+}
+
+/// On one machine all workers have the same files, so each pair of rows comes out nine times.
+#[test]
+fn workers_read_files_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    write_tables(at, 300);
+    for (number, condition) in [&["--on", "k"][..], &["--where", "a.t BETWEEN b.t - 1 AND b.t"]].into_iter().enumerate()
+    {
+        let (here, each) = (format!("here{number}"), format!("each{number}"));
+        join(at, condition, &here, &[]).succeeds();
+        join(at, condition, &each, &["--cluster", "3", "--inputs", "each"]).succeeds();
+        let alone = rows_of_files(&at.join(&here));
+        let nine_times: Vec<String> = alone.iter().flat_map(|row| std::iter::repeat_n(row.clone(), 9)).collect();
+        assert!(!alone.is_empty() && rows_of_files(&at.join(&each)) == nine_times, "{condition:?}");
+    }
+    // What would read the files of one worker only is refused.
+    for (more, says) in [
+        (&["--cluster", "1"][..], "two or more workers"),
+        (&["--cluster", "3", "--set", "distributed.max_tasks_per_stage=2"], "2 of 3"),
+        (&["--cluster", "2", "--retry"], "--retry"),
+        (&[], "--workers"),
+    ] {
+        let error = join(at, &["--on", "k"], "out", &[more, &["--inputs", "each"]].concat()).fails().stderr;
+        assert!(error.contains(says), "{more:?}: {error}");
+    }
+    assert!(!at.join("out").exists());
 }
 
 #[test]

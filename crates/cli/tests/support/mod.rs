@@ -3,6 +3,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod processes;
+pub mod workers;
 
 use std::{
     ffi::OsStr,
@@ -43,6 +44,20 @@ impl Annulus {
     pub fn env(mut self, name: &str, value: &Path) -> Self {
         self.0.env(name, value);
         self
+    }
+
+    /// Runs it in a network namespace.
+    pub fn within(self, namespace: &str) -> Self {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]).arg(self.0.get_program()).args(self.0.get_args());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, value) in self.0.get_envs() {
+            command.env(name, value.expect("a value"));
+        }
+        if let Some(folder) = self.0.get_current_dir() {
+            command.current_dir(folder);
+        }
+        Self(command)
     }
 
     #[track_caller]

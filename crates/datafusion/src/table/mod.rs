@@ -26,7 +26,7 @@ use crate::config::AnnulusConfig;
 
 pub use declared::NotPartitioned;
 pub(crate) use groups::{is_declared, scanned_bytes, undeclared};
-pub use sent::{ReadAccess, UnitScan, divide_units, unit_bytes};
+pub use sent::{ReadAccess, UnitScan, divide_units, is_of_each_process, unit_bytes};
 
 /// A function that is called with a path and the number of its rows that could not be read.
 type OnSkipped = Arc<dyn Fn(&str, u64) + Send + Sync>;
@@ -55,6 +55,7 @@ pub struct DatasetTable {
     /// The schema for DataFusion, if all files are Parquet.
     parquet: Option<TableSchema>,
     partitioning: std::result::Result<Partitioning, NotPartitioned>,
+    of_each: bool,
     on_skipped: OnSkipped,
 }
 
@@ -72,7 +73,15 @@ impl DatasetTable {
             log::debug!("a table of {} files is not read as partitioned: {why}", dataset.files.len());
         }
         let on_skipped = Arc::new(units::log_skipped);
-        Self { dataset: Arc::new(dataset), schema, parquet, partitioning, on_skipped }
+        Self { dataset: Arc::new(dataset), schema, parquet, partitioning, of_each: false, on_skipped }
+    }
+
+    /// Makes it a table of which each process has a part: other files at the same paths, with the same columns.
+    /// On workers, each reads all of its own. Those of this process tell how many rows there may be.
+    #[must_use]
+    pub fn of_each_process(self) -> Self {
+        let schema = Arc::clone(&self.dataset.schema);
+        Self { schema, parquet: None, of_each: true, ..self }
     }
 
     /// Calls `on_skipped` with a path and a count when a query has left out rows of it that could
@@ -102,7 +111,7 @@ impl DatasetTable {
     fn declared(&self, config: &SessionConfig, limit: Option<usize>) -> Option<&Partitioning> {
         let annulus = config.options().extensions.get::<AnnulusConfig>();
         let is_on = annulus.is_none_or(|annulus| annulus.partitioned_tables);
-        let partitioning = self.partitioning.as_ref().ok().filter(|_| is_on && limit.is_none())?;
+        let partitioning = self.partitioning.as_ref().ok().filter(|_| is_on && limit.is_none() && !self.of_each)?;
         let partitions = partitioning.partition_count();
         let keeps = (1..=partitions).contains(&config.options().optimizer.preserve_file_partitions);
         let targets = config.target_partitions();
@@ -138,7 +147,8 @@ impl TableProvider for DatasetTable {
             Some(table) => parquet::scan(&self.dataset, table, declared, state, projection, limit).await,
             None => {
                 let targets = state.config().target_partitions();
-                units::scan(&self.dataset, declared, targets, projection, Arc::clone(&self.on_skipped))
+                let of = (self.of_each, Arc::clone(&self.on_skipped));
+                units::scan(&self.dataset, declared, targets, projection, of)
             }
         }
     }

@@ -44,6 +44,8 @@ pub struct UnitScan {
     pub(super) dataset: SentDataset,
     /// The units of each partition.
     pub(super) groups: Vec<Vec<usize>>,
+    /// Whether each process has other files, of which it reads all units.
+    pub(super) of_each: bool,
     /// The columns of the dataset that are read.
     pub(super) columns: Vec<usize>,
     /// The most rows of a partition.
@@ -65,6 +67,11 @@ impl UnitScan {
     pub fn into_plan(self, access: Arc<dyn ReadAccess>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(DataSourceExec::from_data_source(UnitSource::received(self, access)?))
     }
+}
+
+/// Returns whether `plan` is a scan of a table [of each process](super::DatasetTable::of_each_process).
+pub fn is_of_each_process(plan: &dyn ExecutionPlan) -> bool {
+    UnitSource::of(plan).is_some_and(UnitSource::is_of_each)
 }
 
 /// Returns the bytes of the files that a scan of units reads; `None` if `plan` is another operator.
@@ -111,11 +118,12 @@ impl SentDataset {
         Ok(StreamReader::try_new(&self.schema[..], None)?.schema())
     }
 
-    fn open(&self, access: &dyn ReadAccess) -> Result<Dataset> {
+    fn open(&self, access: &dyn ReadAccess, are_same: bool) -> Result<Dataset> {
         access.check_inputs(&self.inputs)?;
         let check = |file: &Path| access.check_file(file).map_err(Opening);
         let dataset = Dataset::open_checked(&self.inputs, &self.options, check).map_err(|Opening(error)| error)?;
-        if outline(&dataset) != self.outline || dataset.schema.fields() != self.schema()?.fields() {
+        let are_others = are_same && outline(&dataset) != self.outline;
+        if are_others || dataset.schema.fields() != self.schema()?.fields() {
             return exec_err!(
                 "the files of '{}' differ from those that the query was planned with: they have changed, or this \
                  machine has others",
@@ -150,12 +158,14 @@ fn outline(dataset: &Dataset) -> u64 {
 pub(super) struct Received {
     pub(super) sent: SentDataset,
     access: Arc<dyn ReadAccess>,
+    /// Whether the files are those that the other process has seen.
+    are_same: bool,
     opened: OnceLock<std::result::Result<Arc<Dataset>, Arc<DataFusionError>>>,
 }
 
 impl Received {
-    pub(super) fn new(sent: SentDataset, access: Arc<dyn ReadAccess>) -> Self {
-        Self { sent, access, opened: OnceLock::new() }
+    pub(super) fn new(sent: SentDataset, access: Arc<dyn ReadAccess>, are_same: bool) -> Self {
+        Self { sent, access, are_same, opened: OnceLock::new() }
     }
 
     /// Opens the dataset, or waits until another thread has.
@@ -163,7 +173,8 @@ impl Received {
     /// # Errors
     /// If a file is refused, cannot be read, or is another one.
     pub(super) fn dataset(&self) -> Result<Arc<Dataset>> {
-        let opened = self.opened.get_or_init(|| self.sent.open(self.access.as_ref()).map(Arc::new).map_err(Arc::new));
+        let open = || self.sent.open(self.access.as_ref(), self.are_same).map(Arc::new).map_err(Arc::new);
+        let opened = self.opened.get_or_init(open);
         opened.clone().map_err(DataFusionError::Shared)
     }
 }

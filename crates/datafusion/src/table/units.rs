@@ -29,13 +29,13 @@ use super::{
 };
 
 /// Returns the plan by which the dataset reads its units, in `targets` partitions or those that are
-/// `declared`.
+/// `declared`. If they are files of `each` process, another one reads all of its own instead.
 pub(super) fn scan(
     dataset: &Arc<Dataset>,
     declared: Option<&Partitioning>,
     targets: usize,
     projection: Option<&Vec<usize>>,
-    on_skipped: OnSkipped,
+    (of_each, on_skipped): (bool, OnSkipped),
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = project_schema(&dataset.schema, projection)?;
     let columns = projection.cloned().unwrap_or_else(|| (0..dataset.schema.fields().len()).collect());
@@ -45,7 +45,7 @@ pub(super) fn scan(
     };
     let (files, declared) = (Files::Open(Arc::clone(dataset)), declared.cloned());
     let metrics = ExecutionPlanMetricsSet::new();
-    let source = UnitSource { files, groups, columns, schema, declared, fetch: None, on_skipped, metrics };
+    let source = UnitSource { files, groups, of_each, columns, schema, declared, fetch: None, on_skipped, metrics };
     Ok(DataSourceExec::from_data_source(source))
 }
 
@@ -96,6 +96,8 @@ pub(super) struct UnitSource {
     files: Files,
     /// The units of each partition, which are read one after another.
     groups: Vec<Arc<[usize]>>,
+    /// Whether each process has other files, of which another one reads all units.
+    of_each: bool,
     /// The columns of the dataset that are read.
     columns: Vec<usize>,
     schema: SchemaRef,
@@ -122,6 +124,7 @@ impl UnitSource {
         Some(UnitScan {
             dataset: SentDataset::of(dataset)?,
             groups: self.groups.iter().map(|units| units.to_vec()).collect(),
+            of_each: self.of_each,
             columns: self.columns.clone(),
             fetch: self.fetch,
         })
@@ -129,11 +132,12 @@ impl UnitSource {
 
     /// Returns the source that another process has sent. Skipped rows are logged here.
     pub(super) fn received(scan: UnitScan, access: Arc<dyn ReadAccess>) -> Result<Self> {
-        let UnitScan { dataset, groups, columns, fetch } = scan;
+        let UnitScan { dataset, groups, of_each, columns, fetch } = scan;
         let schema = project_schema(&dataset.schema()?, Some(&columns))?;
         Ok(Self {
-            files: Files::Received(Arc::new(Received::new(dataset, access))),
+            files: Files::Received(Arc::new(Received::new(dataset, access, !of_each))),
             groups: groups.into_iter().map(Arc::from).collect(),
+            of_each,
             columns,
             schema,
             declared: None,
@@ -145,6 +149,9 @@ impl UnitSource {
 
     /// Returns a source for each of `tasks` tasks, which divide the units and declare nothing.
     pub(super) fn divided(&self, tasks: usize) -> Vec<Self> {
+        if self.of_each {
+            return vec![self.clone(); tasks];
+        }
         let partitions = self.groups.len();
         let mut units: Vec<usize> = self.groups.iter().flat_map(|units| units.iter().copied()).collect();
         units.sort_unstable();
@@ -155,6 +162,11 @@ impl UnitSource {
             ..self.clone()
         };
         (0..tasks).map(task).collect()
+    }
+
+    /// Returns whether each process has other files.
+    pub(super) fn is_of_each(&self) -> bool {
+        self.of_each
     }
 
     /// Returns whether the source declares the partitioning of its table.
@@ -201,14 +213,19 @@ impl UnitSource {
         let mut stream = RecordBatchReceiverStream::builder(Arc::clone(&self.schema), 2);
         let batches = stream.tx();
         let (files, units, columns) = (self.files.clone(), Arc::clone(&self.groups[partition]), self.columns.clone());
+        let own = (self.of_each && self.dataset().is_none()).then_some((partition, self.groups.len()));
         let on_skipped = Arc::clone(&self.on_skipped);
         let bytes_scanned = MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition);
         let outside = |error: DatasetError| DataFusionError::External(error.into());
         stream.spawn_blocking(move || {
-            if units.is_empty() {
+            if units.is_empty() && own.is_none() {
                 return Ok(());
             }
             let (dataset, mut bad) = (files.dataset()?, 0);
+            let units = match own {
+                Some((first, partitions)) => (first..dataset.units.len()).step_by(partitions).collect(),
+                None => units,
+            };
             for unit in units.iter().filter_map(|unit| dataset.units.get(*unit)) {
                 for decoded in unit.read_columns(&columns).map_err(outside)? {
                     let decoded = decoded.map_err(outside)?;

@@ -112,8 +112,15 @@ impl Question<'_> {
         }
         let Sides { left, right } = self.sides;
         let ms = |nanoseconds: f64| (nanoseconds / 1e6).ceil();
-        let why =
-            format!("{} rows by {}: {} ms {}, {} ms {way}", left.rows, right.rows, ms(ring), Way::Rotate, ms(other));
+        let moved = self.sides[self.stays().other()].bytes * self.moved_share() / 1e6;
+        let why = format!(
+            "{} rows by {}: {} ms {}, with {moved:.1} MB to each worker, {} ms {way}",
+            left.rows,
+            right.rows,
+            ms(ring),
+            Way::Rotate,
+            ms(other)
+        );
         Some(Answer { stays: self.stays(), why })
     }
 

@@ -125,7 +125,7 @@ async fn keep(
 ) -> Result<RecordBatch> {
     let Some(access) = RingAccess::of(&context) else {
         return exec_err!(
-            "resident table '{}' cannot be made here: its query must run on workers, which read no files but Parquet",
+            "resident table '{}' cannot be made here: its query must run on workers, which read files",
             table.name
         );
     };

@@ -129,8 +129,8 @@ pub struct JoinArgs {
     /// The submitter whose certificate to use, if the folder has several
     #[arg(long, value_name = "NAME")]
     name: Option<HostName>,
-    /// With --ring, whether hosts share the input files
-    #[arg(long, value_name = "MODE", requires = "ring", default_value = "shared")]
+    /// Whether workers, or the hosts of a ring, share the input files
+    #[arg(long, value_name = "MODE", default_value = "shared", conflicts_with = "local")]
     inputs: InputsArg,
     /// Relation that rotates around the ring
     ///
@@ -241,6 +241,9 @@ impl JoinArgs {
             bail!("no join condition: give --on COLUMNS, --where PREDICATE, or both");
         }
         let workers = self.on_workers()?;
+        if matches!(self.inputs, InputsArg::Each) && workers.is_none() && self.ring.is_none() {
+            bail!("--inputs each needs --workers, --cluster or --ring");
+        }
         let options = self.reading.options()?;
         if options.on_bad_row == BadRows::Quarantine {
             bail!("invalid --on-bad-row 'quarantine': only partition has it; expected fail or skip");

@@ -143,7 +143,7 @@ impl Attempt {
             .with_settings(query.settings())
             .with_dictionaries(query.dictionaries())
             .with_first_member(first_member);
-        let plan = query.into_plan(session.state().config())?;
+        let plan = query.into_plan(session.state().config(), job.options.inputs)?;
         Ok(Self { session, plan, output })
     }
 
