@@ -26,7 +26,7 @@ use support::{
 /// The longest time until an error, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Writes the tables a and b, of so many files that each task has some.
+/// Writes the tables a and b, each of six files: each task has some.
 fn write_tables(folder: &Path) {
     for (table, step) in [("a", 3), ("b", 5)] {
         fs::create_dir(folder.join(table)).expect("a folder");

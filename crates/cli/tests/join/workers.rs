@@ -18,7 +18,7 @@ use crate::{
     tables::{Shape, rows_of_files, write_csv, write_parquet},
 };
 
-/// Writes the tables a and b, of so many files that each task has some.
+/// Writes the tables a and b, each of six files: each task has some.
 fn write_tables(folder: &Path, rows: usize) {
     let mut rng = StdRng::seed_from_u64(1);
     for name in ["a", "b"] {
