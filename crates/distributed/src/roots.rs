@@ -28,8 +28,8 @@ use object_store::{
 #[derive(Clone, Debug, Default)]
 pub struct Roots {
     folders: Vec<PathBuf>,
-    /// A folder whose own files are never used.
-    keys: Option<PathBuf>,
+    /// A folder whose own files are never used, and the files that its links lead to.
+    keys: Vec<PathBuf>,
 }
 
 impl Roots {
@@ -44,20 +44,25 @@ impl Roots {
                 io::Error::new(error.kind(), format!("cannot open the folder '{}': {error}", folder.display()))
             })
         };
-        Ok(Self { folders: folders.iter().map(real).collect::<io::Result<_>>()?, keys: None })
+        Ok(Self { folders: folders.iter().map(real).collect::<io::Result<_>>()?, keys: Vec::new() })
     }
 
     /// Refuses the files directly in a folder: certificates and their keys.
     ///
     /// # Errors
     /// If it does not exist.
-    pub fn without_files_of(self, keys: &Path) -> io::Result<Self> {
-        Ok(Self { keys: Some(keys.canonicalize()?), ..self })
+    pub fn without_files_of(mut self, keys: &Path) -> io::Result<Self> {
+        self.keys.push(keys.canonicalize()?);
+        for entry in fs::read_dir(keys)? {
+            // A link may lead nowhere.
+            self.keys.extend(entry?.path().canonicalize());
+        }
+        Ok(self)
     }
 
     /// Returns whether a path may be used. It need not exist.
     fn allow(&self, path: &Path) -> bool {
-        let is_key = |real: &Path| self.keys.is_some() && real.parent() == self.keys.as_deref();
+        let is_key = |real: &Path| self.keys.iter().any(|key| real == key || real.parent() == Some(key));
         let real = real_path(path);
         real.is_ok_and(|real| self.folders.iter().any(|folder| real.starts_with(folder)) && !is_key(&real))
     }
@@ -260,6 +265,8 @@ mod tests {
         symlink("../secret", root.join("in/link")).unwrap();
         symlink("../secret/b.csv", root.join("in/b.csv")).unwrap();
         symlink("../secret", root.join("out/link")).unwrap();
+        fs::write(root.join("in/deep/other.pem"), "key").unwrap();
+        symlink("../deep/other.pem", root.join("in/certs/linked.pem")).unwrap();
         let roots = |name| Roots::new(&[root.join(name)]).unwrap().without_files_of(&root.join("in/certs")).unwrap();
         let files = WorkerFiles { read: roots("in"), write: roots("out") };
         (folder, files)
@@ -281,7 +288,9 @@ mod tests {
         }
         files.check_file(&folder.path().join("in/a.csv")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("in/socket")).unwrap();
-        for file in ["in/b.csv", "in/link/b.csv", "in/certs/key.pem", "in/socket", "in/deep", "in/none"] {
+        for file in
+            ["in/b.csv", "in/link/b.csv", "in/certs/key.pem", "in/certs/linked.pem", "in/socket", "in/deep", "in/none"]
+        {
             files.check_file(&folder.path().join(file)).unwrap_err();
         }
     }

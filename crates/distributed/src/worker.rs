@@ -128,7 +128,7 @@ fn session(
     let config = builder.config().get_or_insert_default();
     if let (Some(own), Some(execution)) = (own, options::execution(&headers)) {
         let (channels, execution) = (channels.clone(), execution.to_owned());
-        config.set_extension(Arc::new(RingAccess { channels, own, execution }));
+        config.set_extension(Arc::new(RingAccess { channels, own, execution, queries: queries.clone() }));
     }
     config.set_extension(files);
     let options = config.options_mut();

@@ -211,6 +211,21 @@ fn a_lost_worker_is_named_and_nothing_is_left() {
 }
 
 #[test]
+fn workers_that_stop_let_a_join_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    write_tables(at, 5000);
+    let workers: Vec<_> = (0..2).map(|_| worker(at, &["--allow-write", ".", "--drain", "600"])).collect();
+    let mut running = disturbed(at, &workers, 40, &[]);
+    workers.iter().for_each(|(process, _)| process.signal("TERM"));
+    assert_eq!(running.exit_code(), Some(0), "{}", running.stderr());
+    Annulus::new(["verify", "out"]).at(at).succeeds();
+    for (mut process, _) in workers {
+        assert_eq!(process.exit_code(), Some(143));
+    }
+}
+
+#[test]
 fn an_interrupted_join_leaves_nothing_on_workers() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();

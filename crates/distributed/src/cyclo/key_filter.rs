@@ -1,9 +1,6 @@
 //! Whether a filter of the stationary keys drops rotating rows before they are sent.
 
-use std::num::NonZeroUsize;
-
-use annulus_cyclo::{JoinSpec, KeyFilterSizes};
-use annulus_join::KeyFilterKind;
+use annulus_cyclo::{KeyFilterChoice, KeyFilterSizes};
 use serde::{Deserialize, Serialize};
 
 use super::meeting::Met;
@@ -20,7 +17,7 @@ pub(crate) struct FilterSizes {
 impl FilterSizes {
     /// Returns the filter that all tasks make, if that saves more than it costs. All decide alike, since they
     /// have met.
-    pub(super) fn choose(&self, met: &Met) -> Option<KeyFilterKind> {
+    pub(super) fn choose(&self, met: &Met) -> Option<KeyFilterChoice> {
         let (parts, build_rows) = (f64::from(met.parts), met.part_rows as f64);
         // Each rotating row is expected to have the same number of partners in the whole relation, at least
         // one, any of which may be in a part.
@@ -35,14 +32,7 @@ impl FilterSizes {
             with_partner: 1.0 - (1.0 - left).powf(partners),
             most_bytes: met.filter_bytes,
         };
-        sizes.best().map(|choice| choice.kind)
-    }
-
-    /// Returns `spec` with the filter, if the condition allows one.
-    pub(super) fn apply(filter: Option<&Self>, spec: JoinSpec, met: &Met, parts: NonZeroUsize) -> JoinSpec {
-        let kind = filter.and_then(|filter| filter.choose(met));
-        let is_possible = spec.can_filter_keys(parts).unwrap_or(false);
-        spec.with_key_filter(kind.filter(|_| is_possible))
+        sizes.best()
     }
 }
 

@@ -49,6 +49,8 @@ const FRAGMENT_BYTES: [usize; 3] = [1 << 20, 1 << 19, 1 << 18];
 const MEMORY_SHARE: usize = 8;
 /// The fragments whose rows are prepared together: each of them then meets few partitions.
 const WAVE: usize = 16;
+/// The most memory of a filter of keys.
+const MOST_FILTER_BYTES: usize = 256 << 20;
 /// The fragments of which a task has the memory: those in a ring's buffers, and three waves.
 const IN_MEMORY: usize = 16 + 3 * WAVE;
 
@@ -242,6 +244,11 @@ impl Run {
         let (in_transit, fragment_bytes) = (reserve(), fragment_bytes(share));
         // A pool that refuses so little does not end the join: it has no other memory to work with.
         in_transit.try_grow(fragment_bytes * IN_MEMORY).ok();
+        let for_filter = reserve();
+        let filter_bytes = match self.filter {
+            Some(_) if for_filter.try_grow(share.min(MOST_FILTER_BYTES)).is_ok() => for_filter.size() as u64,
+            _ => 0,
+        };
         let disk = &context.runtime_env().disk_manager;
         let spill = disk.tmp_files_enabled().then(|| {
             let schema = Arc::clone(join.schema(Side::Left));
@@ -272,7 +279,7 @@ impl Run {
             rows: stationary.largest,
             parts: u32::try_from(stationary.parts()).unwrap_or(u32::MAX),
             fragment_bytes: fragment_bytes as u32,
-            filter_bytes: share as u64,
+            filter_bytes,
             silence,
         };
         let (met, mut host) = match (count, access) {
@@ -302,7 +309,10 @@ impl Run {
             .with_threads(session.target_partitions().clamp(1, cpus))
             .with_cancel(leaving.cancel.clone());
         let parts = NonZeroUsize::new(met.parts as usize).unwrap_or(NonZeroUsize::MIN);
-        let spec = FilterSizes::apply(self.filter.as_ref(), spec, &met, parts);
+        let choice = self.filter.and_then(|filter| filter.choose(&met));
+        let choice = choice.filter(|_| spec.can_filter_keys(parts).unwrap_or(false));
+        for_filter.shrink(for_filter.size().saturating_sub(choice.map_or(0, |choice| choice.bytes as usize)));
+        let spec = spec.with_key_filter(choice.map(|choice| choice.kind));
         let share = match resident {
             Some(resident) => {
                 let _timer = metrics.setup_time.timer();
@@ -364,7 +374,7 @@ fn meet(
     leaving: &Leaving,
     runtime: &Handle,
 ) -> Result<(Met, Host), Ended> {
-    let RingAccess { channels, own, execution } = access;
+    let RingAccess { channels, own, execution, .. } = access;
     let listening = Listening::start(own)
         .map_err(|error| exec_datafusion_err!("worker {} cannot listen for other workers: {error}", address_of(own)))?;
     let (index, join) = (present.index, format!("{execution}/{}", present.join));

@@ -147,7 +147,8 @@ async fn keep(
         batches.push(batch);
     }
     let index = DistributedTaskContext::from_ctx(&context).task_index;
-    access.channels.resident().add(&table.id, index, batches, memory);
+    let resident = access.channels.resident().clone();
+    resident.add(&table.id, (index, access), batches, memory);
     count_batch(rows)
 }
 

@@ -21,6 +21,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
+use crate::cyclo::RingAccess;
+
 /// The time after which a share that nobody has published is dropped.
 const UNPUBLISHED: Duration = Duration::from_secs(10 * 60);
 /// The most forms in which a share is kept prepared.
@@ -155,10 +157,16 @@ struct Filling {
 impl ResidentStore {
     /// Adds rows to share `index` of a table that is not complete yet. It is dropped if nobody publishes
     /// it.
-    pub(crate) fn add(&self, id: &str, index: usize, batches: Vec<RecordBatch>, memory: MemoryReservation) {
+    pub(crate) fn add(
+        &self,
+        id: &str,
+        (index, access): (usize, Arc<RingAccess>),
+        batches: Vec<RecordBatch>,
+        memory: MemoryReservation,
+    ) {
         let mut state = self.0.lock();
         let filling = state.filling.entry(id.to_owned()).or_insert_with(|| {
-            self.end_later(id);
+            self.end_later(id, access);
             Some(Filling { index, ..Filling::default() })
         });
         if let Some(filling) = filling {
@@ -175,10 +183,12 @@ impl ResidentStore {
         drop(dropped);
     }
 
-    /// Drops what was added to a table after a time in which it could have been published.
-    fn end_later(&self, id: &str) {
+    /// Drops what was added to a table when its query has ended, after a time in which it could have been
+    /// published.
+    fn end_later(&self, id: &str, access: Arc<RingAccess>) {
         let (store, id) = (self.clone(), id.to_owned());
         tokio::spawn(async move {
+            access.end_of_query().await;
             // A real delay: nothing tells that the process that asked for the table is gone.
             sleep(UNPUBLISHED).await;
             // What comes later is not the whole share.
@@ -204,7 +214,7 @@ impl ResidentStore {
         let Some(filled) = state.filling.remove(&table.id).flatten() else {
             return exec_err!(
                 "resident table '{}' has no rows from here: its tasks must be as many as the workers \
-                 (distributed.max_tasks_per_stage = 0), and end within {UNPUBLISHED:?} of each other",
+                 (distributed.max_tasks_per_stage = 0)",
                 table.name
             );
         };

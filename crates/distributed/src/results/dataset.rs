@@ -7,18 +7,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_dataset::{Collection, Existing, Manifest, OutputError, OutputFormat, Settings};
+use annulus_dataset::{Collection, Existing, Manifest, OutputFormat, Settings};
 use async_trait::async_trait;
 use datafusion::{
     arrow::{array::UInt64Array, datatypes::SchemaRef},
     catalog::{Session, TableProvider, default_table_source::provider_as_source},
-    common::exec_err,
-    error::{DataFusionError, Result},
+    common::{config_err, exec_err},
+    error::Result,
     logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableType, dml::InsertOp},
     physical_plan::ExecutionPlan,
     prelude::SessionContext,
 };
-use datafusion_distributed::WorkerResolver;
+use datafusion_distributed::{DistributedConfig, WorkerResolver};
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::{task::spawn_blocking, time::timeout};
@@ -29,7 +29,7 @@ use super::{
     exec::WriteExec,
     store::{Request, Results, Target, blocking},
 };
-use crate::{asks::Ask, channels::Channels};
+use crate::{asks::Ask, channels::Channels, workers::address_of};
 
 /// A dataset that a query is to write, on the workers that run it: a folder for each task, as
 /// `annulus join` writes them, and a manifest of all.
@@ -98,8 +98,9 @@ impl NewDataset {
 
     /// Sets the settings in the manifest.
     #[must_use]
-    pub fn with_settings(self, settings: Settings) -> Self {
-        Self { settings, ..self }
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
     }
 
     /// Sets for each column whether a dictionary is expected to pay for it in a file.
@@ -136,12 +137,20 @@ impl NewDataset {
         let start = Instant::now();
         let workers = self.workers.get_urls()?;
         let (dir, existing, first) = (self.target.dir.clone(), self.target.existing, self.target.first_member);
+        let most = DistributedConfig::from_session_config(session.state().config())?.max_tasks_per_stage;
+        if most > workers.len() {
+            return config_err!(
+                "distributed.max_tasks_per_stage = {most}: a result is written by {} workers, with a task each; set it \
+                 to 0",
+                workers.len()
+            );
+        }
         let members = (first..first + workers.len().max(1)).collect();
         let begun = blocking(move || Collection::begin(&dir, members, existing)).await?;
         *self.collection.lock() = Some(begun);
         let written = async {
             let parts = self.run(session, plan, &workers).await?;
-            self.complete(&workers, parts).await
+            self.complete(parts).await
         };
         match written.await {
             Ok((manifest, workers)) => Ok(Written { manifest, workers, elapsed: start.elapsed() }),
@@ -157,58 +166,90 @@ impl NewDataset {
     pub async fn abandon(&self) {
         let request = Request::Remove { id: self.target.id.clone() };
         let workers = self.workers.get_urls().unwrap_or_default();
-        timeout(self.channels.silence(), self.ask_all(&workers, request)).await.ok();
+        let (_, own) = tokio::join!(
+            timeout(self.channels.silence(), self.ask(&workers, &request)),
+            self.channels.results().apply(request.clone())
+        );
+        // The next run removes what cannot be removed now.
+        own.ok();
         // Last, so that the folder is empty.
         let collection = self.collection.lock().take();
         spawn_blocking(move || drop(collection)).await.ok();
     }
 
-    /// Runs the query, and returns what its tasks have written: numbers of folders, manifests, and workers.
+    /// Runs the query, and returns what its tasks have written.
     async fn run(&self, session: &SessionContext, plan: LogicalPlan, workers: &[Url]) -> Result<Vec<Part>> {
         let counts = session.execute_logical_plan(self.plan(plan)?).await?.collect().await?;
         let counts = counts.iter().flat_map(|batch| batch.column(0).as_any().downcast_ref::<UInt64Array>());
         let rows: u64 = counts.flatten().flatten().sum();
-        let mut parts = Vec::new();
-        for (worker, answer) in self.ask_all(workers, Request::Publish { id: self.target.id.clone() }).await {
-            parts.extend(answer?.into_iter().map(|(member, manifest)| (member, manifest, worker.clone())));
+        let request = Request::Publish { id: self.target.id.clone() };
+        let own = self.channels.results().apply(request.clone()).await?;
+        let mut parts: Vec<Part> = own.into_iter().map(|(member, manifest)| (member, manifest, None)).collect();
+        let mut failed = None;
+        for (worker, answer) in self.ask(workers, &request).await {
+            match answer {
+                Ok(published) => {
+                    let of_worker = |(member, manifest)| (member, manifest, Some(worker.clone()));
+                    parts.extend(published.into_iter().map(of_worker));
+                }
+                // It may have written nothing.
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
         parts.sort_unstable_by_key(|(member, ..)| *member);
         let found: u64 = parts.iter().map(|(_, manifest, _)| manifest.rows).sum();
-        if found != rows {
-            return exec_err!("workers have {found} of the {rows} rows that they had written: one has started again");
+        match failed {
+            _ if found == rows => Ok(parts),
+            Some(error) => Err(error),
+            None => exec_err!("workers have {found} of the {rows} rows that they had written: one has started again"),
         }
-        Ok(parts)
     }
 
     /// Completes the dataset.
-    async fn complete(&self, workers: &[Url], parts: Vec<Part>) -> Result<(Manifest, Vec<Option<Url>>)> {
-        let members: Vec<_> = parts.iter().map(|(member, manifest, _)| (*member, manifest)).collect();
-        let manifest = match &*self.collection.lock() {
-            Some(collection) => collection.complete_with(self.settings.clone(), &members).map_err(outside)?,
-            None => return exec_err!("the dataset was given up"),
-        };
-        for (_, answer) in self.ask_all(workers, Request::Keep { id: self.target.id.clone() }).await {
-            answer?;
+    async fn complete(&self, parts: Vec<Part>) -> Result<(Manifest, Vec<Option<Url>>)> {
+        let Some(collection) = self.collection.lock().take() else { return exec_err!("the dataset was given up") };
+        let settings = self.settings.clone();
+        let written: Vec<_> = parts.iter().map(|(member, manifest, _)| (*member, manifest.clone())).collect();
+        let (collection, manifest) = blocking(move || {
+            let members: Vec<_> = written.iter().map(|(member, manifest)| (*member, manifest)).collect();
+            let manifest = collection.complete_with(settings, &members)?;
+            Ok((collection, manifest))
+        })
+        .await?;
+        *self.collection.lock() = Some(collection);
+        let request = Request::Keep { id: self.target.id.clone() };
+        let mut writers: Vec<Url> = parts.iter().filter_map(|(.., worker)| worker.clone()).collect();
+        writers.dedup();
+        let mut kept: Vec<usize> = Vec::new();
+        for (_, answer) in self.ask(&writers, &request).await {
+            kept.extend(answer?.into_iter().map(|(member, _)| member));
         }
-        if let Some(collection) = self.collection.lock().take() {
-            collection.keep().map_err(outside)?;
+        kept.extend(self.channels.results().apply(request).await?.into_iter().map(|(member, _)| member));
+        if let Some((member, _, Some(worker))) = parts.iter().find(|(member, ..)| !kept.contains(member)) {
+            return exec_err!("worker {} has lost its part of the result, host-{member:02}", address_of(worker));
+        }
+        let complete = self.collection.lock().take();
+        if let Some(collection) = complete
+            && let Err(error) = blocking(move || collection.keep()).await
+        {
+            // The dataset is complete.
+            tracing::warn!("{error}");
         }
         Ok((manifest, parts.into_iter().map(|(.., worker)| worker).collect()))
     }
 
-    /// Asks all workers, and this process.
-    async fn ask_all(&self, workers: &[Url], request: Request) -> Vec<(Option<Url>, Result<Vec<(usize, Manifest)>>)> {
+    async fn ask(&self, workers: &[Url], request: &Request) -> Vec<(Url, Result<Vec<(usize, Manifest)>>)> {
         let asked = workers
             .iter()
-            .map(async |worker| (Some(worker.clone()), self.channels.ask(worker, Ask::Results(request.clone())).await));
-        let mut answers = join_all(asked).await;
-        answers.push((None, self.channels.results().apply(request).await));
-        answers
+            .map(async |worker| (worker.clone(), self.channels.ask(worker, Ask::Results(request.clone())).await));
+        join_all(asked).await
     }
 }
 
-fn outside(error: OutputError) -> DataFusionError {
-    DataFusionError::External(error.into())
+impl Drop for NewDataset {
+    fn drop(&mut self) {
+        self.channels.results().forget(&self.target.id);
+    }
 }
 
 /// A table whose inserts are the dataset.

@@ -30,7 +30,7 @@ use datafusion::{
 };
 use datafusion_distributed::DistributedTaskContext;
 use futures::StreamExt;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::task::spawn_blocking;
 
 use super::store::{Results, Target, Writer};
@@ -94,7 +94,7 @@ impl WriteExec {
         let bytes = (FILE_BYTES * partitions).min(limit);
         // A pool that refuses so little does not end the query: files have no other memory.
         memory.try_grow(bytes).ok();
-        let writer = results.enter(&self.target);
+        let writer = results.enter(&self.target, access.as_ref())?;
         let Target { format, compression, existing, session, dictionaries, .. } = self.target.as_ref();
         let mut options = OutputOptions::new(dir, *format);
         (options.compression, options.existing) = (*compression, *existing);
@@ -111,7 +111,7 @@ impl WriteExec {
             rows: AtomicU64::new(0),
             left: AtomicUsize::new(partitions),
             _memory: memory,
-            _writer: writer,
+            writer: Mutex::new(writer),
         }))
     }
 }
@@ -129,7 +129,7 @@ struct Writing {
     left: AtomicUsize,
     _memory: MemoryReservation,
     /// Dropped after the files.
-    _writer: Writer,
+    writer: Mutex<Writer>,
 }
 
 impl Writing {
@@ -159,8 +159,7 @@ impl Writing {
             self.with_files(|files| files.write_columns(0))?;
         }
         let Some(files) = self.files.write().take() else { return Ok(()) };
-        self.results.add(&self.target, self.member, files.seal().map_err(outside)?);
-        Ok(())
+        self.results.add(&self.target, self.member, files.seal().map_err(outside)?, &mut self.writer.lock())
     }
 }
 
@@ -219,8 +218,9 @@ impl ExecutionPlan for WriteExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.properties.partitioning.partition_count();
+        // First, so that a failure leaves nothing that others would join.
+        let input = self.input.execute(partition, Arc::clone(&context))?;
         let (writing, ticket) = self.executions.share((partition, partitions), &context, || self.start(&context))?;
-        let input = self.input.execute(partition, context)?;
         let mut stream = RecordBatchReceiverStream::builder(self.schema(), 1);
         let counts = stream.tx();
         stream.spawn(async move {

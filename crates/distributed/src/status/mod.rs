@@ -12,5 +12,5 @@ mod queries;
 mod report;
 
 pub use http::StatusServer;
-pub(crate) use queries::{Refusal, Task, WorkerQueries};
+pub(crate) use queries::{Hold, Refusal, Task, WorkerQueries};
 pub use report::{OperatorReport, QueryReport, WorkerReport};

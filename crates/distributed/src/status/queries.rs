@@ -20,7 +20,7 @@ pub(crate) struct WorkerQueries(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// The number of tasks that run.
+    /// The number of tasks that run, and of what else a worker that stops waits for.
     tasks: watch::Sender<usize>,
     /// The most queries at a time.
     most: usize,
@@ -81,6 +81,16 @@ pub(crate) struct Task {
     query: String,
 }
 
+/// What a stopping worker waits for beside its tasks, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Hold(Arc<Shared>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.tasks.send_modify(|tasks| *tasks -= 1);
+    }
+}
+
 impl WorkerQueries {
     /// Returns a worker without queries, which takes at most this many at a time.
     pub(crate) fn new(most: usize) -> Self {
@@ -132,6 +142,19 @@ impl WorkerQueries {
         self.0.state.lock().is_ending = true;
         // The sender is here, so the channel does not close.
         self.0.tasks.subscribe().wait_for(|tasks| *tasks == 0).await.ok();
+    }
+
+    /// Lets a worker that stops wait.
+    pub(crate) fn hold(&self) -> Hold {
+        self.0.tasks.send_modify(|tasks| *tasks += 1);
+        Hold(Arc::clone(&self.0))
+    }
+
+    /// Waits until no task of this query runs: its coordinator has its answer, has failed, or is gone.
+    pub(crate) async fn end_of(&self, query: &str) {
+        let has_ended = |_: &usize| !self.0.state.lock().queries.contains_key(query);
+        // The sender is here, so the channel does not close.
+        self.0.tasks.subscribe().wait_for(has_ended).await.ok();
     }
 
     /// Returns whether the worker takes tasks.
@@ -197,6 +220,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_end_of_a_query_is_noticed() {
+        let queries = WorkerQueries::new(9);
+        let (first, other) = (queries.begin(Some("a"), None).unwrap(), queries.begin(Some("b"), None).unwrap());
+        let mut ending = Box::pin(queries.end_of("a"));
+        assert!(ending.as_mut().now_or_never().is_none());
+        drop(first);
+        ending.await;
+        drop(other);
+    }
+
+    #[tokio::test]
     async fn a_worker_that_ends_waits_for_its_tasks() {
         let queries = WorkerQueries::new(9);
         let task = queries.begin(Some("a"), None).unwrap();
@@ -204,7 +238,10 @@ mod tests {
         assert!(ending.as_mut().now_or_never().is_none());
         assert!(!queries.is_ready());
         assert_eq!(queries.begin(Some("a"), None).unwrap_err(), Refusal::Ending);
+        let hold = queries.hold();
         drop(task);
+        assert!(ending.as_mut().now_or_never().is_none());
+        drop(hold);
         ending.await;
     }
 }

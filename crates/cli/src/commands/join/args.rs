@@ -33,6 +33,8 @@ Examples:
   annulus join o=orders/ i=items/ --on id --output totals \\
     --select 'o.id, i.price * i.count AS total'
   annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --explain
+  annulus join /shared/a /shared/b --on id --output /shared/joined \\
+    --workers 10.0.0.1:7500,10.0.0.2:7500 --certificates certs
   annulus join /shared/a /shared/b --on id --ring ring.toml \\
     --output /shared/joined
 
@@ -46,7 +48,8 @@ nothing. The result has all columns of both sides; a column of RIGHT whose
 name LEFT also has gets --suffix.
 
 One host, the default, joins as annulus sql does: the join tells the scans
-which rows and columns it needs. On a ring, one relation is stationary: each
+which rows and columns it needs. Workers join as those of annulus sql do, and
+each writes a folder of the result. On a ring, one relation is stationary: each
 host prepares its part of it. The other relation rotates: it is read in
 fragments, which go from host to host around the ring. By default the smaller
 relation rotates; on a single host, the larger one. Hosts find pairs with a
@@ -57,9 +60,9 @@ Otherwise they use nested loops. --explain shows the choice, its reasons, the
 expected times, and the memory of each host. Every host joins the whole
 rotating relation: on one machine, more hosts divide the memory, not the time.
 
-Each host writes its files to DIR/host-00/, DIR/host-01/ and so on. The last
-file is DIR/manifest.json, with rows and checksums. The folder can be the
-input of another command. If a host fails or you press Ctrl-C, the join
+Each host or worker writes its files to DIR/host-00/, DIR/host-01/ and so on.
+The last file is DIR/manifest.json, with rows and checksums. The folder can be
+the input of another command. If a host fails or you press Ctrl-C, the join
 removes its partial output. A second Ctrl-C ends the join at once.
 
 Fields of --json: the plan (with --explain only the plan), the result, and
@@ -129,7 +132,7 @@ pub struct JoinArgs {
     /// The submitter whose certificate to use, if the folder has several
     #[arg(long, value_name = "NAME")]
     name: Option<HostName>,
-    /// Whether workers, or the hosts of a ring, share the input files
+    /// Whether workers or hosts share the input files
     #[arg(long, value_name = "MODE", default_value = "shared", conflicts_with = "local")]
     inputs: InputsArg,
     /// Relation that rotates around the ring
