@@ -190,9 +190,15 @@ async fn a_table_whose_worker_is_gone_is_lost() {
     let many = session(&cluster, &folder, &[]).await;
     run(&many, "CREATE RESIDENT TABLE s PARTITIONED BY (k) AS SELECT * FROM small").await.unwrap();
     drop(third);
+    // Its server ends a moment later.
+    let noticed = async {
+        while !run(&many, "SHOW RESIDENT TABLES").await.unwrap().contains("lost") {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, noticed).await.unwrap();
     let lost = timeout(LONG, rows(&many.0, "SELECT sum(k) FROM resident.s")).await.unwrap().unwrap_err().to_string();
     assert!(lost.contains("2 of 3 shares") && lost.contains("SELECT * FROM small"), "{lost}");
-    assert!(run(&many, "SHOW RESIDENT TABLES").await.unwrap().contains("lost"));
     // It can be dropped from those that are there.
     assert!(run(&many, "DROP RESIDENT TABLE s").await.is_err());
     assert!(!run(&many, "SHOW RESIDENT TABLES").await.unwrap().contains("| s "));
