@@ -9,6 +9,7 @@ mod cyclo;
 mod error;
 mod failures;
 mod head;
+mod inserts;
 mod members;
 mod network;
 mod options;

@@ -160,3 +160,9 @@ pub(crate) fn count_schema() -> SchemaRef {
 pub(crate) fn count_batch(rows: u64) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(UInt64Array::from(vec![rows]))])?)
 }
+
+/// Returns the sum of all counts that an INSERT has returned.
+pub(crate) fn sum_of_counts(counts: &[RecordBatch]) -> u64 {
+    let counts = counts.iter().flat_map(|batch| batch.column(0).as_any().downcast_ref::<UInt64Array>());
+    counts.flatten().flatten().sum()
+}

@@ -14,7 +14,7 @@ mod store;
 mod table;
 mod tables;
 
-pub(crate) use keep::{KeepExec, count_batch, count_schema};
+pub(crate) use keep::{KeepExec, count_batch, count_schema, sum_of_counts};
 pub(crate) use scan::{ResidentScanExec, Shares, route, with_shares};
 pub(crate) use service::{PartOfShare, Request, apply, decoded, encoded};
 pub use statement::ResidentStatement;

@@ -21,14 +21,14 @@ use url::Url;
 use uuid::Uuid;
 
 use super::{
-    keep::count_batch,
+    keep::{KeepExec, count_batch, sum_of_counts},
     scan::Shares,
     service::Request,
     statement::ResidentStatement,
     store::{ShareInfo, TableInfo},
-    table::{NewTable, ResidentTable},
+    table::ResidentTable,
 };
-use crate::{asks::Ask, channels::Channels, workers::address_of};
+use crate::{asks::Ask, channels::Channels, inserts::Inserts, workers::address_of};
 
 /// The schema that has the resident tables.
 const SCHEMA: &str = "resident";
@@ -138,7 +138,9 @@ impl ResidentTables {
             return exec_err!("resident tables are spread over workers: name two or more");
         }
         let mut table = TableInfo::new(Uuid::new_v4().simple().to_string(), name, query, key, &schema)?;
-        let new = NewTable { table: Arc::new(table.clone()), schema, workers };
+        let (info, name) = (Arc::new(table.clone()), format!("resident table '{}'", table.name));
+        let operator = move |input| Arc::new(KeepExec::new(input, Arc::clone(&info), workers)) as _;
+        let new = Inserts { name, schema, operator };
         let plan = rows.into_unoptimized_plan();
         let target = provider_as_source(Arc::new(new));
         let plan = LogicalPlanBuilder::insert_into(plan, table.name.as_str(), target, InsertOp::Append)?.build()?;
@@ -161,12 +163,7 @@ impl ResidentTables {
             }
             return Err(error);
         }
-        Ok(counts
-            .iter()
-            .flat_map(|batch| batch.column(0).as_any().downcast_ref::<UInt64Array>())
-            .flatten()
-            .flatten()
-            .sum())
+        Ok(sum_of_counts(&counts))
     }
 
     async fn show(&self, session: &SessionContext) -> Result<DataFrame> {

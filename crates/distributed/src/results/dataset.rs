@@ -8,14 +8,11 @@ use std::{
 };
 
 use annulus_dataset::{Collection, Existing, Manifest, OutputFormat, Settings};
-use async_trait::async_trait;
 use datafusion::{
-    arrow::{array::UInt64Array, datatypes::SchemaRef},
-    catalog::{Session, TableProvider, default_table_source::provider_as_source},
+    catalog::default_table_source::provider_as_source,
     common::{config_err, exec_err},
     error::Result,
-    logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableType, dml::InsertOp},
-    physical_plan::ExecutionPlan,
+    logical_expr::{LogicalPlan, LogicalPlanBuilder, dml::InsertOp},
     prelude::SessionContext,
 };
 use datafusion_distributed::{DistributedConfig, WorkerResolver};
@@ -27,9 +24,9 @@ use uuid::Uuid;
 
 use super::{
     exec::WriteExec,
-    store::{Request, Results, Target, blocking},
+    store::{Request, Target, blocking},
 };
-use crate::{asks::Ask, channels::Channels, workers::address_of};
+use crate::{asks::Ask, channels::Channels, inserts::Inserts, resident::sum_of_counts, workers::address_of};
 
 /// A dataset that a query is to write, on the workers that run it: a folder for each task, as
 /// `annulus join` writes them, and a manifest of all.
@@ -124,8 +121,10 @@ impl NewDataset {
     /// If DataFusion refuses it.
     pub fn plan(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let schema = Arc::clone(plan.schema().inner());
-        let own = self.channels.results().clone();
-        let table = WritableTable { target: Arc::new(self.target.clone()), schema, own };
+        let (target, own) = (Arc::new(self.target.clone()), self.channels.results().clone());
+        let name = format!("'{}'", target.dir.display());
+        let operator = move |input| Arc::new(WriteExec::new(input, Arc::clone(&target), Some(own.clone()))) as _;
+        let table = Inserts { name, schema, operator };
         LogicalPlanBuilder::insert_into(plan, "result", provider_as_source(Arc::new(table)), InsertOp::Append)?.build()
     }
 
@@ -180,8 +179,7 @@ impl NewDataset {
     /// Runs the query, and returns what its tasks have written.
     async fn run(&self, session: &SessionContext, plan: LogicalPlan, workers: &[Url]) -> Result<Vec<Part>> {
         let counts = session.execute_logical_plan(self.plan(plan)?).await?.collect().await?;
-        let counts = counts.iter().flat_map(|batch| batch.column(0).as_any().downcast_ref::<UInt64Array>());
-        let rows: u64 = counts.flatten().flatten().sum();
+        let rows = sum_of_counts(&counts);
         let request = Request::Publish { id: self.target.id.clone() };
         let own = self.channels.results().apply(request.clone()).await?;
         let mut parts: Vec<Part> = own.into_iter().map(|(member, manifest)| (member, manifest, None)).collect();
@@ -249,43 +247,5 @@ impl NewDataset {
 impl Drop for NewDataset {
     fn drop(&mut self) {
         self.channels.results().forget(&self.target.id);
-    }
-}
-
-/// A table whose inserts are the dataset.
-#[derive(Debug)]
-struct WritableTable {
-    target: Arc<Target>,
-    schema: SchemaRef,
-    own: Results,
-}
-
-#[async_trait]
-impl TableProvider for WritableTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
-        &self,
-        _: &dyn Session,
-        _: Option<&Vec<usize>>,
-        _: &[Expr],
-        _: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        exec_err!("'{}' is not complete yet", self.target.dir.display())
-    }
-
-    async fn insert_into(
-        &self,
-        _: &dyn Session,
-        input: Arc<dyn ExecutionPlan>,
-        _: InsertOp,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(WriteExec::new(input, Arc::clone(&self.target), Some(self.own.clone()))))
     }
 }

@@ -4,7 +4,7 @@ use annulus_cluster::{AlgorithmCost, KeyFilterDecision, Planned, Revolutions, Su
 use annulus_join::{Side, Sides};
 use annulus_terminal::report::plain;
 use anyhow::Result;
-use arrow::datatypes::FieldRef;
+use arrow::datatypes::{FieldRef, Fields};
 use comfy_table::CellAlignment;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
         "columns_left": shown.read.left,
         "columns_right": shown.read.right,
         "select": shown.select,
-        "columns": columns(planned),
+        "columns": columns(planned.columns.fields()),
         "rows_left": left.rows,
         "rows_right": right.rows,
         "bytes_left": left.bytes,
@@ -86,12 +86,12 @@ fn rows_dropped(summary: &Summary) -> u64 {
 }
 
 /// Returns the columns of the result, with their types.
-fn columns(planned: &Planned) -> Value {
+pub fn columns(fields: &Fields) -> Value {
     let column = |field: &FieldRef| {
         let (name, nullable) = (field.name(), field.is_nullable());
         json!({ "name": name, "type": field.data_type().to_string(), "nullable": nullable })
     };
-    planned.columns.fields().iter().map(column).collect()
+    fields.iter().map(column).collect()
 }
 
 /// Returns the plan as a table.

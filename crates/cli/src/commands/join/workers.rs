@@ -23,7 +23,10 @@ use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::timeout};
 
-use super::args::{JoinCommandJob, OnWorkers};
+use super::{
+    args::{JoinCommandJob, OnWorkers},
+    report,
+};
 use crate::{
     cluster::Remote,
     interrupt::Signals,
@@ -161,11 +164,8 @@ impl Attempt {
             let physical = kinds.iter().zip(plans).filter(|(kind, _)| *kind == Some("physical_plan"));
             text.extend(physical.flat_map(|(_, plan)| plan));
         }
-        let fields = self.plan.schema().fields().iter().map(|field| {
-            let (name, nullable) = (field.name(), field.is_nullable());
-            json!({ "name": name, "type": field.data_type().to_string(), "nullable": nullable })
-        });
-        Ok(Explained { text: text.trim_end().to_owned(), columns: fields.collect() })
+        let columns = report::columns(self.plan.schema().fields());
+        Ok(Explained { text: text.trim_end().to_owned(), columns })
     }
 }
 
