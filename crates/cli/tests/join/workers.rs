@@ -161,8 +161,10 @@ fn disturbed(folder: &Path, workers: &[(Running, String)], ticks_of: u64, more: 
     let all = list(workers);
     let on = [&["--workers", &all, "--timeout", "5"][..], more, &TINY].concat();
     let computed = || workers.iter().filter_map(|(process, _)| ticks(process.id())).sum::<u64>();
-    let before = computed();
     let mut running = join(folder, &LONG, "out", &on).start();
+    // Workers may still compute for a join before this one.
+    running.wait_until(|| folder.join("out").exists());
+    let before = computed();
     running.wait_until(|| computed() > before + ticks_of);
     running
 }
