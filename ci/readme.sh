@@ -66,7 +66,7 @@ inputs() {
 # Whether a command is only to be resolved.
 long() {
     case "$1" in
-    *...* | "annulus bench "* | "annulus reproduce "* | "annulus node --"* | *"--ring ring.toml"* | *"://"*) ;;
+    *...* | "annulus bench "* | "annulus reproduce "* | *"://"*) ;;
     *) return 1 ;;
     esac
 }

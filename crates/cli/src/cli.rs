@@ -13,7 +13,6 @@ use crate::{
         completions::{self, CompletionsArgs},
         help::{self, HelpArgs, ManArgs},
         join::{self, JoinArgs},
-        node::{self, NodeArgs},
         partition::{self, PartitionArgs},
         reproduce::{self, ReproduceCommand},
         simulate::{self, SimulateCommand},
@@ -44,7 +43,7 @@ Examples:
   annulus calibrate                       measure what suits this machine
   annulus help inputs                     read about a topic
 
-Topics of annulus help: inputs, joins, json, partitioning, queries (SQL), ring,
+Topics of annulus help: inputs, joins, json, partitioning, queries (SQL),
 topology and workers.
 
 Exit codes: 0 for success, 1 for a failure or for answers that differ, 130 if
@@ -106,23 +105,9 @@ pub enum Command {
     Partition(PartitionArgs),
     /// Check the files of a dataset against its manifest
     Verify(VerifyArgs),
-    /// Join two datasets, on this machine or on a ring of hosts
+    /// Join two datasets, in this process or on workers
     Join(Box<JoinArgs>),
-    /// Run as a join host, controlled through standard input
-    #[command(hide = true)]
-    Host {
-        /// Process id of the coordinator
-        coordinator: u32,
-        /// No other host takes part
-        #[arg(long)]
-        single: bool,
-        /// Bytes of memory that a single host is to stay within
-        #[arg(long)]
-        memory_bytes: Option<usize>,
-    },
-    /// Set up a ring of hosts, or run one of its hosts
-    Node(NodeArgs),
-    /// Run parts of the queries of annulus sql --workers
+    /// Run parts of the queries of other processes, or make certificates for that
     Worker(WorkerArgs),
     /// Compare parts of Annulus with alternatives
     #[command(subcommand)]
@@ -156,13 +141,6 @@ impl Command {
             Self::Partition(args) => partition::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Join(args) => join::run(*args),
-            Self::Host { coordinator, single, memory_bytes } => {
-                if single {
-                    join::spare_memory(memory_bytes);
-                }
-                join::serve_host(coordinator)
-            }
-            Self::Node(args) => node::run(args),
             Self::Worker(args) => worker::run(args),
             Self::Bench(command) => bench::run(command),
             Self::Reproduce(command) => reproduce::run(command),

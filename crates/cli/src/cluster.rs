@@ -66,6 +66,11 @@ pub struct Cluster {
 }
 
 impl ClusterArgs {
+    /// Returns whether the command is to run on workers.
+    pub fn is_given(&self) -> bool {
+        self.workers.is_some() || self.cluster.is_some()
+    }
+
     /// Starts workers if the command asks for it, each with this much memory for operators.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::{fs, process::Command};
 
 use support::{Annulus, names};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 13] = [
     "tpch",
     "tpcds",
     "clickbench",
@@ -14,7 +14,6 @@ const COMMANDS: [&str; 14] = [
     "partition",
     "verify",
     "join",
-    "node",
     "bench",
     "reproduce",
     "simulate",
@@ -59,7 +58,7 @@ fn there_is_a_manual_page_for_every_command() {
     let folder = tempfile::tempdir().expect("a folder");
     Annulus::new(["man", "--out", "pages/man1"]).at(folder.path()).succeeds();
     let pages = names(&folder.path().join("pages/man1"));
-    for command in COMMANDS.iter().chain(&["bench-pages", "node-add-host"]) {
+    for command in COMMANDS.iter().chain(&["bench-pages", "worker-add-host"]) {
         assert!(pages.contains(&format!("annulus-{command}.1")), "{command} of {pages:?}");
     }
     assert!(
@@ -91,8 +90,8 @@ fn help_knows_commands_and_topics() {
         ("json", "# JSON output"),
         ("partitioning", "# Splitting a dataset by key"),
         ("queries", "# SQL"),
-        ("ring", "# Operating a ring of hosts"),
         ("topology", "# The topology of the machine"),
+        ("workers", "# Queries on workers"),
     ] {
         assert!(topics.contains(&format!("  {topic} ")), "{topics}");
         let topics = all.split("Topics of annulus help: ").nth(1).expect("topics");

@@ -62,22 +62,21 @@ fn joins() {
     for (number, condition) in ["--on id", "--where a.id<b.id+5", "--where a.id*a.k=b.id+b.k"].iter().enumerate() {
         let join = format!("join a.parquet b.parquet {condition} --type left --json");
         expect(at, &format!("{join} --explain"), "join-plan.json");
-        expect(at, &format!("{join} --output joined-{number} --local 2"), "join.json");
+        expect(at, &format!("{join} --output joined-{number}"), "join.json");
     }
-    expect(at, "join a.parquet b.parquet --on id --threads 1 --explain --json", "join-plan.json");
     let on_workers = "join a.parquet b.parquet --on id --cluster 2 --json";
     let tiny = "--set distributed.file_scan_config_bytes_per_partition=1";
-    expect(at, &format!("{on_workers} {tiny} --explain"), "join-workers-plan.json");
-    expect(at, &format!("{on_workers} {tiny} --output on-workers"), "join-workers.json");
-    expect(at, &format!("{on_workers} --output here"), "join-workers.json");
+    expect(at, &format!("{on_workers} {tiny} --explain"), "join-plan.json");
+    expect(at, &format!("{on_workers} {tiny} --output on-workers"), "join.json");
+    expect(at, &format!("{on_workers} --output here"), "join.json");
 }
 
 #[test]
 fn rings() {
     let folder = tempfile::tempdir().expect("a folder");
-    expect(folder.path(), "node init-ca --ring sales --json", "node-init-ca.json");
-    expect(folder.path(), "node add-host alpha --json", "node-add-host.json");
-    expect(folder.path(), "node add-submitter me --json", "node-add-submitter.json");
+    expect(folder.path(), "worker init-ca --ring sales --json", "worker-init-ca.json");
+    expect(folder.path(), "worker add-host alpha --json", "worker-add-host.json");
+    expect(folder.path(), "worker add-submitter me --json", "worker-add-submitter.json");
 }
 
 #[test]

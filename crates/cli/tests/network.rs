@@ -15,12 +15,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_roundabout::secure::{Authority, HostName, Identity, Role, connect};
+use annulus_roundabout::secure::{HostName, Identity, Role, connect};
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use support::{
     Annulus, Running, names,
     processes::{listening, ticks},
-    workers::{TINY, list, serving, worker},
+    workers::{TINY, certificates, list, serving, worker},
 };
 
 /// The longest time until an error, on a busy machine.
@@ -145,7 +145,7 @@ fn workers_on_slow_links_have_the_same_answers_and_a_cut_link_is_named() {
         assert_eq!(sql(at, &on).within(&network.spaces[0]).succeeds().stdout, here.stdout, "{query}");
     }
     let join = |workers: &str, more: &[&str]| {
-        let all = ["join", "a", "b", "--on", "k", "--output", "out", "--timeout", "5", "--workers", workers];
+        let all = ["join", "a", "b", "--on", "k", "--output", "out", "--silence", "5", "--workers", workers];
         let all = all.iter().chain(&TINY).chain(more);
         Annulus::new(all).at(at).temp(at).within(&network.spaces[0])
     };
@@ -204,20 +204,13 @@ fn strangers_at_all_ports_disturb_no_query() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     write_tables(at);
-    let name = |name: &str| HostName::new(name).expect("a name");
-    let authority = |folder: &str, ring: &str| {
-        fs::create_dir(at.join(folder)).expect("a folder");
-        let authority = Authority::create(&at.join(folder), ring.parse().expect("a name")).expect("an authority");
-        authority.add_submitter(&name("me")).expect("a submitter");
-        authority
-    };
-    let ours = authority("certs", "sales");
-    authority("others", "thieves");
+    let hosts = ["alpha", "beta", "gamma"];
+    certificates(&at.join("certs"), "sales", &hosts);
+    certificates(&at.join("others"), "thieves", &[]);
     let others = Identity::in_folder(&at.join("others"), Role::Submitter, None).expect("certificates");
-    let workers: Vec<_> = ["alpha", "beta", "gamma"]
+    let workers: Vec<_> = hosts
         .into_iter()
         .map(|host| {
-            ours.add_host(&name(host), &[]).expect("a host");
             let own = ["--certificates", "certs", "--name", host, "--status", "127.0.0.1:0"];
             worker(at, &[&own[..], &["--allow-read", ".", "--allow-write", "."]].concat())
         })

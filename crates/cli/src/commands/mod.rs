@@ -7,7 +7,6 @@ pub mod clickbench;
 pub mod completions;
 pub mod help;
 pub mod join;
-pub mod node;
 pub mod partition;
 pub mod reproduce;
 pub mod simulate;

@@ -3,25 +3,25 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use rand::{SeedableRng, rngs::StdRng};
 use tempfile::TempDir;
 
 use crate::{
     support::{
         Annulus, Running, names,
-        processes::{children, processes, state},
+        processes::{processes, state},
     },
     tables::{Shape, write_parquet},
 };
 
-/// The join's own `--timeout`.
-pub const TIMEOUT: Duration = Duration::from_secs(2);
-/// The additional time that it may need on a busy machine.
-const SLACK: Duration = Duration::from_secs(20);
+/// The longest time until a disturbed join has ended, on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// Inputs that take a while to join, and a folder for temporary files that no other process uses.
 pub struct Scene {
@@ -31,12 +31,30 @@ pub struct Scene {
 }
 
 impl Scene {
+    /// Has the tables a and b, whose join on k takes about a second.
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
         let mut rng = StdRng::seed_from_u64(0);
-        for name in ["a", "b"] {
+        Self::of(|name| {
             let shape = Shape { rows: 4000, keys: 300, nulls: 0.1, skewed: false };
-            write_parquet(&folder.path().join(name), &shape.table(&mut rng, name == "a"), 3, 500);
+            shape.table(&mut rng, name == "a")
+        })
+    }
+
+    /// Has the tables a and b, which have one value of `hot`. They make billions of pairs.
+    pub fn endless() -> Self {
+        const ROWS: i64 = 60_000;
+        Self::of(|_| {
+            let column = |value: fn(i64) -> i64| Arc::new((0..ROWS).map(value).collect::<Int64Array>()) as ArrayRef;
+            let columns = [("hot", column(|_| 7)), ("n", column(|row| row))];
+            RecordBatch::try_from_iter(columns).expect("a table")
+        })
+    }
+
+    fn of(mut table: impl FnMut(&str) -> RecordBatch) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["a", "b"] {
+            let rows = table(name);
+            write_parquet(&folder.path().join(name), &rows, 3, rows.num_rows() / 6);
         }
         fs::create_dir(folder.path().join("tmp")).expect("a folder");
         let output = folder.path().join("out");
@@ -47,23 +65,16 @@ impl Scene {
         self.folder.path()
     }
 
-    /// Returns a join of the inputs on `hosts` hosts.
-    pub fn join(&self, hosts: usize, options: &[&str]) -> Annulus {
-        let timeout = TIMEOUT.as_secs().to_string();
-        let rows = ["--on", "k", "--where", "a.x + b.x > 10", "--json", "--fragment-size", "8K"];
-        self.join_by(hosts, &[&rows[..], &["--timeout", &timeout], options].concat())
+    /// Returns a join of the inputs.
+    pub fn join(&self, options: &[&str]) -> Annulus {
+        self.join_by(&[&["--on", "k", "--where", "a.x + b.x > 10"], options].concat())
     }
 
     /// Returns a join that is described only by its options.
-    pub fn join_by(&self, hosts: usize, options: &[&str]) -> Annulus {
-        let (hosts, output) = (hosts.to_string(), self.output.to_str().expect("UTF-8"));
-        let arguments = ["join", "a", "b", "--output", output, "--local", &hosts, "--threads", "1"];
+    pub fn join_by(&self, options: &[&str]) -> Annulus {
+        let output = self.output.to_str().expect("UTF-8");
+        let arguments = ["join", "a", "b", "--output", output];
         Annulus::new(arguments.iter().chain(options)).at(self.path()).temp(&self.path().join("tmp"))
-    }
-
-    /// Returns the processes of the hosts that have started, in the order of the hosts.
-    pub fn hosts(&self, coordinator: u32) -> Vec<u32> {
-        children(coordinator)
     }
 
     /// Returns the processes of this scene's joins, found by their environment.
@@ -76,22 +87,21 @@ impl Scene {
         processes().filter(is_ours).collect()
     }
 
-    /// Waits until the hosts have ended after their coordinator is gone.
+    /// Waits until the workers have ended after their command is gone.
     #[track_caller]
     pub fn wait_for_ends(&self) {
-        let deadline = Instant::now() + TIMEOUT + SLACK;
+        let deadline = Instant::now() + LIMIT;
         while !self.processes().is_empty() {
             assert!(Instant::now() < deadline, "processes are left: {:?}", self.processes());
             thread::yield_now();
         }
     }
 
-    /// Checks that no processes, sockets or shared memory are left.
+    /// Checks that no processes, temporary files or shared memory are left.
     #[track_caller]
     pub fn assert_nothing_runs(&self) {
         assert_eq!(self.processes(), [0; 0], "processes are left");
-        let temporary = names(&self.path().join("tmp"));
-        assert!(!temporary.iter().any(|name| name.starts_with("annulus-ring")), "sockets are left: {temporary:?}");
+        assert_eq!(names(&self.path().join("tmp")), [""; 0], "temporary files are left");
         let shared = names(Path::new("/dev/shm"));
         assert!(!shared.iter().any(|name| name.contains("annulus")), "shared memory is left: {shared:?}");
     }
@@ -106,13 +116,15 @@ impl Scene {
     /// Checks that no file is left that readers of the folder would see.
     #[track_caller]
     pub fn assert_nothing_visible(&self) {
-        assert_eq!(visible(&self.output), [""; 0], "files are left");
+        let is_visible = |file: &String| !file.trim_start_matches(self.path().to_str().expect("UTF-8")).contains("/.");
+        let visible: Vec<_> = tree(&self.output).into_iter().filter(is_visible).collect();
+        assert_eq!(visible, [""; 0], "files are left");
     }
 
-    /// Returns the rows of an undisturbed join according to its manifest.
+    /// Joins undisturbed, and returns the rows of the result according to its manifest.
     #[track_caller]
-    pub fn rows(&self, hosts: usize) -> u64 {
-        self.join(hosts, &[]).succeeds();
+    pub fn rows(&self, options: &[&str]) -> u64 {
+        self.join(options).succeeds();
         self.assert_nothing_runs();
         self.rows_told()
     }
@@ -140,7 +152,7 @@ impl Ended {
     pub fn of(mut running: Running) -> Self {
         let disturbed = Instant::now();
         while !running.has_ended() {
-            assert!(disturbed.elapsed() < 3 * TIMEOUT + SLACK, "it did not end in time");
+            assert!(disturbed.elapsed() < LIMIT, "it did not end in time");
             // A real delay: another process ends without a signal to this one.
             thread::sleep(Duration::from_millis(5));
         }
@@ -157,10 +169,4 @@ pub fn tree(folder: &Path) -> Vec<String> {
         .collect();
     files.sort();
     files
-}
-
-/// Returns the files below a folder that its readers see.
-pub fn visible(folder: &Path) -> Vec<String> {
-    let is_visible = |file: &String| !file.trim_start_matches(folder.to_str().expect("UTF-8")).contains("/.");
-    tree(folder).into_iter().filter(is_visible).collect()
 }

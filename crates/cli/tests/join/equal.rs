@@ -1,15 +1,19 @@
 //! Random joins, whose rows are compared with those of unmodified DataFusion.
 //!
-//! `ANNULUS_JOINS` sets their number (16).
+//! `ANNULUS_JOINS` sets their number (24).
 
 use std::path::Path;
 
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionContext};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use tempfile::TempDir;
 
 use crate::{
     seeds,
-    support::Annulus,
+    support::{
+        Annulus, Running,
+        workers::{TINY, list, worker},
+    },
     tables::{Shape, rows_of, rows_of_files, write_csv, write_parquet},
 };
 
@@ -97,7 +101,7 @@ struct Case {
 }
 
 impl Case {
-    fn random(rng: &mut StdRng, seed: u64) -> Self {
+    fn random(rng: &mut StdRng, seed: u64, workers: &str) -> Self {
         let join = TYPES[seed as usize % TYPES.len()];
         let on = *KEYS.choose(rng).expect("one");
         let mut predicates: Vec<&str> = Vec::new();
@@ -112,7 +116,7 @@ impl Case {
             predicates.extend(ALONE.choose(rng));
         }
         let predicate = predicates.join(" AND ");
-        let options = Self::options(rng, !on.is_empty(), has_band);
+        let options = Self::options(rng, workers);
         let lists = match join.0 {
             "semi" | "anti" => SELECTS[1],
             "right-semi" | "right-anti" => SELECTS[2],
@@ -122,41 +126,18 @@ impl Case {
         Self { join, on, predicate, select, options }
     }
 
-    fn options(rng: &mut StdRng, has_keys: bool, has_band: bool) -> Vec<String> {
-        if rng.random_bool(0.3) {
-            // A single host, which runs a query of DataFusion unless a ring is asked for.
-            return vec![format!("--threads={}", rng.random_range(1..=3))];
-        }
-        let mut options = vec![format!("--local={}", rng.random_range(1..=6)), "--timeout=60".to_owned()];
-        options.push(format!("--revolutions={}", rng.random_range(1..=3)));
-        options.push(format!("--threads={}", rng.random_range(1..=2)));
-        let mut algorithms = vec!["loops"];
-        algorithms.extend(has_keys.then_some("hash"));
-        algorithms.extend((has_keys || has_band).then_some("merge"));
+    /// Returns where a join runs: in one process, or on workers.
+    fn options(rng: &mut StdRng, workers: &str) -> Vec<String> {
+        let mut options = vec![format!("--threads={}", rng.random_range(1..=3))];
         if rng.random_bool(0.6) {
-            options.push(format!("--algorithm={}", algorithms.choose(rng).expect("one")));
-        }
-        if rng.random_bool(0.5) {
-            options.push(format!("--rotate={}", ["left", "right"].choose(rng).expect("one")));
+            options.extend(TINY.iter().chain(&["--workers", workers]).map(|&text| text.to_owned()));
+            let around = ["always", "auto", "never"].choose(rng).expect("one");
+            options.extend(["--set".to_owned(), format!("annulus.cyclo_join={around}")]);
         }
         if rng.random_bool(0.3) {
-            options.push("--fragment-size=4K".to_owned());
+            options.extend(["--set", "datafusion.optimizer.join_reordering=false"].map(str::to_owned));
         }
         options
-    }
-
-    /// Adds the option for a key filter, if one is possible.
-    fn with_key_filter(mut self, rng: &mut StdRng, folder: &Path) -> Self {
-        if rng.random_bool(0.7) {
-            let form = ["never", "bloom", "exact"].choose(rng).expect("one");
-            self.options.push(format!("--key-filter={form}"));
-            let explain = self.arguments().into_iter().chain(["--explain".to_owned()]);
-            if let Err(refused) = Annulus::new(explain).at(folder).tries() {
-                assert!(refused.stderr.contains("--key-filter: not possible"), "{}", refused.stderr);
-                self.options.pop();
-            }
-        }
-        self
     }
 
     fn arguments(&self) -> Vec<String> {
@@ -208,11 +189,12 @@ async fn write(rng: &mut StdRng, folder: &Path) -> SessionContext {
 #[tokio::test]
 async fn random_joins_are_those_of_datafusion() {
     let mut most = 0;
-    for seed in seeds("ANNULUS_JOINS", 16) {
+    let (_folder, workers) = workers();
+    for seed in seeds("ANNULUS_JOINS", 24) {
         let mut rng = StdRng::seed_from_u64(seed);
         let folder = tempfile::tempdir().expect("a folder");
         let stock = write(&mut rng, folder.path()).await;
-        let case = Case::random(&mut rng, seed).with_key_filter(&mut rng, folder.path());
+        let case = Case::random(&mut rng, seed, &list(&workers));
         let told = format!("seed {seed}: {:?}", case.arguments());
         println!("{told}");
         Annulus::new(case.arguments()).at(folder.path()).succeeds();
@@ -225,10 +207,8 @@ async fn random_joins_are_those_of_datafusion() {
     assert!(most > 100, "all results were small");
 }
 
-/// The rotating relation is read in many waves, once for each revolution. Match bits record which
-/// rows have met a partner in an earlier revolution.
 #[tokio::test]
-async fn sides_of_many_waves_are_joined_as_by_datafusion() {
+async fn sides_of_many_batches_are_joined_as_by_datafusion() {
     let mut rng = StdRng::seed_from_u64(3);
     let (folder, stock) = (tempfile::tempdir().expect("a folder"), SessionContext::new());
     for name in ["a", "b"] {
@@ -237,18 +217,30 @@ async fn sides_of_many_waves_are_joined_as_by_datafusion() {
         let url = path.to_str().expect("UTF-8").to_owned() + "/";
         stock.register_parquet(name, &url, ParquetReadOptions::new()).await.expect("a table");
     }
-    let on = &[("k", "k")];
-    for (join, more) in [
-        (TYPES[3], ["--rotate=left", "--local=3", "--revolutions=2", "--threads=2", "--algorithm=hash"]),
-        (TYPES[3], ["--rotate=right", "--local=2", "--revolutions=3", "--threads=1", "--algorithm=merge"]),
-        (TYPES[7], ["--rotate=right", "--local=1", "--revolutions=2", "--threads=2", "--algorithm=hash"]),
-    ] {
-        let options =
-            more.map(str::to_owned).into_iter().chain(["--fragment-size=4K", "--overwrite"].map(str::to_owned));
-        let case = Case { join, on, predicate: "a.t < b.t".to_owned(), select: None, options: options.collect() };
-        Annulus::new(case.arguments()).at(folder.path()).succeeds();
-        let expected = stock.sql(&case.query()).await.expect("a query").collect().await.expect("rows");
-        let (expected, found) = (rows_of(&expected), rows_of_files(&folder.path().join("out")));
-        assert!(found == expected, "{:?}: {} rows, not {}", case.arguments(), found.len(), expected.len());
+    let (_folder, workers) = workers();
+    let workers = list(&workers);
+    let on_workers = ["--workers", &workers, TINY[0], TINY[1]];
+    let around = ["--set", "annulus.cyclo_join=always"];
+    for join in [TYPES[3], TYPES[7]] {
+        let mut expected = None;
+        for options in [&["--threads=2"][..], &on_workers, &[&on_workers[..], &around].concat()] {
+            let options = options.iter().chain(&["--overwrite"]).map(|&text| text.to_owned()).collect();
+            let case = Case { join, on: &[("k", "k")], predicate: "a.t < b.t".to_owned(), select: None, options };
+            Annulus::new(case.arguments()).at(folder.path()).succeeds();
+            if expected.is_none() {
+                let rows = stock.sql(&case.query()).await.expect("a query").collect().await.expect("rows");
+                expected = Some(rows_of(&rows));
+            }
+            let found = rows_of_files(&folder.path().join("out"));
+            assert!(Some(&found) == expected.as_ref(), "{:?}: {} rows", case.arguments(), found.len());
+        }
     }
+}
+
+/// Three workers that read and write everywhere.
+fn workers() -> (TempDir, Vec<(Running, String)>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let everywhere = ["--allow-read", "/", "--allow-write", "/"];
+    let workers = (0..3).map(|_| worker(folder.path(), &everywhere)).collect();
+    (folder, workers)
 }

@@ -1,7 +1,7 @@
-//! Joins whose hosts or coordinator are killed, frozen or interrupted, or whose disk is full. They
-//! leave no files.
+//! Joins that are killed or interrupted, or whose disk is full, in one process and on workers of this machine.
+//! They leave no files. `workers.rs` disturbs workers.
 //!
-//! `ANNULUS_JOIN_FAULTS` sets the number of seeds (2).
+//! `ANNULUS_JOIN_FAULTS` and `ANNULUS_JOIN_STOPS` set the number of seeds (2 and 3).
 
 use std::{
     ops::Range,
@@ -15,49 +15,31 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     disturbed::{Ended, Scene, tree},
-    support::Running,
+    support::{Running, processes::ticks, workers::TINY},
 };
 
 fn seeds() -> Range<u64> {
     crate::seeds("ANNULUS_JOIN_FAULTS", 2)
 }
 
-/// A running join, at the moment at which it will be disturbed.
-struct Moment {
-    running: Running,
-    hosts: Vec<u32>,
+/// Where a join runs: in its process, and on workers, in stages and around a ring.
+const PLACES: [&[&str]; 3] = [
+    &["--threads", "2"],
+    &["--cluster", "2", TINY[0], TINY[1]],
+    &["--cluster", "3", TINY[0], TINY[1], "--set", "annulus.cyclo_join=always"],
+];
+
+/// Starts a join, and waits until it has begun and then for a random part of the time that a join takes.
+fn reach(scene: &Scene, rng: &mut StdRng, whole: Duration, options: &[&str]) -> Running {
+    let mut running = scene.join(options).start();
+    running.wait_until(|| scene.output.exists());
+    // Early moments are more frequent, because a signal arrives late on a busy machine.
+    // A real delay: the fault comes at a random moment.
+    thread::sleep(whole.mul_f64(rng.random_range(0.0f64..0.9).powi(3)));
+    running
 }
 
-impl Moment {
-    /// Starts a join, and waits until all its hosts are running. Then waits for a random part of
-    /// the time that a join takes.
-    fn reach(scene: &Scene, rng: &mut StdRng, hosts: usize, whole: Duration, options: &[&str]) -> Self {
-        let mut running = scene.join(hosts, options).start();
-        let mut found = Vec::new();
-        // When the last host has its folder, all hosts have received their task.
-        let last = scene.output.join(format!("host-{:02}", hosts - 1));
-        while found.len() < hosts || !last.exists() {
-            assert!(!running.has_ended(), "it ended too early");
-            found = scene.hosts(running.id());
-            thread::yield_now();
-        }
-        // Early moments are more frequent, because a signal arrives late on a busy machine.
-        // A real delay: the fault comes at a random moment.
-        thread::sleep(whole.mul_f64(rng.random_range(0.0f64..0.9).powi(3)));
-        Self { running, hosts: found }
-    }
-}
-
-/// Returns the time that a join takes after its first host has created its folder.
-fn whole(scene: &Scene, hosts: usize, options: &[&str]) -> Duration {
-    let mut running = scene.join(hosts, options).start();
-    running.wait_until(|| scene.output.join("host-00").exists());
-    let start = Instant::now();
-    assert_eq!(running.exit_code(), Some(0), "{}", running.stderr());
-    start.elapsed()
-}
-
-/// The rows of an undisturbed join, and the time that it takes.
+/// The rows of an undisturbed join, and the time that it takes in its process after it has begun.
 struct Undisturbed {
     rows: u64,
     whole: Duration,
@@ -65,87 +47,35 @@ struct Undisturbed {
 
 impl Undisturbed {
     fn of(scene: &Scene) -> Self {
-        let whole = whole(scene, 3, &["--overwrite"]);
-        let rows = scene.rows_told();
+        let mut running = scene.join(&[]).start();
+        running.wait_until(|| scene.output.exists());
+        let start = Instant::now();
+        assert_eq!(running.exit_code(), Some(0), "{}", running.stderr());
+        let undisturbed = Self { rows: scene.rows_told(), whole: start.elapsed() };
         std::fs::remove_dir_all(&scene.output).expect("it is removed");
-        Self { rows, whole }
+        undisturbed
     }
 }
 
-pub fn signal(pid: u32, name: &str) {
-    // The process may have ended just now.
-    Command::new("kill").args(["-s", name, &pid.to_string()]).stderr(Stdio::null()).status().expect("kill runs");
-}
-
-/// Sends a signal to a host, once for each seed. The number of joins that fail depends on the
-/// machine, and is printed.
-fn disturb_hosts(name: &str) {
+#[test]
+fn workers_end_with_their_command_and_the_next_run_works() {
     let scene = Scene::new();
     let undisturbed = Undisturbed::of(&scene);
-    let (mut failed, mut longest) = (0, Duration::ZERO);
-    for seed in seeds() {
-        let mut rng = StdRng::seed_from_u64(seed);
-        let hosts = rng.random_range(1..=4);
-        let options = [["--algorithm", "hash"], ["--algorithm", "merge"], ["--revolutions", "3"]];
-        let Moment { running, hosts } =
-            Moment::reach(&scene, &mut rng, hosts, undisturbed.whole, &options[seed as usize % 3]);
-        let victim = rng.random_range(0..hosts.len());
-        signal(hosts[victim], name);
-        let ended = Ended::of(running);
-        println!(
-            "seed {seed}, {name} to host {victim} of {}: {:?} after {:?}: {}",
-            hosts.len(),
-            ended.code,
-            ended.after,
-            ended.stderr.trim()
-        );
-        if ended.code == Some(0) {
-            // It was already done.
-            scene.assert_nothing_runs();
-            assert_eq!(scene.rows_told(), undisturbed.rows);
-        } else {
-            failed += 1;
-            longest = longest.max(ended.after);
-            assert_eq!(ended.code, Some(1));
-            let errors: Vec<_> = ended.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
-            assert_eq!(errors.len(), 1, "{}", ended.stderr);
-            assert!(errors[0].contains(&format!("host {victim} has failed")), "not host {victim}: {}", ended.stderr);
-            scene.assert_nothing_left();
+    for place in PLACES {
+        for seed in seeds() {
+            let mut rng = StdRng::seed_from_u64(seed);
+            let running = reach(&scene, &mut rng, undisturbed.whole.mul_f64(0.8), place);
+            running.signal("KILL");
+            let ended = Ended::of(running);
+            scene.wait_for_ends();
+            println!("seed {seed}, {place:?} killed: {:?} after {:?}", ended.code, ended.after);
+            if ended.code != Some(0) {
+                scene.assert_nothing_visible();
+                assert_eq!(scene.join(place).succeeds().stderr, "", "the next run works");
+                assert_eq!(scene.rows_told(), undisturbed.rows);
+            }
+            std::fs::remove_dir_all(&scene.output).expect("it is removed");
         }
-        std::fs::remove_dir_all(&scene.output).ok();
-    }
-    println!("{failed} joins failed, the slowest after {longest:?}");
-    assert_eq!(scene.rows(2), undisturbed.rows, "the next run works");
-}
-
-#[test]
-fn a_killed_host_fails_the_join_and_nothing_is_left() {
-    disturb_hosts("KILL");
-}
-
-#[test]
-fn a_frozen_host_fails_the_join_and_nothing_is_left() {
-    disturb_hosts("STOP");
-}
-
-#[test]
-fn hosts_end_with_their_coordinator_and_the_next_run_works() {
-    let scene = Scene::new();
-    let undisturbed = Undisturbed::of(&scene);
-    for seed in seeds() {
-        let mut rng = StdRng::seed_from_u64(seed);
-        let hosts = rng.random_range(1..=4);
-        let Moment { running, .. } = Moment::reach(&scene, &mut rng, hosts, undisturbed.whole.mul_f64(0.8), &[]);
-        running.signal("KILL");
-        let ended = Ended::of(running);
-        scene.wait_for_ends();
-        scene.assert_nothing_runs();
-        println!("seed {seed}, coordinator of {hosts} killed: {:?} after {:?}", ended.code, ended.after);
-        if ended.code != Some(0) {
-            scene.assert_nothing_visible();
-            assert_eq!(scene.rows(rng.random_range(1..=3)), undisturbed.rows, "the next run works");
-        }
-        std::fs::remove_dir_all(&scene.output).expect("it is removed");
     }
 }
 
@@ -154,41 +84,60 @@ fn an_interrupted_join_leaves_nothing() {
     let scene = Scene::new();
     let undisturbed = Undisturbed::of(&scene);
     let mut interrupted = 0;
-    for seed in seeds() {
-        let mut rng = StdRng::seed_from_u64(seed);
-        let (name, code) = [("INT", 130), ("TERM", 143), ("HUP", 129)][seed as usize % 3];
-        let hosts = rng.random_range(1..=4);
-        let Moment { running, .. } = Moment::reach(&scene, &mut rng, hosts, undisturbed.whole, &[]);
-        running.signal(name);
-        let ended = Ended::of(running);
-        println!(
-            "seed {seed}, {name} to the coordinator of {hosts}: {:?} after {:?}: {}",
-            ended.code,
-            ended.after,
-            ended.stderr.trim()
-        );
-        if ended.code == Some(0) {
-            scene.assert_nothing_runs();
-            assert_eq!(scene.rows_told(), undisturbed.rows);
-            std::fs::remove_dir_all(&scene.output).expect("it is removed");
-        } else {
-            interrupted += 1;
-            assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-            scene.assert_nothing_left();
+    for place in PLACES {
+        for seed in seeds() {
+            let mut rng = StdRng::seed_from_u64(seed);
+            let (name, code) = [("INT", 130), ("TERM", 143), ("HUP", 129)][seed as usize % 3];
+            let running = reach(&scene, &mut rng, undisturbed.whole, place);
+            running.signal(name);
+            let ended = Ended::of(running);
+            println!("seed {seed}, {name} to {place:?}: {:?} after {:?}: {}", ended.code, ended.after, ended.stderr);
+            if ended.code == Some(0) {
+                scene.assert_nothing_runs();
+                assert_eq!(scene.rows_told(), undisturbed.rows);
+                std::fs::remove_dir_all(&scene.output).expect("it is removed");
+            } else {
+                interrupted += 1;
+                assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+                scene.assert_nothing_left();
+            }
         }
     }
     println!("{interrupted} joins were interrupted");
 }
 
-/// Ctrl-Z, and `fg` later: the hosts keep running, and their reports wait.
+/// A cross join, a join with a single key, and a join with a band that contains all rows.
+const ENDLESS: [&[&str]; 3] =
+    [&["--where", "a.n + b.n >= 0"], &["--on", "hot"], &["--where", "a.n BETWEEN b.n - 1000000 AND b.n + 1000000"]];
+
+/// Joins that would run for minutes, interrupted when the process has computed for a random time.
 #[test]
-fn a_coordinator_that_stood_still_goes_on() {
+fn an_endless_join_that_is_interrupted_leaves_nothing() {
+    let scene = Scene::endless();
+    for seed in crate::seeds("ANNULUS_JOIN_STOPS", 3) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let join = ENDLESS[seed as usize % ENDLESS.len()];
+        let options = ["--type", ["inner", "full"][rng.random_range(0..2)], "--format", "arrow"];
+        let mut running = scene.join_by(&[join, &options].concat()).start();
+        let (pid, moment) = (running.id(), rng.random_range(10..150));
+        running.wait_until(|| scene.output.exists() && ticks(pid).is_some_and(|ticks| ticks > moment));
+        running.signal("INT");
+        let ended = Ended::of(running);
+        println!("seed {seed}, {join:?}, {options:?} after {moment} ticks: {:?} after {:?}", ended.code, ended.after);
+        assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+        assert!(ended.stderr.contains("the partial output is removed"), "{}", ended.stderr);
+        scene.assert_nothing_left();
+    }
+}
+
+/// Ctrl-Z, and `fg` a second later.
+#[test]
+fn a_command_that_stood_still_goes_on() {
     let scene = Scene::new();
-    let mut rng = StdRng::seed_from_u64(0);
-    let Moment { mut running, .. } = Moment::reach(&scene, &mut rng, 3, Duration::ZERO, &[]);
+    let mut running = reach(&scene, &mut StdRng::seed_from_u64(0), Duration::ZERO, PLACES[1]);
     running.signal("STOP");
-    // A real delay: the coordinator is stopped for longer than the hosts wait.
-    thread::sleep(crate::disturbed::TIMEOUT.mul_f64(1.5));
+    // A real delay: the command is stopped for longer than workers take between two signs of life.
+    thread::sleep(Duration::from_secs(1));
     running.signal("CONT");
     assert_eq!(running.exit_code(), Some(0), "{}", running.stderr());
     scene.assert_nothing_runs();
@@ -202,16 +151,15 @@ fn a_full_disk_fails_the_join_and_nothing_is_left() {
     std::fs::create_dir(&disk).expect("a folder");
     scene.output = disk.join("out");
     let mut failed = 0;
-    for seed in seeds() {
+    for (seed, place) in seeds().flat_map(|seed| PLACES.map(|place| (seed, place))) {
         let mut rng = StdRng::seed_from_u64(seed);
         let pages = rng.random_range(4..40);
         let Some(_mounted) = Mounted::new(&disk, pages * 4096) else {
             println!("skipped: a file system in memory can only be mounted by root");
             return;
         };
-        let hosts = rng.random_range(1..=3);
-        let ended = Ended::of(scene.join(hosts, &[]).start());
-        println!("seed {seed}, {pages} pages: {:?}: {}", ended.code, ended.stderr.trim());
+        let ended = Ended::of(scene.join(place).start());
+        println!("seed {seed}, {place:?}, {pages} pages: {:?}: {}", ended.code, ended.stderr.trim());
         if ended.code == Some(0) {
             assert_eq!(scene.rows_told(), undisturbed.rows);
             continue;
@@ -222,17 +170,17 @@ fn a_full_disk_fails_the_join_and_nothing_is_left() {
         scene.assert_nothing_left();
         assert_eq!(tree(&disk), [""; 0]);
         assert!(mount(&["-o", "remount,size=64M", disk.to_str().expect("UTF-8")]));
-        assert_eq!(scene.rows(2), undisturbed.rows, "the next run works");
+        assert_eq!(scene.rows(place), undisturbed.rows, "the next run works");
     }
     assert!(failed > 0, "no disk was full");
 }
 
 /// A small file system in memory, until it is dropped.
-pub struct Mounted(PathBuf);
+struct Mounted(PathBuf);
 
 impl Mounted {
     /// Returns `None` if this user cannot mount one.
-    pub fn new(dir: &std::path::Path, bytes: usize) -> Option<Self> {
+    fn new(dir: &std::path::Path, bytes: usize) -> Option<Self> {
         let size = format!("size={bytes}");
         mount(&["-t", "tmpfs", "-o", &size, "tmpfs", dir.to_str()?]).then(|| Self(dir.to_owned()))
     }

@@ -11,11 +11,13 @@ use rand::{SeedableRng, rngs::StdRng};
 use tempfile::TempDir;
 
 use crate::{
-    support::{Annulus, Done, names},
+    support::{Annulus, Done, names, workers::TINY},
     tables::{Shape, rows_of_files, write_parquet},
 };
 
 const JOIN: [&str; 7] = ["join", "a", "b", "--on", "k", "--output", "out"];
+/// Two workers, and a task of each.
+const ON_TWO: [&str; 4] = ["--cluster", "2", TINY[0], TINY[1]];
 
 /// Creates folders a and b with a Parquet file each.
 fn inputs() -> TempDir {
@@ -42,21 +44,24 @@ pub fn assert_says(done: &Done, text: &str) {
 fn a_finished_result_is_refused_or_replaced_as_a_whole() {
     let folder = inputs();
     let output = folder.path().join("out");
-    join(folder.path(), &["--local", "4"]).succeeds();
+    join(folder.path(), &[]).succeeds();
     let rows = rows_of_files(&output);
     assert_says(&join(folder.path(), &[]).fails(), "--overwrite");
     assert_eq!(rows_of_files(&output), rows);
-    join(folder.path(), &["--local", "2", "--type", "left", "--overwrite"]).succeeds();
+    join(folder.path(), &[&ON_TWO[..], &["--type", "left", "--overwrite"]].concat()).succeeds();
     assert_eq!(names(&output), ["host-00", "host-01", "manifest.json"]);
     assert!(rows_of_files(&output).len() > rows.len());
+    join(folder.path(), &["--overwrite"]).succeeds();
+    assert_eq!(names(&output), ["host-00", "manifest.json"]);
+    assert_eq!(rows_of_files(&output), rows);
 }
 
 #[test]
 fn a_result_can_be_the_next_joins_input() {
     let folder = inputs();
-    join(folder.path(), &["--local", "3"]).succeeds();
+    join(folder.path(), &ON_TWO).succeeds();
     let rows = rows_of_files(&folder.path().join("out"));
-    let again = ["join", "out", "b", "--on", "k", "--type", "semi", "--output", "kept", "--local", "2"];
+    let again = ["join", "out", "b", "--on", "k", "--type", "semi", "--output", "kept"];
     Annulus::new(again).at(folder.path()).succeeds();
     assert_eq!(rows_of_files(&folder.path().join("kept")), rows);
 }
@@ -64,9 +69,9 @@ fn a_result_can_be_the_next_joins_input() {
 #[test]
 fn a_result_without_rows_can_be_the_next_joins_input() {
     let folder = inputs();
-    let none = ["join", "a", "b", "--on", "k", "--where", "a.k < 0", "--output", "none", "--local", "3"];
+    let none = ["join", "a", "b", "--on", "k", "--where", "a.k < 0", "--output", "none"];
     Annulus::new(none).at(folder.path()).succeeds();
-    let again = ["join", "none", "b", "--on", "k", "--type", "right", "--output", "kept", "--local", "2"];
+    let again = ["join", "none", "b", "--on", "k", "--type", "right", "--output", "kept"];
     Annulus::new(again).at(folder.path()).succeeds();
     assert_eq!(rows_of_files(&folder.path().join("kept")).len(), 200);
 }
@@ -74,7 +79,7 @@ fn a_result_without_rows_can_be_the_next_joins_input() {
 #[test]
 fn a_result_that_is_not_whole_is_no_input() {
     let folder = inputs();
-    join(folder.path(), &["--local", "3"]).succeeds();
+    join(folder.path(), &ON_TWO).succeeds();
     let host = folder.path().join("out/host-01");
     let part = names(&host).into_iter().find(|name| name.ends_with(".parquet")).map(|name| host.join(name));
     let part = part.expect("a file");
@@ -159,8 +164,10 @@ fn an_empty_folder_outlasts_a_join_that_fails() {
     fs::write(folder.path().join("bad.csv"), "k,text\n1,a\n2,b,c\n").expect("a file");
     fs::create_dir(folder.path().join("mine")).expect("a folder");
     for output in ["mine", "its"] {
-        let join = ["join", "bad.csv", "b", "--on", "k", "--output", output, "--local", "2"];
-        assert_says(&Annulus::new(join).at(folder.path()).fails(), "bad.csv");
+        for more in [&[][..], &ON_TWO] {
+            let join = ["join", "bad.csv", "b", "--on", "k", "--output", output];
+            assert_says(&Annulus::new(join.iter().chain(more)).at(folder.path()).fails(), "bad.csv");
+        }
     }
     assert_eq!(names(&folder.path().join("mine")), [""; 0]);
     assert!(!folder.path().join("its").exists());
@@ -169,27 +176,21 @@ fn an_empty_folder_outlasts_a_join_that_fails() {
 #[test]
 fn mistakes_are_explained_and_leave_nothing() {
     let folder = inputs();
-    let cases: [(&[&str], &[&str]); 20] = [
+    let cases: [(&[&str], &[&str]); 14] = [
         (&["a", "b", "--on", "no"], &["'no'", "k, g, t"]),
         (&["a", "none.parquet", "--on", "k"], &["none.parquet"]),
         (&["a", "b"], &["--on", "--where"]),
         (&["a", "b", "--on", "k=g"], &["'k = g'", "Int32", "Utf8", "--types"]),
-        (&["a", "b", "--where", "a.k = b.g"], &["'CAST(b.g", "Int"]),
+        (&["a", "b", "--where", "a.k = b.g"], &["CAST(b.g", "Int"]),
         (&["a", "b", "--on", "k", "--suffix", ""], &["--suffix"]),
-        (&["a", "b", "--on", "k", "--timeout", "0.2"], &["--timeout", "1 s"]),
         (&["a", "b", "--on", "k", "--memory-limit", "1M"], &["--memory-limit", "--threads"]),
-        (&["a", "b", "--on", "k", "--memory-limit", "1M", "--local", "2"], &["--memory-limit", "--buffers"]),
         (&["a", "b", "--where", "a.t + b.t"], &["true or false"]),
         (&["a", "b", "--where", "NULL"], &["Null", "true or false"]),
         (&["a", "b", "--where", "a.t < c.t"], &["c.t"]),
         (&["a", "b", "--where", "a.x < random()"], &["random()", "changes with each call"]),
-        (&["a", "b", "--where", "a.t <> b.t", "--algorithm", "hash"], &["--algorithm", "equal keys"]),
-        (&["a", "b", "--on", "k", "--local", "65"], &["64"]),
         (&["x=a", "x=b", "--on", "k"], &["'x'", "NAME=PATH"]),
         (&["a", "b", "--on", "k", "--output", "a/out"], &["'a/out'", "the input 'a' would read", "outside all inputs"]),
         (&["a", "b/*", "--on", "k", "--output", "b/out/deep"], &["'b/out/deep'", "'b/*'"]),
-        (&["a", "b", "--on", "k", "--fragment-size", "100"], &["--fragment-size", "4K to 1G"]),
-        (&["a", "b", "--on", "k", "--fragment-size", "5G"], &["--fragment-size", "4K to 1G"]),
     ];
     for (arguments, expected) in cases {
         let output: &[&str] = if arguments.contains(&"--output") { &["join"] } else { &["join", "--output", "out"] };
@@ -201,23 +202,23 @@ fn mistakes_are_explained_and_leave_nothing() {
 }
 
 #[test]
-fn a_csv_file_with_other_delimiters_and_a_missing_folder_for_sockets_are_explained() {
+fn a_csv_file_with_other_delimiters_and_a_missing_folder_for_spilled_rows_are_explained() {
     let folder = inputs();
     fs::write(folder.path().join("other.csv"), "n;k\n1;2\n1;2;3\n").expect("a file");
     let other = ["join", "other.csv", "a", "--on", "k", "--output", "out"];
     assert_says(&Annulus::new(other).at(folder.path()).fails(), "--delimiter ';'");
-    assert_says(&join(folder.path(), &[]).temp(Path::new("/not/there")).fails(), "TMPDIR");
+    assert_says(&join(folder.path(), &[]).temp(Path::new("/not/there")).fails(), "/not/there");
 }
 
-/// The rotating relation is read while results are being written.
+/// The rows are read while results are being written.
 #[test]
 fn a_row_that_cannot_be_read_late_fails_the_join_and_nothing_is_left() {
     let folder = inputs();
     let good: String = (0..100_000).map(|row| format!("{row},{}\n", row % 40)).collect();
     fs::write(folder.path().join("late.csv"), format!("n,k\n{good}x,1\n")).expect("a file");
-    for hosts in ["1", "3"] {
-        let late = ["join", "late.csv", "a", "--on", "k", "--rotate", "left", "--output", "out", "--local", hosts];
-        let failed = Annulus::new(late.into_iter().chain(["--types", "n=int"])).at(folder.path()).fails();
+    for more in [&[][..], &ON_TWO] {
+        let late = ["join", "late.csv", "a", "--on", "k", "--output", "out", "--types", "n=int"];
+        let failed = Annulus::new(late.iter().chain(more)).at(folder.path()).fails();
         assert_says(&failed, "late.csv");
         assert_says(&failed, "line 100002");
         assert!(!folder.path().join("out").exists());
@@ -239,7 +240,7 @@ fn a_predicate_without_a_type_is_refused() {
     assert_says(&Annulus::new(join).at(folder.path()).fails(), "'a.n' is of type Null, and must be true or false");
 }
 
-/// All hosts use the coordinator's time.
+/// All workers use the time of the command.
 #[test]
 fn a_predicate_may_ask_for_the_time() {
     let folder = inputs();
@@ -250,7 +251,7 @@ fn a_predicate_may_ask_for_the_time() {
         "current_date > DATE '2020-01-01'",
         "current_timestamp > TIMESTAMP '2020-01-01'",
     ] {
-        join(folder.path(), &["--local", "2", "--overwrite", "--where", past]).succeeds();
+        join(folder.path(), &[&ON_TWO[..], &["--overwrite", "--where", past]].concat()).succeeds();
         assert_eq!(rows_of_files(&folder.path().join("out")), rows, "{past}");
     }
     join(folder.path(), &["--overwrite", "--where", "now() < TIMESTAMP '2020-01-01'"]).succeeds();
@@ -279,20 +280,11 @@ fn doubles_are_joined_with_decimals() {
 #[test]
 fn the_memory_that_is_demanded_is_enough() {
     let folder = inputs();
-    for (options, too_little) in [
-        (&["--threads", "2"][..], "140M"),
-        (&["--local", "2"], "118M"),
-        (&["--revolutions", "auto"], "118M"),
-        (&["--algorithm", "merge"], "118M"),
-    ] {
-        let with = |limit: &str| join(folder.path(), &[options, &["--explain", "--memory-limit", limit]].concat());
-        let demanded = |limit: &str| {
-            let error = with(limit).fails().stderr;
-            let (before, _) = error.split_once(" MiB").unwrap_or_else(|| panic!("no amount: {error}"));
-            format!("{}M", before.rsplit(' ').next().unwrap_or_default())
-        };
-        let amount = demanded("1K");
-        assert_eq!(demanded(too_little), amount, "{options:?}");
+    for threads in ["1", "3"] {
+        let with = |limit: &str| join(folder.path(), &["--threads", threads, "--overwrite", "--memory-limit", limit]);
+        let error = with("1K").fails().stderr;
+        let (before, _) = error.split_once(" MiB").unwrap_or_else(|| panic!("no amount: {error}"));
+        let amount = format!("{}M", before.rsplit(' ').next().unwrap_or_default());
         with(&amount).succeeds();
     }
 }
@@ -319,15 +311,6 @@ fn types_that_are_wrong_for_a_condition_are_explained() {
         let done = Annulus::new(["join", "--explain"].iter().chain(arguments)).at(folder.path()).fails();
         expected.iter().for_each(|text| assert_says(&done, text));
     }
-}
-
-#[test]
-fn the_number_of_revolutions_is_told() {
-    let folder = inputs();
-    let done = join(folder.path(), &["--revolutions", "auto", "--memory-limit", "512M"]).succeeds();
-    assert!(done.stdout.contains("1, chosen for --memory-limit"), "{}", done.stdout);
-    let done = join(folder.path(), &["--revolutions", "3", "--overwrite"]).succeeds();
-    assert!(done.stdout.lines().any(|line| line.contains("revolutions") && line.contains('3')), "{}", done.stdout);
 }
 
 #[test]

@@ -4,27 +4,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod algorithm;
 #[cfg(target_os = "linux")]
 mod disturbed;
-#[cfg(target_os = "linux")]
-mod endless;
 mod equal;
 #[cfg(target_os = "linux")]
 mod faults;
 mod folder;
-mod key_filter;
-#[cfg(target_os = "linux")]
-mod lost;
-mod machines;
-mod network;
-#[cfg(target_os = "linux")]
-mod revolutions;
-mod ring;
 mod select;
 mod single;
-#[cfg(target_os = "linux")]
-mod stopped;
 mod tables;
 #[cfg(target_os = "linux")]
 mod workers;

@@ -1,5 +1,4 @@
-//! A join on a single host, which runs as a query of DataFusion, beside the same join on a ring of
-//! two hosts.
+//! A join in one process, beside the same join on two workers.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -18,8 +17,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    folder::assert_says,
-    support::{Annulus, names},
+    support::{
+        Annulus, Running, names,
+        workers::{TINY, list, worker},
+    },
     tables::rows_of_files,
 };
 
@@ -72,10 +73,24 @@ fn inputs() -> TempDir {
     folder
 }
 
-fn run(folder: &Path, options: &[&str], hosts: &str, output: &str) -> Value {
-    let more = ["--local", hosts, "--threads", "2", "--output", output, "--overwrite", "--json"];
+fn run(folder: &Path, options: &[&str], output: &str) -> Value {
+    let more = ["--threads", "2", "--output", output, "--overwrite", "--json"];
     let done = Annulus::new(["join"].iter().chain(options).chain(&more)).at(folder).succeeds();
     serde_json::from_str(&done.stdout).expect("JSON")
+}
+
+/// Two workers that read and write in `folder`, as the command line takes them.
+struct Workers(Vec<(Running, String)>);
+
+impl Workers {
+    fn start(folder: &Path) -> Self {
+        Self((0..2).map(|_| worker(folder, &["--allow-read", ".", "--allow-write", "."])).collect())
+    }
+
+    fn run(&self, folder: &Path, options: &[&str], output: &str) -> Value {
+        let all = list(&self.0);
+        run(folder, &[options, &["--workers", &all], &TINY].concat(), output)
+    }
 }
 
 /// Returns the columns in a result's manifest.
@@ -86,8 +101,9 @@ fn columns(folder: &Path) -> Value {
 }
 
 #[test]
-fn values_of_all_types_are_joined_as_on_a_ring() {
+fn values_of_all_types_are_joined_as_on_workers() {
     let folder = inputs();
+    let workers = Workers::start(folder.path());
     let sides = [["a.arrow", "b.arrow"], ["p=p.parquet", "q=q.parquet"], ["a=p.parquet", "b.arrow"]];
     let keys = ["id", "word", "Word", "a.word", "d", "f", "list", "s", "bytes", "price", "at", "id,word", "n"];
     let mut most = 0;
@@ -95,13 +111,11 @@ fn values_of_all_types_are_joined_as_on_a_ring() {
         for (place, key) in keys.into_iter().enumerate() {
             let kinds = ["inner", "left", "right", "full", "semi", "anti", "right-semi", "right-anti"];
             let options = [left, right, "--on", key, "--type", kinds[(number + place) % kinds.len()]];
-            let single = run(folder.path(), &options, "1", "single");
-            let ring = run(folder.path(), &[&options[..], &["--algorithm", "hash"]].concat(), "2", "ring");
-            assert_eq!((&single["engine"], &ring["engine"]), (&"sql".into(), &"ring".into()), "{options:?}");
-            assert_eq!(single["columns"], ring["columns"], "{options:?}");
-            let [single, ring] = ["single", "ring"].map(|name| folder.path().join(name));
-            assert_eq!(rows_of_files(&single), rows_of_files(&ring), "{options:?}");
-            assert_eq!(columns(&single), columns(&ring), "{options:?}");
+            run(folder.path(), &options, "single");
+            workers.run(folder.path(), &options, "workers");
+            let [single, there] = ["single", "workers"].map(|name| folder.path().join(name));
+            assert_eq!(rows_of_files(&single), rows_of_files(&there), "{options:?}");
+            assert_eq!(columns(&single), columns(&there), "{options:?}");
             most = most.max(rows_of_files(&single).len());
         }
     }
@@ -109,58 +123,33 @@ fn values_of_all_types_are_joined_as_on_a_ring() {
 }
 
 #[test]
-fn conditions_of_all_kinds_select_the_same_rows_as_on_a_ring() {
+fn conditions_of_all_kinds_select_the_same_rows_as_on_workers() {
     let folder = inputs();
-    for (condition, algorithm) in [
-        ("a.id IS NOT DISTINCT FROM b.id", "hash"),
-        ("a.id + 2 = b.id AND b.price > 0", "hash"),
-        ("a.d = b.word AND a.n <> b.n", "hash"),
-        ("a.price = b.f + 1.25", "hash"),
-        ("a.n BETWEEN b.n - 1 AND b.n + 1", "merge"),
-        ("a.f >= b.f - 0.5 AND a.f < b.f + 0.5", "merge"),
-        ("a.word LIKE b.word || '%'", "loops"),
-        ("a.n <> b.n AND a.id IS NULL", "loops"),
-        ("1 = 1", "loops"),
-        ("1 = 2", "loops"),
+    let workers = Workers::start(folder.path());
+    for (condition, operator) in [
+        ("a.id IS NOT DISTINCT FROM b.id", "HashJoinExec"),
+        ("a.id + 2 = b.id AND b.price > 0", "HashJoinExec"),
+        ("a.d = b.word AND a.n <> b.n", "HashJoinExec"),
+        ("a.price = b.f + 1.25", "HashJoinExec"),
+        ("a.n BETWEEN b.n - 1 AND b.n + 1", "BandJoinExec"),
+        ("a.f >= b.f - 0.5 AND a.f < b.f + 0.5", "BandJoinExec"),
+        ("a.word LIKE b.word || '%'", "LoopJoinExec"),
+        ("a.n <> b.n AND a.id IS NULL", "LoopJoinExec"),
+        ("1 = 1", ""),
+        ("1 = 2", ""),
     ] {
         for kind in ["inner", "full", "anti", "right-semi"] {
             let options = ["a.arrow", "b=q.parquet", "--where", condition, "--type", kind];
-            let single = run(folder.path(), &options, "1", "single");
-            assert_eq!(single["engine"], if algorithm == "loops" { "ring" } else { "sql" }, "{options:?}");
-            assert_eq!(single["algorithm"], algorithm, "{options:?}");
-            run(folder.path(), &options, "2", "ring");
-            let [single, ring] = ["single", "ring"].map(|name| rows_of_files(&folder.path().join(name)));
-            assert_eq!(single, ring, "{options:?}");
+            if kind == "full" {
+                let plan = run(folder.path(), &[&options[..], &["--explain"]].concat(), "single");
+                assert!(plan["plan"].as_str().is_some_and(|plan| plan.contains(operator)), "{options:?}: {plan}");
+            }
+            run(folder.path(), &options, "single");
+            workers.run(folder.path(), &options, "workers");
+            let [single, there] = ["single", "workers"].map(|name| rows_of_files(&folder.path().join(name)));
+            assert_eq!(single, there, "{options:?}");
         }
     }
-}
-
-/// A ring has several revolutions, forms of key filters, and a merge join of equal keys.
-#[test]
-fn what_only_a_ring_has_runs_on_a_ring_of_one_host() {
-    let folder = inputs();
-    let on = ["a.arrow", "b.arrow", "--on", "id"];
-    let rows = |options: &[&str], engine: &str| {
-        let report = run(folder.path(), &[&on[..], options].concat(), "1", "out");
-        assert_eq!(report["engine"], engine, "{options:?}");
-        rows_of_files(&folder.path().join("out"))
-    };
-    let expected = rows(&[], "sql");
-    for options in [
-        &["--revolutions", "2"][..],
-        &["--key-filter", "exact"],
-        &["--key-filter", "bloom"],
-        &["--algorithm", "merge"],
-        &["--algorithm", "loops"],
-    ] {
-        assert_eq!(rows(options, "ring"), expected, "{options:?}");
-    }
-    for options in [&["--key-filter", "never"][..], &["--rotate", "right"], &["--algorithm", "hash"]] {
-        assert_eq!(rows(options, "sql"), expected, "{options:?}");
-    }
-    // Rows with equal keys are few, those within a band of any key are not.
-    let banded = ["a.arrow", "b.arrow", "--on", "id", "--where", "a.n < b.n + 5"];
-    assert_eq!(run(folder.path(), &banded, "1", "banded")["engine"], "ring");
 }
 
 /// Writes items, of which a hundredth belongs to an expensive order.
@@ -179,18 +168,20 @@ fn orders() -> TempDir {
 }
 
 #[test]
-fn keys_of_the_stationary_side_drop_rows_where_they_are_read() {
+fn keys_of_the_smaller_side_drop_rows_where_they_are_read() {
     let folder = orders();
     for (kind, format) in [("inner", "parquet"), ("semi", "arrow")] {
         let options = ["i=items.parquet", "o=orders.parquet", "--on", "order_id=id", "--where", "o.price = 7"];
-        let report = run(folder.path(), &[&options[..], &["--type", kind, "--format", format]].concat(), "1", "out");
-        assert_eq!((&report["rows_out"], &report["key_filter"]["form"]), (&1000.into(), &"scan".into()), "{report}");
-        let dropped = report["rows_dropped"].as_u64().expect("a number");
-        assert!((90_000..=99_000).contains(&dropped), "{report}");
-        assert_eq!(report["per_host"][0]["rows"][0], 100_000, "{report}");
-        let without = [&options[..], &["--type", kind, "--key-filter", "never"]].concat();
-        let report = run(folder.path(), &without, "1", "out");
-        assert_eq!((&report["rows_out"], &report["rows_dropped"]), (&1000.into(), &0.into()), "{report}");
+        let options = [&options[..], &["--type", kind, "--format", format]].concat();
+        let report = run(folder.path(), &options, "out");
+        assert_eq!((&report["rows_out"], &report["counted"]["rows_left"]), (&1000.into(), &100_000.into()), "{report}");
+        let dropped = |report: &Value| report["counted"]["rows_dropped"].as_u64().expect("a number");
+        assert!(dropped(&report) > 90_000, "{report}");
+        let off = ["--set", "datafusion.optimizer.enable_join_dynamic_filter_pushdown=false"];
+        let report = run(folder.path(), &[&options[..], &off].concat(), "out");
+        assert_eq!(report["rows_out"], 1000, "{report}");
+        // What the predicate drops.
+        assert!(dropped(&report) < 20_000, "{report}");
     }
 }
 
@@ -200,8 +191,8 @@ fn rows_that_are_skipped_are_counted() {
     fs::write(folder.path().join("a.csv"), "id,n\n1,2\n2,x\n3,4\n").expect("a file");
     fs::write(folder.path().join("b.csv"), "id,m\n1,2\n3,x\n").expect("a file");
     let types = ["--types", "n=int,m=int", "--on-bad-row", "skip"];
-    let report = run(folder.path(), &[&["a.csv", "b.csv", "--on", "id"][..], &types].concat(), "1", "out");
-    assert_eq!((&report["engine"], &report["rows_bad"], &report["rows_out"]), (&"sql".into(), &2.into(), &1.into()));
+    let report = run(folder.path(), &[&["a.csv", "b.csv", "--on", "id"][..], &types].concat(), "out");
+    assert_eq!((&report["rows_bad"], &report["rows_out"]), (&2.into(), &1.into()));
 }
 
 /// A few rows have most bytes, so that an estimate from the first ones is far too low.
@@ -215,7 +206,7 @@ fn a_side_with_long_values_is_joined_though_memory_does_not_suffice() {
     Annulus::new(["sql", "SELECT value AS id FROM generate_series(1, 100000)", "--output", "ids.parquet"])
         .at(folder.path())
         .succeeds();
-    let join = ["join", "long.arrow", "ids.parquet", "--on", "id", "--rotate", "right", "--threads", "2"];
+    let join = ["join", "long.arrow", "ids.parquet", "--on", "id", "--threads", "2", IN_ORDER[0], IN_ORDER[1]];
     let limited = ["--select", "a.id, length(a.text) AS bytes", "--memory-limit", "300M", "--output", "out"];
     Annulus::new(join.iter().chain(&limited)).at(folder.path()).succeeds();
     assert_eq!(names(folder.path()), ["ids.parquet", "long.arrow", "out"]);
@@ -237,43 +228,29 @@ fn wide() -> TempDir {
     folder
 }
 
-/// The wide side is kept, because the other one rotates.
-const WIDE: [&str; 6] = ["wide.parquet", "ids.parquet", "--rotate", "right", "--threads", "2"];
+/// The left side is kept, as it is given.
+const IN_ORDER: [&str; 2] = ["--set", "datafusion.optimizer.join_reordering=false"];
 
 #[test]
 fn a_side_that_is_larger_than_memory_is_joined_and_nothing_else_is_left() {
     let folder = wide();
+    fs::create_dir(folder.path().join("tmp")).expect("a folder");
     for (condition, limit) in [(["--on", "id"], 150), (["--where", "a.id BETWEEN b.id - 1 AND b.id"], 180)] {
-        let join = ["join", "--output", "out", "--overwrite", "--json"];
         let text = format!("{limit}M");
-        let options = WIDE.into_iter().chain(["--memory-limit", &text]).chain(condition);
-        let done = Annulus::new(join.into_iter().chain(options)).at(folder.path()).succeeds();
+        let join =
+            ["join", "wide.parquet", "ids.parquet", "--type", "left", "--output", "out", "--overwrite", "--json"];
+        let options = ["--threads", "2", "--memory-limit", &text].into_iter().chain(IN_ORDER).chain(condition);
+        let annulus = Annulus::new(join.into_iter().chain(options)).at(folder.path());
+        let done = annulus.temp(&folder.path().join("tmp")).succeeds();
         let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
-        let rows = if condition[0] == "--on" { 2000 } else { 4000 };
-        assert_eq!((&report["engine"], &report["rows_out"]), (&"sql".into(), &rows.into()), "{report}");
-        assert!(report["memory_per_host"].as_u64() <= Some(limit << 20), "{report}");
-        let peak = report["per_host"][0]["peak_bytes"].as_u64().expect("a number");
+        assert_eq!(report["rows_out"], 200_000, "{report}");
+        assert!(report["counted"]["spilled_bytes"].as_u64() > Some(0), "{report}");
+        let peak = report["peak_bytes"].as_u64().expect("a number");
         assert!(peak < (limit + 100) << 20, "{peak} bytes for {condition:?}");
         let out = folder.path().join("out");
         assert_eq!(names(&out), ["host-00", "manifest.json"]);
         assert!(names(&out.join("host-00")).iter().all(|name| !name.starts_with('.')), "{condition:?}");
-        assert_eq!(rows_of_files(&out.join("host-00")).len(), rows, "{condition:?}");
-    }
-}
-
-/// A ring of one host keeps its side in memory.
-#[test]
-fn memory_that_does_not_suffice_for_a_ring_is_explained_and_nothing_is_left() {
-    let folder = wide();
-    for condition in [
-        &["--where", "a.id % 1000 = b.id % 1000 + 1 OR a.id = b.id"][..],
-        &["--on", "id", "--where", "a.id < b.id + 5"],
-        &["--on", "id", "--algorithm", "merge"],
-    ] {
-        let options = WIDE.iter().chain(&["--memory-limit", "150M"]).chain(condition);
-        let failed = Annulus::new(["join", "--output", "out"].iter().chain(options)).at(folder.path()).fails();
-        ["--memory-limit", "at least", "MiB"].iter().for_each(|text| assert_says(&failed, text));
-        assert_eq!(names(folder.path()), ["ids.parquet", "wide.parquet"]);
+        assert_eq!(names(&folder.path().join("tmp")), [""; 0]);
     }
 }
 
@@ -287,10 +264,10 @@ fn folders_of_values_are_columns() {
         Annulus::new(["sql", &query, "--output", &file]).at(folder.path()).succeeds();
     }
     let options = ["a=days", "b=days", "--on", "id", "--where", "a.day < b.day"];
-    run(folder.path(), &options, "1", "single");
-    run(folder.path(), &options, "2", "ring");
-    let [single, ring] = ["single", "ring"].map(|name| rows_of_files(&folder.path().join(name)));
-    assert!(single == ring && single.len() == 10, "{single:?}");
+    run(folder.path(), &options, "single");
+    Workers::start(folder.path()).run(folder.path(), &options, "workers");
+    let [single, there] = ["single", "workers"].map(|name| rows_of_files(&folder.path().join(name)));
+    assert!(single == there && single.len() == 10, "{single:?}");
 }
 
 /// No column is read, and no row is wide.
@@ -298,15 +275,16 @@ fn folders_of_values_are_columns() {
 fn rows_without_columns_are_joined() {
     let folder = orders();
     let options = ["o=orders.parquet", "p=orders.parquet", "--on", "id", "--select", "1 AS one"];
-    let report = run(folder.path(), &options, "1", "out");
+    let report = run(folder.path(), &options, "out");
     assert_eq!(report["rows_out"], 20_000);
     // Each of the two scans of one file counts for its own side.
-    assert_eq!(report["per_host"][0]["rows"], serde_json::json!([20_000, 20_000]), "{report}");
+    let counted = &report["counted"];
+    assert_eq!((&counted["rows_left"], &counted["rows_right"]), (&20_000.into(), &20_000.into()), "{report}");
     let empty = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
     let file = fs::File::create(folder.path().join("empty.parquet")).expect("a file");
     ArrowWriter::try_new(file, empty, None).and_then(ArrowWriter::close).expect("a file without rows");
     for (kind, rows) in [("inner", 0), ("right", 20_000), ("anti", 0), ("full", 20_000)] {
         let options = ["e=empty.parquet", "o=orders.parquet", "--on", "id", "--type", kind];
-        assert_eq!(run(folder.path(), &options, "1", "out")["rows_out"], rows, "{kind}");
+        assert_eq!(run(folder.path(), &options, "out")["rows_out"], rows, "{kind}");
     }
 }

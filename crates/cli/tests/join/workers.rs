@@ -6,14 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_roundabout::secure::{Authority, HostName};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     support::{
         Annulus, Running, names,
         processes::ticks,
-        workers::{self, TINY, list},
+        workers::{self, TINY, certificates, list},
     },
     tables::{Shape, rows_of_files, write_csv, write_parquet},
 };
@@ -122,19 +121,11 @@ fn workers_write_below_their_folders_for_submitters_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     write_tables(at, 300);
-    for dir in ["certs", "out"] {
-        fs::create_dir(at.join(dir)).expect("a folder");
-    }
-    let name = |name: &str| HostName::new(name).expect("a name");
-    let authority = Authority::create(&at.join("certs"), "sales".parse().expect("a name")).expect("an authority");
-    authority.add_submitter(&name("me")).expect("a submitter");
-    let workers: Vec<_> = ["alpha", "beta"]
-        .into_iter()
-        .map(|host| {
-            authority.add_host(&name(host), &[]).expect("a host");
-            worker(at, &["--certificates", "certs", "--name", host, "--allow-write", "out"])
-        })
-        .collect();
+    fs::create_dir(at.join("out")).expect("a folder");
+    let hosts = ["alpha", "beta"];
+    certificates(&at.join("certs"), "sales", &hosts);
+    let serve = |host| worker(at, &["--certificates", "certs", "--name", host, "--allow-write", "out"]);
+    let workers = hosts.map(serve);
     let all = list(&workers);
     let on = [&["--workers", &all, "--certificates", "certs"][..], &TINY].concat();
     join(at, &["--on", "k"], "out/joined", &on).succeeds();
@@ -159,7 +150,8 @@ const LONG: [&str; 2] = ["--where", "(a.k * 7 + b.k * 5) % 1009 = 5"];
 /// Starts a join of two workers that takes a while, and returns it when a worker has computed for this long.
 fn disturbed(folder: &Path, workers: &[(Running, String)], ticks_of: u64, more: &[&str]) -> Running {
     let all = list(workers);
-    let on = [&["--workers", &all, "--timeout", "5"][..], more, &TINY].concat();
+    let silence = if more.contains(&"--silence") { &[][..] } else { &["--silence", "5"] };
+    let on = [&["--workers", &all][..], silence, more, &TINY].concat();
     let computed = || workers.iter().filter_map(|(process, _)| ticks(process.id())).sum::<u64>();
     let mut running = join(folder, &LONG, "out", &on).start();
     // Workers may still compute for a join before this one.
@@ -258,6 +250,21 @@ fn an_interrupted_join_leaves_nothing_on_workers() {
     Annulus::new(["verify", "out"]).at(at).succeeds();
 }
 
+/// Without the second interrupt, the command would wait for the frozen workers.
+#[test]
+fn a_second_interrupt_ends_a_join_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    write_tables(at, 5000);
+    let workers: Vec<_> = (0..2).map(|_| worker(at, &["--allow-write", "."])).collect();
+    let mut running = disturbed(at, &workers, 5, &["--silence", "60"]);
+    workers.iter().for_each(|(process, _)| process.signal("STOP"));
+    running.signal("INT");
+    running.wait_for_stderr("Ctrl-C again");
+    running.signal("INT");
+    assert_eq!(running.exit_code(), Some(130));
+}
+
 #[test]
 fn what_workers_cannot_do_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -268,9 +275,8 @@ fn what_workers_cannot_do_is_refused() {
         (running.exit_code(), running.stderr())
     };
     for (more, says) in [
-        (&["--cluster", "2", "--local", "2"][..], "--local"),
-        (&["--cluster", "2", "--rotate", "left"], "--rotate"),
-        (&["--workers", "127.0.0.1:1", "--revolutions", "2"], "--revolutions"),
+        (&["--cluster", "2", "--workers", "127.0.0.1:1"][..], "--workers"),
+        (&["--retry"], "--workers"),
         (&["--certificates", "certs"], "--workers"),
     ] {
         let (code, said) = usage(more);

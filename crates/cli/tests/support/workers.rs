@@ -1,11 +1,25 @@
 //! Workers that are processes.
 
-use std::path::Path;
+use std::{fs, path::Path};
+
+use annulus_roundabout::secure::{Authority, HostName};
 
 use super::{Annulus, Running};
 
 /// Options that give each worker a task, however small the tables are.
 pub const TINY: [&str; 2] = ["--set", "distributed.file_scan_config_bytes_per_partition=1"];
+
+/// Makes a folder with certificates of hosts and of the submitter "me". The authority's key is not there.
+pub fn certificates(folder: &Path, ring: &str, hosts: &[&str]) {
+    let name = |name: &str| HostName::new(name).expect("a name");
+    fs::create_dir(folder).expect("a folder");
+    let authority = Authority::create(folder, ring.parse().expect("a name")).expect("an authority");
+    authority.add_submitter(&name("me")).expect("a submitter");
+    for host in hosts {
+        authority.add_host(&name(host), &[]).expect("a host");
+    }
+    fs::remove_file(Authority::key_path(folder)).expect("it is removed");
+}
 
 /// Starts a worker at a free port, and returns its address.
 pub fn worker(folder: &Path, more: &[&str]) -> (Running, String) {

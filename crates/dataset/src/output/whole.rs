@@ -1,10 +1,6 @@
 //! Datasets that appear as a whole or not at all.
 
-use std::{
-    fs, panic,
-    path::{Path, PathBuf},
-    thread,
-};
+use std::{fs, panic, path::Path, thread};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
@@ -76,18 +72,6 @@ impl WholeDataset {
     /// As [`write`](Self::write).
     pub fn write_columns(&self, file: usize) -> Result<(), OutputError> {
         self.0.output().write(file, &RecordBatch::new_empty(self.1.clone()))
-    }
-
-    /// Creates a folder on the disk of the dataset for files that are not part of it. It is removed
-    /// with all that is in it when the dataset is published or dropped, or by the next run after
-    /// this process was killed.
-    ///
-    /// # Errors
-    /// If the file system refuses.
-    pub fn scratch_folder(&self) -> Result<PathBuf, OutputError> {
-        let path = self.0.output().scratch_path("scratch");
-        fs::create_dir_all(&path).map_err(OutputError::io("create", &path))?;
-        Ok(path)
     }
 
     /// Completes all files, on a thread for each.

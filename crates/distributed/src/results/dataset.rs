@@ -13,6 +13,7 @@ use datafusion::{
     common::{config_err, exec_err},
     error::Result,
     logical_expr::{LogicalPlan, LogicalPlanBuilder, dml::InsertOp},
+    physical_plan::{ExecutionPlan, collect},
     prelude::SessionContext,
 };
 use datafusion_distributed::{DistributedConfig, WorkerResolver};
@@ -28,14 +29,14 @@ use super::{
 };
 use crate::{asks::Ask, channels::Channels, inserts::Inserts, resident::sum_of_counts, workers::address_of};
 
-/// A dataset that a query is to write, on the workers that run it: a folder for each task, as
-/// `annulus join` writes them, and a manifest of all.
+/// A dataset that a query is to write, in this process or on the workers that run it: a folder for each
+/// task, as `annulus join` writes them, and a manifest of all.
 ///
 /// It appears as a whole. If the query fails, nothing is left.
 pub struct NewDataset {
     target: Target,
     settings: Settings,
-    workers: Arc<dyn WorkerResolver>,
+    workers: Option<Arc<dyn WorkerResolver>>,
     channels: Channels,
     /// The folder, while it is being written.
     collection: Mutex<Option<Collection>>,
@@ -63,14 +64,8 @@ impl fmt::Debug for NewDataset {
 }
 
 impl NewDataset {
-    /// Returns a dataset in the folder `dir`, an absolute path. The queries that write it must be those of
-    /// a session with these workers and channels.
-    pub fn new(
-        dir: impl Into<PathBuf>,
-        format: OutputFormat,
-        workers: impl WorkerResolver + 'static,
-        channels: Channels,
-    ) -> Self {
+    /// Returns a dataset in the folder `dir`, which queries of this process write.
+    pub fn new(dir: impl Into<PathBuf>, format: OutputFormat) -> Self {
         let id = Uuid::new_v4();
         let target = Target {
             id: id.simple().to_string(),
@@ -81,9 +76,18 @@ impl NewDataset {
             compression: format.default_compression(),
             existing: Existing::Refuse,
             dictionaries: Vec::new(),
+            views: Vec::new(),
         };
-        let collection = Mutex::default();
-        Self { target, settings: Settings::default(), workers: Arc::new(workers), channels, collection }
+        let (channels, collection) = (Channels::default(), Mutex::default());
+        Self { target, settings: Settings::default(), workers: None, channels, collection }
+    }
+
+    /// Lets workers write it. The queries must be those of a session with these workers and channels, and the
+    /// folder an absolute path.
+    #[must_use]
+    pub fn on_workers(mut self, workers: impl WorkerResolver + 'static, channels: Channels) -> Self {
+        (self.workers, self.channels) = (Some(Arc::new(workers) as _), channels);
+        self
     }
 
     /// Sets what to do if the folder has a dataset: [`Existing::Refuse`] or [`Existing::Overwrite`].
@@ -104,6 +108,14 @@ impl NewDataset {
     #[must_use]
     pub fn with_dictionaries(mut self, dictionaries: Vec<bool>) -> Self {
         self.target.dictionaries = dictionaries;
+        self
+    }
+
+    /// Sets for each column whether its texts, or bytes, are written as views if the query has views. Scans of
+    /// Parquet files return views of columns that have none.
+    #[must_use]
+    pub fn with_views(mut self, views: Vec<bool>) -> Self {
+        self.target.views = views;
         self
     }
 
@@ -128,21 +140,33 @@ impl NewDataset {
         LogicalPlanBuilder::insert_into(plan, "result", provider_as_source(Arc::new(table)), InsertOp::Append)?.build()
     }
 
-    /// Writes the rows of `plan`. If this is dropped, call [`abandon`](Self::abandon).
+    /// Returns the physical plan of a query that writes the rows of `plan`, for [`write`](Self::write). It
+    /// counts what its operators have done.
+    ///
+    /// # Errors
+    /// If DataFusion refuses the query.
+    pub async fn physical_plan(&self, session: &SessionContext, plan: LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+        session.state().create_physical_plan(&self.plan(plan)?).await
+    }
+
+    /// Runs `plan`, which [`physical_plan`](Self::physical_plan) has returned. If this is dropped, call
+    /// [`abandon`](Self::abandon).
     ///
     /// # Errors
     /// Those of the query, and if the folder cannot be written. Then nothing is left.
-    pub async fn write(&self, session: &SessionContext, plan: LogicalPlan) -> Result<Written> {
+    pub async fn write(&self, session: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<Written> {
         let start = Instant::now();
-        let workers = self.workers.get_urls()?;
+        let workers = self.urls()?;
         let (dir, existing, first) = (self.target.dir.clone(), self.target.existing, self.target.first_member);
-        let most = DistributedConfig::from_session_config(session.state().config())?.max_tasks_per_stage;
-        if most > workers.len() {
-            return config_err!(
-                "distributed.max_tasks_per_stage = {most}: a result is written by {} workers, with a task each; set it \
-                 to 0",
-                workers.len()
-            );
+        if self.workers.is_some() {
+            let most = DistributedConfig::from_session_config(session.state().config())?.max_tasks_per_stage;
+            if most > workers.len() {
+                return config_err!(
+                    "distributed.max_tasks_per_stage = {most}: a result is written by {} workers, with a task each; \
+                     set it to 0",
+                    workers.len()
+                );
+            }
         }
         let members = (first..first + workers.len().max(1)).collect();
         let begun = blocking(move || Collection::begin(&dir, members, existing)).await?;
@@ -164,7 +188,7 @@ impl NewDataset {
     /// the others remove their parts by themselves.
     pub async fn abandon(&self) {
         let request = Request::Remove { id: self.target.id.clone() };
-        let workers = self.workers.get_urls().unwrap_or_default();
+        let workers = self.urls().unwrap_or_default();
         let (_, own) = tokio::join!(
             timeout(self.channels.silence(), self.ask(&workers, &request)),
             self.channels.results().apply(request.clone())
@@ -176,9 +200,13 @@ impl NewDataset {
         spawn_blocking(move || drop(collection)).await.ok();
     }
 
+    fn urls(&self) -> Result<Vec<Url>> {
+        self.workers.as_ref().map_or_else(|| Ok(Vec::new()), |workers| workers.get_urls())
+    }
+
     /// Runs the query, and returns what its tasks have written.
-    async fn run(&self, session: &SessionContext, plan: LogicalPlan, workers: &[Url]) -> Result<Vec<Part>> {
-        let counts = session.execute_logical_plan(self.plan(plan)?).await?.collect().await?;
+    async fn run(&self, session: &SessionContext, plan: Arc<dyn ExecutionPlan>, workers: &[Url]) -> Result<Vec<Part>> {
+        let counts = collect(plan, session.task_ctx()).await?;
         let rows = sum_of_counts(&counts);
         let request = Request::Publish { id: self.target.id.clone() };
         let own = self.channels.results().apply(request.clone()).await?;

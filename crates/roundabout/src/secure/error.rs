@@ -67,7 +67,7 @@ pub enum FileError {
         refusal: Refusal,
     },
     /// A folder has no key of a member with this role, or not that of this member.
-    #[error("no '{}': create it with annulus node add-{role} {}, on the machine of the ring's authority",
+    #[error("no '{}': create it with annulus worker add-{role} {}, on the machine of the ring's authority",
         .folder.join(format!("{role}-{}-key.pem", member(.name))).display(), member(.name))]
     NoKey {
         /// The folder.

@@ -15,15 +15,14 @@ use crate::outcome::Outcome;
 
 /// The name of each topic, what it is about, and its page. The folder is a link to the
 /// repository's.
-const TOPICS: [(&str, &str, &str); 8] = [
+const TOPICS: [(&str, &str, &str); 7] = [
     ("inputs", "files, folders, types and manifests", include_str!("../../../docs/inputs.md")),
-    ("joins", "conditions, algorithms and memory", include_str!("../../../docs/joins.md")),
+    ("joins", "conditions, columns and memory", include_str!("../../../docs/joins.md")),
     ("json", "the output of --json", include_str!("../../../docs/json.md")),
     ("partitioning", "placement, hot keys and what is written", include_str!("../../../docs/partitioning.md")),
     ("queries", "tables, options and memory of annulus sql", include_str!("../../../docs/sql.md")),
-    ("ring", "how to set up, secure and use a ring of hosts", include_str!("../../../docs/ring.md")),
     ("topology", "CPUs, caches, places of threads, K and rings", include_str!("../../../docs/topology.md")),
-    ("workers", "how to run SQL on several machines", include_str!("../../../docs/workers.md")),
+    ("workers", "how to run SQL and joins on several machines", include_str!("../../../docs/workers.md")),
 ];
 
 #[derive(clap::Args)]

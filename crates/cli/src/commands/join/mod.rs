@@ -1,13 +1,22 @@
-//! `annulus join`: joins two datasets around a ring of hosts.
+//! `annulus join`: joins two datasets as a query of this process or of workers, and writes the result as a
+//! dataset.
+//!
+//! ```text
+//! args.rs -> query/: a plan of DataFusion
+//!         -> attempt.rs: a session of this process or of workers, which writes a dataset
+//!         -> run.rs: progress (progress.rs, counts.rs), signals, restarts without lost workers
+//!         -> report.rs: the plan, or the result
+//! ```
 
 mod args;
-mod host;
+mod attempt;
+mod counts;
+mod pieces;
 mod progress;
+mod query;
 mod report;
 mod run;
 mod values;
-mod workers;
 
 pub use args::JoinArgs;
-pub use host::{serve as serve_host, spare_memory};
 pub use run::run;

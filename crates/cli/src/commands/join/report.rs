@@ -1,231 +1,130 @@
-//! The plan and the result of a join, as tables and as JSON.
+//! The plan and the result of a join, as text and as JSON.
 
-use annulus_cluster::{AlgorithmCost, KeyFilterDecision, Planned, Revolutions, Summary};
-use annulus_join::{Side, Sides};
+use annulus_distributed::{Written, address_of};
 use annulus_terminal::report::plain;
-use anyhow::Result;
-use arrow::datatypes::{FieldRef, Fields};
 use comfy_table::CellAlignment;
+use datafusion::arrow::datatypes::{FieldRef, Schema};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
-use super::args::JoinCommandJob;
+use super::{args::JoinJob, counts::Counted};
+use crate::cluster::Remote;
 
-/// Returns the plan as one JSON object.
-pub fn plan_json(command: &JoinCommandJob, planned: &Planned) -> Result<String> {
-    Ok(serde_json::to_string(&plan(command, planned))?)
+/// A join that has ended.
+pub struct Done {
+    pub written: Written,
+    /// What a join in this process has counted.
+    pub counted: Option<Counted>,
+    /// The rows that this process could not read, and left out.
+    pub rows_bad: u64,
+    /// The most memory of this process since the join began, beyond what it had then, if the join ran here and
+    /// the system reports it.
+    pub peak_bytes: Option<u64>,
 }
 
-/// Returns the result as one JSON object.
-pub fn json(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> Result<String> {
-    let mut object = plan(command, planned);
-    object["output"] = json!(command.job.output);
-    object["rows_out"] = json!(summary.manifest.rows);
-    object["bytes_out"] = json!(summary.manifest.bytes);
-    object["key_filter"] = key_filter(&summary.key_filter);
-    object["rows_dropped"] = json!(rows_dropped(summary));
-    object["files"] = json!(summary.manifest.file_names().count());
-    object["rows_bad"] = json!(rows_bad(summary));
-    object["seconds"] = json!((summary.elapsed.as_secs_f64() * 1e3).round() / 1e3);
-    let hosts = summary.names.iter().zip(&summary.hosts).map(|(name, host)| {
-        let mut object = json!(host);
-        object["host"] = json!(name);
-        object
-    });
-    object["per_host"] = hosts.collect();
-    Ok(serde_json::to_string(&object)?)
-}
-
-fn plan(command: &JoinCommandJob, planned: &Planned) -> Value {
-    let Sides { left, right } = planned.extents;
-    let shown = &planned.shown;
-    json!({
-        "type": command.job.query.join.name(),
-        "hosts": planned.hosts,
-        "engine": if planned.is_single { "sql" } else { "ring" },
-        "threads": command.job.options.threads,
-        "rotate": side_name(planned.choice.rotate),
-        "rotate_reason": planned.choice.rotate_reason.to_string(),
-        "algorithm": planned.choice.algorithm.name(),
-        "algorithm_reason": planned.choice.algorithm_reason.to_string(),
-        "algorithm_costs": planned.choice.costs.map(|costs| json!({
-            "hash": cost(&costs.hash),
-            "merge": cost(&costs.merge),
-        })),
-        "keys": shown.keys,
-        "filter": shown.filter,
-        "dropped_left": shown.dropped.left,
-        "dropped_right": shown.dropped.right,
-        "columns_left": shown.read.left,
-        "columns_right": shown.read.right,
-        "select": shown.select,
-        "columns": columns(planned.columns.fields()),
-        "rows_left": left.rows,
-        "rows_right": right.rows,
-        "bytes_left": left.bytes,
-        "bytes_right": right.bytes,
-        "revolutions": planned.revolutions,
-        "memory_per_host": planned.memory_per_host,
-        "key_filter": key_filter(&KeyFilterDecision::planned(planned)),
-        "memory_kept_per_host": if planned.revolutions > 1 { planned.kept_bytes } else { 0 },
-    })
-}
-
-fn cost(cost: &AlgorithmCost) -> Value {
-    let milliseconds = |ns: f64| json!((ns / 1e3).round() / 1e3);
-    json!({ "setup_ms": milliseconds(cost.setup_ns), "join_ms": milliseconds(cost.join_ns) })
-}
-
-fn key_filter(decision: &KeyFilterDecision) -> Value {
-    let bytes = decision.filter.map_or(0, |filter| filter.bytes);
-    json!({ "form": decision.name(), "bytes": bytes, "reason": decision.reason.to_string() })
-}
-
-fn rows_dropped(summary: &Summary) -> u64 {
-    summary.hosts.iter().map(|host| host.rows_dropped).sum()
-}
-
-/// Returns the columns of the result, with their types.
-pub fn columns(fields: &Fields) -> Value {
+/// Returns the plan of a join whose result has the columns of `schema`.
+pub fn plan(job: &JoinJob, remote: Option<&Remote>, schema: &Schema, plan: String) -> String {
+    if !job.json {
+        return plan;
+    }
     let column = |field: &FieldRef| {
         let (name, nullable) = (field.name(), field.is_nullable());
         json!({ "name": name, "type": field.data_type().to_string(), "nullable": nullable })
     };
-    fields.iter().map(column).collect()
+    let columns: Vec<Value> = schema.fields().iter().map(column).collect();
+    json!({ "type": job.query.join.name(), "workers": workers(remote), "columns": columns, "plan": plan }).to_string()
 }
 
-/// Returns the plan as a table.
-pub fn plan_text(command: &JoinCommandJob, planned: &Planned) -> String {
+/// Returns the result of a join.
+pub fn result(job: &JoinJob, remote: Option<&Remote>, done: &Done) -> String {
+    if job.json { result_json(job, remote, done) } else { result_text(job, done) }
+}
+
+fn workers(remote: Option<&Remote>) -> Vec<String> {
+    remote.iter().flat_map(|remote| remote.workers.urls()).map(address_of).collect()
+}
+
+/// The folders of a result, with the workers that have written them, their rows and their bytes.
+fn parts(written: &Written) -> impl Iterator<Item = (String, String, u64, u64)> {
+    written.manifest.partitions.iter().zip(&written.workers).map(|(part, worker)| {
+        let worker = worker.as_ref().map_or_else(|| "this process".to_owned(), address_of);
+        (worker, format!("host-{:02}", part.partition), part.rows, part.bytes)
+    })
+}
+
+fn result_json(job: &JoinJob, remote: Option<&Remote>, done: &Done) -> String {
+    let manifest = &done.written.manifest;
+    let parts: Vec<Value> = parts(&done.written)
+        .map(
+            |(worker, folder, rows, bytes)| json!({ "worker": worker, "folder": folder, "rows": rows, "bytes": bytes }),
+        )
+        .collect();
+    let counted = done.counted.map(|counted| {
+        let [rows, bytes] = [counted.read.map(|read| read.rows), counted.read.map(|read| read.bytes)];
+        json!({
+            "rows_left": rows.left,
+            "rows_right": rows.right,
+            "bytes_left": bytes.left,
+            "bytes_right": bytes.right,
+            "bytes_of_files": counted.bytes_of_files(),
+            "rows_dropped": counted.dropped,
+            "build_bytes": counted.build_bytes,
+            "spilled_bytes": counted.spilled_bytes,
+        })
+    });
+    json!({
+        "type": job.query.join.name(),
+        "workers": workers(remote),
+        "output": job.output,
+        "rows_out": manifest.rows,
+        "bytes_out": manifest.bytes,
+        "files": manifest.file_names().count(),
+        "rows_bad": done.rows_bad,
+        "seconds": (done.written.elapsed.as_secs_f64() * 1e3).round() / 1e3,
+        "parts": parts,
+        "counted": counted,
+        "peak_bytes": done.peak_bytes,
+    })
+    .to_string()
+}
+
+fn result_text(job: &JoinJob, done: &Done) -> String {
     let mut table = plain::list();
-    let query = &command.job.query;
-    let choice = planned.choice;
-    let Sides { left, right } = planned.extents;
-    let shown = &planned.shown;
+    let manifest = &done.written.manifest;
     let mut row = |name: &str, value: String| {
         table.add_row([name, &value]);
     };
-    row("join", query.join.to_string());
-    for (name, extent) in [(&query.left.name, left), (&query.right.name, right)] {
-        row(name, format!("about {} rows, {} in memory", HumanCount(extent.rows), HumanBytes(extent.bytes)));
-    }
-    row("rotates", format!("{}: {}", rotating(command, planned), choice.rotate_reason));
-    row("algorithm", format!("{}: {}", choice.algorithm.name(), choice.algorithm_reason));
-    if let Some(costs) = choice.costs {
-        for (name, cost) in [("cost of hash", costs.hash), ("cost of merge", costs.merge)] {
-            let [setup, join] = [cost.setup_ns, cost.join_ns].map(time);
-            row(name, format!("about {setup} to prepare and {join} to join, on each host"));
-        }
-    }
-    if let Some(select) = &shown.select {
-        row("output columns", select.join(", "));
-        for (name, read) in [&query.left.name, &query.right.name].into_iter().zip(shown.read.iter()) {
-            row(&format!("columns read of {name}"), if read.is_empty() { "none".to_owned() } else { read.join(", ") });
-        }
-    }
-    let mut conditions = |name: &str, conditions: &[String]| {
-        if !conditions.is_empty() {
-            row(name, conditions.join(" AND "));
-        }
-    };
-    conditions("keys", &shown.keys);
-    conditions("filter on pairs", &shown.filter);
-    conditions(&format!("filter on {}", query.left.name), &shown.dropped.left);
-    conditions(&format!("filter on {}", query.right.name), &shown.dropped.right);
-    let filter = KeyFilterDecision::planned(planned);
-    row("key filter", format!("{}: {}", filter.name(), filter.reason));
-    let threads = match command.job.options.threads {
-        Some(1) => "1 thread".to_owned(),
-        Some(threads) => format!("{threads} threads"),
-        None => "a thread per core".to_owned(),
-    };
-    row("hosts", format!("{}, each with {threads}", planned.hosts));
-    if planned.is_single {
-        row("engine", "that of annulus sql".to_owned());
-    }
-    row("revolutions", revolutions(command, planned));
-    row("memory per host", format!("about {}", HumanBytes(planned.memory_per_host)));
-    if planned.revolutions > 1 {
-        let kept = HumanBytes(planned.kept_bytes);
-        row("kept per host", format!("rotating rows, up to {kept} in memory, the others on the output's disk"));
-    }
-    table.trim_fmt()
-}
-
-/// Returns the result as tables.
-pub fn text(command: &JoinCommandJob, planned: &Planned, summary: &Summary) -> String {
-    let mut table = plain::list();
-    let manifest = &summary.manifest;
-    let mut row = |name: &str, value: String| {
-        table.add_row([name, &value]);
-    };
-    row("output", command.job.output.display().to_string());
+    row("output", job.output.iter().map(|output| output.display().to_string()).collect());
     row("rows", HumanCount(manifest.rows).to_string());
     row("files", format!("{}, {}", manifest.file_names().count(), HumanBytes(manifest.bytes)));
-    if rows_bad(summary) > 0 {
-        row("bad rows", format!("{} (skipped)", HumanCount(rows_bad(summary))));
+    if done.rows_bad > 0 {
+        row("bad rows", format!("{} (skipped)", HumanCount(done.rows_bad)));
     }
-    let (join, rotating) = (command.job.query.join, rotating(command, planned));
-    row("join", format!("{join} by {}; {rotating} rotated", planned.choice.algorithm.name()));
-    if planned.revolutions > 1 || command.job.options.revolutions == Revolutions::Auto {
-        row("revolutions", revolutions(command, planned));
+    if let Some(counted) = done.counted {
+        for (input, read) in job.query.sides.iter().zip(counted.read.iter()) {
+            row(&format!("read of {}", input.name), format!("{} rows", HumanCount(read.rows)));
+        }
+        if counted.dropped > 0 {
+            row("dropped", format!("{} rows where they are read", HumanCount(counted.dropped)));
+        }
+        if counted.spilled_bytes > 0 {
+            row("spilled", HumanBytes(counted.spilled_bytes).to_string());
+        }
     }
-    if let Some(filter) = summary.key_filter.filter {
-        let (dropped, bytes) = (HumanCount(rows_dropped(summary)), HumanBytes(filter.bytes));
-        row("key filter", format!("{}, {bytes}: {dropped} rotating rows dropped", summary.key_filter.name()));
-    } else if rows_dropped(summary) > 0 {
-        row("key filter", format!("{} rotating rows dropped where they are read", HumanCount(rows_dropped(summary))));
+    if let Some(bytes) = done.peak_bytes {
+        row("memory", HumanBytes(bytes).to_string());
     }
-    let kept_on_disk: u64 = summary.hosts.iter().map(|host| host.bytes_kept[1]).sum();
-    if kept_on_disk > 0 {
-        row("kept on disk", format!("{} of rotating rows, until the last revolution", HumanBytes(kept_on_disk)));
+    row("time", format!("{:.2} s", done.written.elapsed.as_secs_f64()));
+    if done.counted.is_some() {
+        return table.trim_fmt();
     }
-    row("time", format!("{:.2} s", summary.elapsed.as_secs_f64()));
-    format!("{}\n\n{}", table.trim_fmt(), hosts_text(summary))
-}
-
-/// Returns a table of the hosts, with times split as in section V of the paper: setup, join,
-/// waiting.
-fn hosts_text(summary: &Summary) -> String {
-    let mut table = plain::list();
-    let header = ["", "rows left", "rows right", "rows out", "read s", "setup s", "join s", "waiting s", "memory"];
-    table.set_header(header);
-    for column in table.column_iter_mut() {
+    let mut workers = plain::list();
+    workers.set_header(["", "folder", "rows", "bytes"]);
+    for (worker, folder, rows, bytes) in parts(&done.written) {
+        workers.add_row([worker, folder, HumanCount(rows).to_string(), HumanBytes(bytes).to_string()]);
+    }
+    for column in workers.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let seconds = |milliseconds: f64| format!("{:.3}", milliseconds / 1e3);
-    for (name, summary) in summary.names.iter().zip(&summary.hosts) {
-        let [left, right] = summary.rows.map(|rows| HumanCount(rows).to_string());
-        let times = [summary.load_ms, summary.setup_ms, summary.join_ms, summary.wait_ms].map(seconds);
-        let [load, setup, join, wait] = times;
-        let rows_out = HumanCount(summary.rows_out).to_string();
-        let memory = HumanBytes(summary.peak_bytes).to_string();
-        table.add_row([name.clone(), left, right, rows_out, load, setup, join, wait, memory]);
-    }
-    table.trim_fmt()
-}
-
-fn time(nanoseconds: f64) -> String {
-    if nanoseconds < 1e9 { format!("{:.1} ms", nanoseconds / 1e6) } else { format!("{:.1} s", nanoseconds / 1e9) }
-}
-
-/// Returns the number of revolutions and its origin.
-fn revolutions(command: &JoinCommandJob, planned: &Planned) -> String {
-    match command.job.options.revolutions {
-        Revolutions::Auto => format!("{}, chosen for --memory-limit", planned.revolutions),
-        Revolutions::Exactly(revolutions) => revolutions.to_string(),
-    }
-}
-
-fn rows_bad(summary: &Summary) -> u64 {
-    summary.hosts.iter().map(|host| host.rows_bad).sum()
-}
-
-/// Returns the name of the rotating relation.
-fn rotating<'a>(command: &'a JoinCommandJob, planned: &Planned) -> &'a str {
-    let query = &command.job.query;
-    if planned.choice.rotate == Side::Left { &query.left.name } else { &query.right.name }
-}
-
-fn side_name(side: Side) -> &'static str {
-    if side == Side::Left { "left" } else { "right" }
+    format!("{}\n\n{}", table.trim_fmt(), workers.trim_fmt())
 }

@@ -1,154 +1,108 @@
-//! Runs a join, on local host processes or on a ring.
+//! Runs a join in this process or on workers, until it has ended or a signal arrives.
 
 use std::{
-    env,
     io::{Write, stdout},
-    process,
+    path::Path,
+    thread::available_parallelism,
     time::Duration,
 };
 
-use annulus_cluster::{
-    self as cluster, Cancel, ClusterError, Launch, LocalProcesses, Planned, RemoteHosts, RingFile, Summary,
-};
-use annulus_roundabout::secure::Identity;
-use anyhow::{Context, Result, bail};
-use tokio::{
-    task::{JoinHandle, spawn_blocking},
-    time::timeout,
-};
+use annulus_distributed::{Workers, address_of};
+use annulus_terminal::{heap, machine::ResidentPeak};
+use anyhow::{Context, Result};
+use futures::future::join_all;
+use tokio::time::timeout;
 
 use super::{
-    args::{JoinArgs, JoinCommandJob},
-    host,
-    progress::Shown,
-    report, workers,
+    args::{JoinArgs, JoinJob},
+    attempt::Attempt,
+    counts::Counts,
+    progress,
+    report::{self, Done},
 };
-use crate::{interrupt::Signals, outcome::Outcome, reading::note_mixed, runtime};
+use crate::{cluster::Remote, interrupt::Signals, outcome::Outcome, runtime};
 
-/// The time that a join has to kill its hosts.
-const AT_ONCE: Duration = Duration::from_millis(500);
-
-/// Runs the join, or explains it. A signal ends all hosts and removes the partial output.
+/// Runs the join, or explains it. A signal ends it, and removes what was written.
 pub fn run(args: JoinArgs) -> Result<Outcome> {
-    let command = args.check()?;
-    match &command.workers {
-        Some(on) => {
-            runtime::run_with_spill(None, on.limits.memory_bytes, async |spill| workers::run(&command, on, spill).await)
-        }
-        None => runtime::run(run_command(command)),
+    let job = args.check()?;
+    if job.memory_bytes.is_none() {
+        heap::serve_large_blocks();
     }
+    let threads = job.threads.filter(|_| !job.cluster.is_given());
+    runtime::run_with_spill(threads, job.memory_bytes, async |spill| run_job(&job, spill).await)
 }
 
-async fn run_command(command: JoinCommandJob) -> Result<Outcome> {
-    if command.explain {
-        let planned = plan(&command, command.hosts)?;
-        let text =
-            if command.json { report::plan_json(&command, &planned)? } else { report::plan_text(&command, &planned) };
-        writeln!(stdout(), "{text}").context("cannot print")?;
-        return Ok(Outcome::Done);
-    }
+async fn run_job(job: &JoinJob, spill: &Path) -> Result<Outcome> {
     let mut signals = Signals::all()?;
-    let cancel = Cancel::default();
-    let mut work = spawn_blocking({
-        let cancel = cancel.clone();
-        move || join(&command, &cancel).map(|done| (command, done))
-    });
-    let done = tokio::select! {
-        biased;
-        signal = signals.next() => {
-            cancel.cancel();
-            eprintln!("cancelling: the hosts remove their files; press Ctrl-C again to end at once");
-            match cancelled(work, &mut signals, &cancel).await? {
-                // It ended before the signal.
-                Ok(done) => done,
-                Err(error) => return said(error, signal),
-            }
-        }
-        done = &mut work => done.context("the join has panicked")??,
-    };
-    let (command, (planned, summary)) = done;
-    let text = if command.json {
-        report::json(&command, &planned, &summary)?
-    } else {
-        report::text(&command, &planned, &summary)
-    };
-    writeln!(stdout(), "{text}").context("cannot print")?;
-    Ok(Outcome::Done)
-}
-
-/// Plans the join on `hosts` hosts, and says what the inputs' files let the user know.
-fn plan(command: &JoinCommandJob, hosts: usize) -> Result<Planned, ClusterError> {
-    let planned = cluster::plan(&command.job, hosts)?;
-    note_mixed(&planned.mixed.left);
-    note_mixed(&planned.mixed.right);
-    Ok(planned)
-}
-
-/// Runs the join, and restarts it without a lost host as often as is allowed.
-fn join(command: &JoinCommandJob, cancel: &Cancel) -> Result<(Planned, Summary)> {
-    let (mut hosts, mut ring, mut retries) = (command.hosts, command.ring.clone(), command.retries);
+    let started = job.cluster.start(job.memory_bytes)?;
+    let mut remote = started.remote().cloned();
+    let threads = job.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+    let (mut retries, mut first_member) = (job.retries, 0);
     loop {
-        match join_on(command, hosts, ring.as_ref(), cancel) {
-            Err(ClusterError::Host { host, name, reason, lost: true }) if retries > 0 && hosts > 1 => {
-                (hosts, retries) = (hosts - 1, retries - 1);
-                eprintln!("{name} has failed: {reason}; restarting on the other {hosts}");
-                if let Some((file, _)) = &mut ring {
-                    file.hosts.remove(host);
+        let attempt = tokio::select! {
+            biased;
+            signal = signals.next() => return Ok(Outcome::Interrupted(signal)),
+            attempt = Attempt::new(job, remote.as_ref(), first_member, threads, spill) => attempt?,
+        };
+        if job.explain {
+            print(report::plan(job, remote.as_ref(), &attempt.columns(), attempt.explain().await?))?;
+            return Ok(Outcome::Done);
+        }
+        let (plan, counts) = attempt.plan().await?;
+        let peak = remote.is_none().then(ResidentPeak::start).flatten();
+        let shown = progress::show(counts.as_ref(), remote.as_ref());
+        let done = tokio::select! {
+            biased;
+            signal = signals.next() => Err(signal),
+            done = attempt.write(plan) => Ok(done),
+            never = shown.follow() => match never {},
+        };
+        shown.clear();
+        let error = match done {
+            Ok(Ok(written)) => {
+                let counted = counts.as_ref().map(Counts::now);
+                let peak_bytes = peak.and_then(|peak| peak.bytes());
+                let done = Done { written, counted, rows_bad: attempt.rows_bad(), peak_bytes };
+                print(report::result(job, remote.as_ref(), &done))?;
+                return Ok(Outcome::Done);
+            }
+            Ok(Err(error)) => error,
+            Err(signal) => {
+                eprintln!("cancelling: partial output is being removed; press Ctrl-C again to end at once");
+                tokio::select! {
+                    () = attempt.abandon() => eprintln!("cancelled: the partial output is removed"),
+                    _ = signals.next() => eprintln!("ended at once: the next join removes what is left"),
                 }
+                return Ok(Outcome::Interrupted(signal));
             }
-            Err(error @ ClusterError::Host { lost: true, .. }) if ring.is_some() && retries == 0 && hosts > 1 => {
-                bail!("{error}; start it again, or allow the join to go on without it (--retry)")
-            }
-            done => return Ok(done?),
+        };
+        let Some(workers) = &mut remote else { return Err(error) };
+        let (lost, rest) = lost_of(workers).await;
+        let Some(rest) = rest.filter(|_| !lost.is_empty()) else { return Err(error) };
+        if retries == 0 {
+            return Err(error.context("start it again, or allow the join to go on without a lost worker (--retry)"));
         }
+        retries -= 1;
+        first_member += workers.workers.urls().len();
+        eprintln!("{} does not answer: {error}; restarting on the other {}", lost.join(", "), rest.urls().len());
+        workers.workers = rest;
     }
 }
 
-fn join_on(
-    command: &JoinCommandJob,
-    hosts: usize,
-    ring: Option<&(RingFile, Identity)>,
-    cancel: &Cancel,
-) -> Result<(Planned, Summary), ClusterError> {
-    let planned = plan(command, hosts)?;
-    let launch: Box<dyn Launch> = match ring {
-        Some((file, identity)) => {
-            Box::new(RemoteHosts::new(file.clone(), identity.clone(), command.job.options.timeout))
-        }
-        // The hosts are processes of this program.
-        None => {
-            let arguments = host::arguments(planned.is_single, command.job.options.memory_bytes);
-            Box::new(LocalProcesses::new(hosts, env::current_exe()?, arguments)?)
-        }
-    };
-    let shown = Shown::new(&planned, command.job.options.wait);
-    let summary = cluster::run(&command.job, &planned, &*launch, &shown, cancel);
-    shown.clear();
-    Ok((planned, summary?))
+/// Returns the workers that do not answer, and the others, if there are any.
+async fn lost_of(remote: &Remote) -> (Vec<String>, Option<Workers>) {
+    let asked = remote.workers.urls().iter().map(async |url| {
+        let answers = timeout(ANSWER, remote.channels.version_of(url)).await;
+        (address_of(url), answers.is_ok_and(|answer| answer.is_ok()))
+    });
+    let (rest, lost): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().partition(|(_, answers)| *answers);
+    let lost = lost.into_iter().map(|(worker, _)| worker).collect();
+    (lost, Workers::new(rest.into_iter().map(|(worker, _)| worker)).ok())
 }
 
-/// Waits for a cancelled join to end. A second signal ends it at once.
-async fn cancelled<T>(mut work: JoinHandle<Result<T>>, signals: &mut Signals, cancel: &Cancel) -> Result<Result<T>> {
-    let again = tokio::select! {
-        done = &mut work => return done.context("the join has panicked"),
-        again = signals.next() => again,
-    };
-    cancel.cancel_at_once();
-    match timeout(AT_ONCE, work).await {
-        Ok(done) => done.context("the join has panicked"),
-        Err(_) => {
-            eprintln!("ended at once: the hosts remove their files when they notice");
-            process::exit(128 + i32::from(again))
-        }
-    }
-}
+/// The time in which a worker that is there says so.
+const ANSWER: Duration = Duration::from_secs(5);
 
-/// Reports the state of the output after a signal.
-fn said(error: anyhow::Error, signal: u8) -> Result<Outcome> {
-    match error.downcast_ref() {
-        Some(ClusterError::Cancelled) => eprintln!("cancelled: the partial output is removed"),
-        Some(unconfirmed @ ClusterError::Unconfirmed { .. }) => eprintln!("{unconfirmed}"),
-        _ => return Err(error),
-    }
-    Ok(Outcome::Interrupted(signal))
+fn print(text: String) -> Result<()> {
+    writeln!(stdout(), "{text}").context("cannot print")
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use annulus_roundabout::secure::HostName;
+use annulus_roundabout::secure::{HostName, RingName};
 use clap::{Args, Subcommand};
 
 use crate::{cluster::ClusterArgs, units};
@@ -27,7 +27,7 @@ resolved. It writes its own spill files, and the results of annulus join below
 the folders of --allow-write. Keys are never read.
 
 With certificates, submitters alone may send queries, and connections are
-encrypted (annulus help ring says how to make certificates). Without them,
+encrypted (annulus help workers says how to make certificates). Without them,
 anyone who reaches the address can run queries, so beyond this machine the
 worker then listens only with --insecure.
 
@@ -59,8 +59,8 @@ pub struct WorkerArgs {
     pub allow_write: Vec<PathBuf>,
     /// Folder with the certificate and key of this host
     ///
-    /// It needs ca.pem, host-NAME.pem and host-NAME-key.pem, which annulus node makes. Connections
-    /// are then encrypted, and only members of the same ring are served.
+    /// It needs ca.pem, host-NAME.pem and host-NAME-key.pem, which init-ca and add-host make.
+    /// Connections are then encrypted, and only members of the same ring are served.
     #[arg(long, value_name = "DIR")]
     pub certificates: Option<PathBuf>,
     /// Name of this host, if the folder has several
@@ -106,6 +106,12 @@ pub struct WorkerArgs {
 
 #[derive(Subcommand)]
 pub enum WorkerCommand {
+    /// Create the certificate authority of a new ring of workers
+    InitCa(InitCaArgs),
+    /// Create the certificate and key of a worker
+    AddHost(AddHostArgs),
+    /// Create a certificate and key for submitting queries
+    AddSubmitter(AddSubmitterArgs),
     /// Ask workers whether they are there
     Ping(PingArgs),
 }
@@ -126,6 +132,80 @@ pub struct PingArgs {
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     pub wait: Option<Duration>,
     /// Print one JSON object per worker
+    #[arg(long)]
+    pub json: bool,
+}
+
+const SUBMITTER_EXAMPLES: &str = "\
+Example:
+  annulus worker add-submitter me --folder authority
+
+Creates submitter-NAME.pem and submitter-NAME-key.pem, valid for one year,
+beside ca.pem and ca-key.pem. Copy ca.pem and these two files to the machine
+that submits queries; keep the key secret. A submitter cannot act as a host,
+and a host cannot submit queries. Existing files are never overwritten.";
+
+#[derive(Args)]
+#[command(after_long_help = SUBMITTER_EXAMPLES)]
+pub struct AddSubmitterArgs {
+    /// Name of the submitter: 1 to 63 letters, digits, '-', '_' or '.'
+    pub name: HostName,
+    /// Folder of the authority
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub folder: PathBuf,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const CA_EXAMPLES: &str = "\
+Examples:
+  annulus worker init-ca --ring sales
+  annulus worker init-ca --ring sales --folder /etc/annulus/sales
+
+Creates ca.pem, which every member of the ring needs, and ca-key.pem. Keep
+ca-key.pem secret and off the hosts: anyone who has it can add members.
+Existing files are never overwritten.";
+
+#[derive(Args)]
+#[command(after_long_help = CA_EXAMPLES)]
+pub struct InitCaArgs {
+    /// Name of the workers' ring: 1 to 63 letters, digits, '-', '_' or '.'
+    #[arg(long, value_name = "NAME")]
+    pub ring: RingName,
+    /// Folder for the files
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub folder: PathBuf,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const HOST_EXAMPLES: &str = "\
+Examples:
+  annulus worker add-host alpha
+  annulus worker add-host alpha --address 10.0.0.1 --address alpha.example.org \\
+    --folder /etc/annulus/sales
+
+Creates host-NAME.pem and host-NAME-key.pem, valid for one year, beside ca.pem
+and ca-key.pem. Copy ca.pem and these two files to the host; keep the key
+secret. Existing files are never overwritten.";
+
+#[derive(Args)]
+#[command(after_long_help = HOST_EXAMPLES)]
+pub struct AddHostArgs {
+    /// Name of the host: 1 to 63 letters, digits, '-', '_' or '.'
+    pub host: HostName,
+    /// Address or DNS name for the certificate; can be repeated
+    ///
+    /// Annulus itself checks only the host's name. Other tools that read the certificate may check
+    /// its addresses.
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: Vec<String>,
+    /// Folder of the authority
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub folder: PathBuf,
+    /// Print a JSON object instead of text
     #[arg(long)]
     pub json: bool,
 }

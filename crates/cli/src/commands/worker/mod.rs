@@ -1,7 +1,8 @@
-//! `annulus worker`: runs a worker for the queries of other processes, or asks workers whether they
-//! are there.
+//! `annulus worker`: runs a worker for the queries of other processes, asks workers whether they are
+//! there, or creates the certificates with which they know each other.
 
 mod args;
+mod certificates;
 mod config;
 mod ping;
 mod run;

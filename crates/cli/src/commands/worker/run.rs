@@ -10,7 +10,7 @@ use std::{
 };
 
 use annulus_distributed::{AnnulusWorker, Channels, Roots, Server, StatusServer, WorkerFiles};
-use annulus_roundabout::secure::{Identity, Role};
+use annulus_roundabout::secure::{Authority, Identity, Role};
 use anyhow::{Context, Result, bail};
 use futures::FutureExt;
 use serde_json::json;
@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use super::{
     args::{WorkerArgs, WorkerCommand},
-    config, ping,
+    certificates, config, ping,
     stores::WorkerStores,
 };
 use crate::{
@@ -30,10 +30,14 @@ use crate::{
     runtime, session,
 };
 
-/// Runs a worker until a signal arrives, or asks others.
+/// Runs a worker until a signal arrives, asks others, or creates certificates.
 pub fn run(args: WorkerArgs) -> Result<Outcome> {
-    if let Some(WorkerCommand::Ping(args)) = &args.command {
-        return runtime::run(until_interrupted(ping::run(args)));
+    match &args.command {
+        None => {}
+        Some(WorkerCommand::InitCa(args)) => return certificates::init_ca(args).map(|()| Outcome::Done),
+        Some(WorkerCommand::AddHost(args)) => return certificates::add_host(args).map(|()| Outcome::Done),
+        Some(WorkerCommand::AddSubmitter(args)) => return certificates::add_submitter(args).map(|()| Outcome::Done),
+        Some(WorkerCommand::Ping(args)) => return runtime::run(until_interrupted(ping::run(args))),
     }
     let args = config::complete(args)?;
     runtime::run_with_spill(args.threads, args.memory_bytes, async |spill| serve(&args, spill).await)
@@ -50,6 +54,15 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
             args.listen
         ),
     };
+    if let Some(folder) = args.certificates.iter().find(|_| args.child_of.is_none()) {
+        let key = Authority::key_path(folder);
+        if key.exists() {
+            bail!(
+                "'{}' must not be on a worker: its owner can add members to the ring; move it to another machine",
+                key.display()
+            );
+        }
+    }
     let roots = |folders: &[PathBuf]| {
         let roots = Roots::new(folders)?;
         args.certificates.iter().try_fold(roots, |roots, keys| roots.without_files_of(keys))

@@ -1,0 +1,109 @@
+//! What the operators of a join in this process have counted.
+
+use std::sync::Arc;
+
+use annulus_datafusion::{DatasetTable, KeyFilterExec};
+use annulus_join::{Side, Sides};
+use datafusion::physical_plan::{
+    ExecutionPlan,
+    metrics::{MetricValue, MetricsSet},
+};
+
+/// The counters of a plan, which all threads update.
+pub struct Counts {
+    plan: Arc<dyn ExecutionPlan>,
+    tables: Sides<Arc<DatasetTable>>,
+    /// The bytes of all input files.
+    bytes: u64,
+}
+
+/// The counters of one side.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Read {
+    /// The rows that were read, or at least their keys.
+    pub rows: u64,
+    /// The bytes of the rows that a scan returned.
+    pub bytes: u64,
+    /// The bytes of files that were read.
+    pub bytes_of_files: u64,
+}
+
+/// All counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counted {
+    pub read: Sides<Read>,
+    /// The rows that predicates or keys of the other side dropped where they are read.
+    pub dropped: u64,
+    /// The bytes of the side that is kept for the other one.
+    pub build_bytes: u64,
+    /// The bytes that went to disk.
+    pub spilled_bytes: u64,
+    /// The rows that were joined.
+    pub rows_out: u64,
+}
+
+impl Counted {
+    pub fn rows_read(&self) -> u64 {
+        self.read.iter().map(|read| read.rows).sum()
+    }
+
+    pub fn bytes_of_files(&self) -> u64 {
+        self.read.iter().map(|read| read.bytes_of_files).sum()
+    }
+}
+
+impl Counts {
+    /// Returns the counters of `plan`, which writes the join of `tables`, whose files have this many bytes.
+    pub fn new(plan: Arc<dyn ExecutionPlan>, tables: Sides<Arc<DatasetTable>>, bytes: u64) -> Self {
+        Self { plan, tables, bytes }
+    }
+
+    /// Returns the bytes of all input files.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn now(&self) -> Counted {
+        let mut counted = Counted::default();
+        self.visit(&self.plan, &mut counted);
+        // What is written is what the operator below has joined.
+        let joined = self.plan.children().first().map(|joined| output_rows(&joined.metrics().unwrap_or_default()));
+        counted.rows_out = joined.unwrap_or(0);
+        counted
+    }
+
+    fn visit(&self, plan: &Arc<dyn ExecutionPlan>, counted: &mut Counted) {
+        let metrics = plan.metrics().unwrap_or_default();
+        if let Some(side) = Side::BOTH.into_iter().find(|&side| self.tables[side].is_scanned_by(plan.as_ref())) {
+            // Rows that a filter within the scan has dropped.
+            let unseen = sum(&metrics, "pushdown_rows_pruned");
+            let rows = output_rows(&metrics) + unseen;
+            let read = Read { rows, bytes: output_bytes(&metrics), bytes_of_files: sum(&metrics, "bytes_scanned") };
+            counted.read[side] = read;
+            counted.dropped += unseen;
+        }
+        counted.build_bytes = counted.build_bytes.max(sum(&metrics, "build_mem_used"));
+        counted.spilled_bytes += metrics.spilled_bytes().unwrap_or(0) as u64;
+        for child in plan.children() {
+            if plan.is::<KeyFilterExec>() {
+                let rows = |plan: &Arc<dyn ExecutionPlan>| output_rows(&plan.metrics().unwrap_or_default());
+                counted.dropped += rows(child).saturating_sub(rows(plan));
+            }
+            self.visit(child, counted);
+        }
+    }
+}
+
+fn output_rows(metrics: &MetricsSet) -> u64 {
+    metrics.output_rows().unwrap_or(0) as u64
+}
+
+fn output_bytes(metrics: &MetricsSet) -> u64 {
+    let bytes = metrics.sum(|metric| matches!(metric.value(), MetricValue::OutputBytes(_)));
+    bytes.map_or(0, |bytes| bytes.as_usize() as u64)
+}
+
+/// Returns the sum of a named metric over all partitions.
+fn sum(metrics: &MetricsSet, name: &str) -> u64 {
+    metrics.sum_by_name(name).map_or(0, |value| value.as_usize() as u64)
+}

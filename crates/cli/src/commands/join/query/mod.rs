@@ -1,0 +1,210 @@
+//! A join as the user describes it, as a query of DataFusion.
+//!
+//! ```text
+//! on, condition -> condition.rs: one predicate over both sides
+//! select        -> select.rs: the expressions that come out
+//!               -> plan.rs: a plan over the tables of both sides
+//! ```
+//! DataFusion parses, plans and evaluates the expressions (sql.rs).
+
+mod condition;
+mod error;
+mod plan;
+mod select;
+mod sql;
+
+use std::{path::Path, sync::Arc};
+
+use annulus_datafusion::DatasetTable;
+use annulus_dataset::{Collection, Dataset, InputOptions, MixedColumn, OutputFormat, Settings, input_that_reads};
+use annulus_join::{JoinType, Side, Sides};
+use arrow::datatypes::DataType;
+use datafusion::{logical_expr::LogicalPlan, prelude::SessionConfig};
+
+use self::condition::Condition;
+pub use self::{error::QueryError, plan::Fallible};
+use super::values::TypeArg;
+
+/// The inputs and the condition of a join, and the rows and columns to output.
+#[derive(Clone)]
+pub struct Query {
+    pub sides: Sides<Input>,
+    /// Pairs of columns, of the left and the right side, that must be equal.
+    pub on: Vec<(String, String)>,
+    /// A SQL predicate that pairs of rows must satisfy. The names of the inputs qualify their columns.
+    pub condition: Option<String>,
+    /// The rows to output.
+    pub join: TypeArg,
+    /// The expressions to output, as in SQL between `SELECT` and `FROM`. All columns if `None`.
+    pub select: Option<String>,
+    /// The suffix of a column of the right side if another column has the same name.
+    pub suffix: String,
+}
+
+/// An input dataset.
+#[derive(Clone)]
+pub struct Input {
+    /// The name that qualifies its columns in SQL.
+    pub name: String,
+    /// A file, a folder or a glob.
+    pub path: String,
+    /// How its files are read.
+    pub options: InputOptions,
+}
+
+/// A query whose inputs are open.
+pub struct OpenQuery {
+    query: Query,
+    condition: Condition,
+    sides: Sides<Dataset>,
+}
+
+/// Parts of files that are small enough for several workers to share few files.
+const UNIT_BYTES: usize = 512 << 10;
+const UNIT_ROWS: usize = 64 << 10;
+
+impl Query {
+    /// Opens the inputs of a query, whose result is to be written to the folder `output`. Reads their
+    /// metadata, and samples of text files.
+    ///
+    /// # Errors
+    /// If an input cannot be read or lies in the output folder, or the query is invalid.
+    pub fn open(mut self, output: Option<&Path>, format: OutputFormat) -> Result<OpenQuery, QueryError> {
+        if self.suffix.is_empty() {
+            let reason = "must not be empty: both sides may have a column of the same name".to_owned();
+            return Err(QueryError::Option { option: "suffix", reason });
+        }
+        for input in [&mut self.sides.left, &mut self.sides.right] {
+            let options = &mut input.options;
+            (options.unit_bytes, options.unit_rows, options.page_index) = (UNIT_BYTES, Some(UNIT_ROWS), true);
+        }
+        let sides = Sides { left: self.sides.left.open()?, right: self.sides.right.open()? };
+        if let Some(output) = output {
+            // A dataset to be overwritten is deleted before the inputs are read.
+            sides.iter().try_for_each(|side| side.refuse_inputs_in(output))?;
+            self.refuse_nested(output, format)?;
+        }
+        self.check_types(&sides)?;
+        let condition = Condition::new(&self, sides.as_ref().map(|side| &side.schema))?;
+        let open = OpenQuery { query: self, condition, sides };
+        // Refuses a wrong list of expressions before anything is read.
+        open.condition.output(&open.query)?;
+        Ok(open)
+    }
+
+    /// Refuses an output folder whose files an input would read: workers open their inputs while others write.
+    fn refuse_nested(&self, output: &Path, format: OutputFormat) -> Result<(), QueryError> {
+        let file = Collection::member_dir(output, 0).join(format!("part-00000.{}", format.extension()));
+        let reads = |input: &&Input| input_that_reads(std::slice::from_ref(&input.path), &file).is_some();
+        match self.sides.iter().find(reads) {
+            Some(input) => Err(QueryError::Nested { output: output.to_owned(), input: input.path.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a type for a column that neither side has.
+    fn check_types(&self, sides: &Sides<Dataset>) -> Result<(), QueryError> {
+        let has = |column: &str| sides.iter().any(|side| side.schema.field_with_name(column).is_ok());
+        let given = self.sides.iter().flat_map(|input| &input.options.types.columns);
+        match given.map(|(column, _)| column).find(|column| !has(column)) {
+            None => Ok(()),
+            Some(column) => {
+                let reason = format!("no input has a column '{column}'");
+                Err(QueryError::Option { option: "types", reason })
+            }
+        }
+    }
+
+    /// Returns the settings that the manifest of its result records.
+    pub fn settings(&self) -> Settings {
+        let on = self.on.iter().map(|(left, right)| format!("{left}={right}")).collect::<Vec<_>>();
+        let settings = [
+            ("left", self.sides.left.path.clone()),
+            ("right", self.sides.right.path.clone()),
+            ("on", on.join(",")),
+            ("where", self.condition.clone().unwrap_or_default()),
+            ("type", self.join.name().to_owned()),
+        ];
+        let select = self.select.clone().map(|select| ("select", select));
+        settings.into_iter().chain(select).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    fn join_type(&self) -> JoinType {
+        self.join.into()
+    }
+}
+
+impl Input {
+    fn open(&self) -> Result<Dataset, QueryError> {
+        let dataset = Dataset::open(std::slice::from_ref(&self.path), &self.options)?;
+        if dataset.fingerprint.is_some() {
+            return Ok(dataset);
+        }
+        let reason = "standard input cannot be joined; put it into a file".to_owned();
+        Err(QueryError::Option { option: "LEFT and RIGHT", reason })
+    }
+}
+
+impl OpenQuery {
+    /// Returns the columns of the left and the right input that are text because of a few values.
+    pub fn mixed(&self) -> Sides<&[MixedColumn]> {
+        self.sides.as_ref().map(|side| &side.mixed[..])
+    }
+
+    /// Returns whether a predicate is over one side alone, so that rows of it drop out before they are joined.
+    pub fn drops_rows(&self) -> bool {
+        self.condition.is_partly_of_one_side()
+    }
+
+    /// Plans the query for sessions of `config`. With `each`, each process has its own files. `on_skipped` is
+    /// called with the number of rows that could not be read, if rows may be skipped.
+    ///
+    /// # Errors
+    /// If DataFusion refuses it.
+    pub fn plan(
+        self,
+        config: &SessionConfig,
+        each: bool,
+        on_skipped: impl Fn(u64) + Clone + Send + Sync + 'static,
+    ) -> Result<PlannedQuery, QueryError> {
+        let Self { query, condition, sides } = self;
+        let output = condition.output(&query)?;
+        let hints = sides.as_ref().map(|side| &side.hints);
+        let pays = |place: Option<(Side, usize)>| {
+            place.is_none_or(|(side, column)| hints[side].dictionary(column).unwrap_or(true))
+        };
+        let dictionaries = output.iter().map(|expr| pays(condition.column_of(expr))).collect();
+        let has_views = |place: Option<(Side, usize)>| {
+            place.is_some_and(|(side, column)| has_views(sides[side].schema.field(column).data_type()))
+        };
+        let views = output.iter().map(|expr| has_views(condition.column_of(expr))).collect();
+        let bytes = sides.iter().map(|side| side.total_bytes).sum();
+        let tables = sides.map(|side| {
+            let on_skipped = on_skipped.clone();
+            let table = DatasetTable::new(side, config).on_skipped(move |_, rows| on_skipped(rows));
+            Arc::new(if each { table.of_each_process() } else { table })
+        });
+        let plan = plan::plan(&condition, query.join_type(), output, &tables)?;
+        Ok(PlannedQuery { plan, tables, dictionaries, views, bytes, fallible: Fallible::new(&condition, &query)? })
+    }
+}
+
+fn has_views(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+}
+
+/// A query as a plan of DataFusion.
+pub struct PlannedQuery {
+    pub plan: LogicalPlan,
+    /// The tables that it scans.
+    pub tables: Sides<Arc<DatasetTable>>,
+    /// For each column of the result, whether a dictionary is expected to pay for it in a file: true, unless it
+    /// is a column of an input whose files say otherwise.
+    pub dictionaries: Vec<bool>,
+    /// For each column of the result, whether it is a column of views of an input.
+    pub views: Vec<bool>,
+    /// The bytes of the input files.
+    pub bytes: u64,
+    /// The expressions that may fail on a value.
+    pub fallible: Fallible,
+}

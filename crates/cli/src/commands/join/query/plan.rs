@@ -1,0 +1,112 @@
+//! A join in the terms of DataFusion, which then plans and runs it.
+
+use std::sync::Arc;
+
+use annulus_datafusion::DatasetTable;
+use annulus_join::{JoinType, Side, Sides};
+use datafusion::{
+    common::{self, NullEquality, tree_node::TreeNode},
+    datasource::provider_as_source,
+    error::DataFusionError,
+    logical_expr::{
+        Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Operator,
+        expr::{BinaryExpr, Cast},
+        utils::conjunction,
+    },
+};
+
+use super::{Query, QueryError, condition::Condition, select::Selection, sql::reason};
+
+/// Returns a plan that joins the tables of both sides, and outputs the expressions of `output`.
+///
+/// # Errors
+/// If DataFusion refuses it.
+pub fn plan(
+    condition: &Condition,
+    join: JoinType,
+    output: Vec<Expr>,
+    tables: &Sides<Arc<DatasetTable>>,
+) -> Result<LogicalPlan, QueryError> {
+    let scan = |side: Side| {
+        let (name, _) = &condition.sql.sides[side];
+        let source = provider_as_source(Arc::clone(&tables[side]) as _);
+        LogicalPlanBuilder::scan(name.clone(), source, None)?.build().map(Arc::new)
+    };
+    // DataFusion finds the keys in the condition.
+    let join = Join::try_new(
+        scan(Side::Left)?,
+        scan(Side::Right)?,
+        Vec::new(),
+        conjunction(condition.predicates.iter().cloned()),
+        join_type(join),
+        JoinConstraint::On,
+        NullEquality::NullEqualsNothing,
+        false,
+    )?;
+    Ok(LogicalPlanBuilder::from(LogicalPlan::Join(join)).project(output)?.build()?)
+}
+
+/// Returns the join type as DataFusion calls it.
+fn join_type(join: JoinType) -> common::JoinType {
+    match join {
+        JoinType::Inner => common::JoinType::Inner,
+        JoinType::Left => common::JoinType::Left,
+        JoinType::Right => common::JoinType::Right,
+        JoinType::Full => common::JoinType::Full,
+        JoinType::LeftSemi => common::JoinType::LeftSemi,
+        JoinType::RightSemi => common::JoinType::RightSemi,
+        JoinType::LeftAnti => common::JoinType::LeftAnti,
+        JoinType::RightAnti => common::JoinType::RightAnti,
+    }
+}
+
+/// The expressions of a query that may fail on a value, as a cast or a division may.
+#[derive(Clone, Debug, Default)]
+pub struct Fallible {
+    /// Predicates, as SQL.
+    conditions: Vec<String>,
+    /// Expressions of the query's list, as they were typed.
+    select: Vec<String>,
+}
+
+impl Fallible {
+    /// Returns those of a query.
+    ///
+    /// # Errors
+    /// If its list is invalid.
+    pub fn new(condition: &Condition, query: &Query) -> Result<Self, QueryError> {
+        let Condition { sql, predicates } = condition;
+        let conditions = predicates.iter().filter(|part| may_fail(part)).map(|part| sql.text(part)).collect();
+        let selection = Selection::new(sql, query)?;
+        let select = selection.iter().flat_map(|selection| selection.typed(may_fail)).collect();
+        Ok(Self { conditions, select })
+    }
+
+    /// Returns the error of a query of which an expression may have failed.
+    pub fn error(&self, error: &DataFusionError) -> QueryError {
+        let reason = reason(error);
+        let text = |texts: &[String]| texts.join(" AND ");
+        match (&self.conditions[..], &self.select[..]) {
+            ([], []) => QueryError::Query { reason },
+            (conditions, []) => QueryError::Condition { text: text(conditions), reason },
+            ([], select) => QueryError::Select { text: select.join(", "), reason },
+            (conditions, select) => {
+                let reason = format!("cannot use '{}' or '{}': {reason}", text(conditions), select.join(", "));
+                QueryError::Query { reason }
+            }
+        }
+    }
+}
+
+/// Returns whether an expression computes more than comparisons of columns and constants.
+fn may_fail(expr: &Expr) -> bool {
+    use Operator::{Divide, Minus, Modulo, Multiply, Plus};
+    let fails = |expr: &Expr| {
+        Ok(match expr {
+            Expr::Cast(Cast { .. }) | Expr::ScalarFunction(_) | Expr::Negative(_) | Expr::Like(_) => true,
+            Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Divide | Minus | Modulo | Multiply | Plus),
+            _ => false,
+        })
+    };
+    expr.exists(fails).unwrap_or(true)
+}
