@@ -14,7 +14,7 @@ pub use annulus_sync::{CancelToken, Cancelled};
 pub use error::DatasetError;
 pub use hot_keys::{DEFAULT_HOT_SHARE, HotKey, HotKeys, HotSample, sample_hot_keys};
 pub use input::{
-    BadRow, BadRows, ColumnHints, ColumnType, ColumnTypes, CsvOptions, DataFile, Dataset, Decoded, Extent, Format,
+    BadRow, BadRows, ColumnHints, ColumnType, ColumnTypes, CsvOptions, DataFile, Dataset, Decoded, Format,
     InputOptions, MixedColumn, Origin, Unit, UnitReader, input_root, input_that_reads, real_path,
 };
 pub use layout::{KeyLayout, KeyRule, NoLayout};

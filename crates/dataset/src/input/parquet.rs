@@ -138,17 +138,7 @@ impl Part for RowGroup {
     }
 
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
-        self.read_rows(self.rows.clone(), columns)
-    }
-
-    /// Reads the row group's first rows: before others, pages would be decoded and dropped.
-    fn read_nearby(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
-        self.read_rows(0..self.rows.len(), columns)
-    }
-}
-
-impl RowGroup {
-    fn read_rows(&self, rows: Range<usize>, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
+        let rows = self.rows.clone();
         let path = self.file.path.clone();
         let schema = project(&self.schema, columns)?;
         let file_fields = self.file.metadata.schema().fields();

@@ -36,11 +36,6 @@ pub(super) trait Part: Send + Sync {
     }
     /// Reads all columns, or those at `columns` of the dataset's schema, in that order.
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError>;
-    /// Reads rows that are like those of the part, as cheaply as possible. Their number is another
-    /// one.
-    fn read_nearby(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
-        self.read(columns)
-    }
 }
 
 /// A file whose columns are known.
@@ -123,12 +118,6 @@ impl Unit {
     /// As there, or if a number is not below the number of columns.
     pub fn read_columns(&self, columns: &[usize]) -> Result<UnitReader, DatasetError> {
         self.reader(|part| part.read(Some(columns)))
-    }
-
-    /// Like [`read_columns`](Self::read_columns), but the rows may be others of the same file that
-    /// are cheaper to read.
-    pub(super) fn read_nearby(&self, columns: &[usize]) -> Result<UnitReader, DatasetError> {
-        self.reader(|part| part.read_nearby(Some(columns)))
     }
 
     fn reader(&self, read: impl Fn(&dyn Part) -> Result<Batches, DatasetError>) -> Result<UnitReader, DatasetError> {

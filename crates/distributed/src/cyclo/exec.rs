@@ -30,9 +30,11 @@ use url::Url;
 
 use super::{
     input::Input,
+    kept::Resident,
     key_filter::FilterSizes,
+    metrics::RunMetrics,
     output::Running,
-    run::{Leaving, Resident, Run, RunMetrics},
+    run::{Leaving, Run},
 };
 use crate::resident::ResidentScanExec;
 

@@ -5,16 +5,20 @@
 //! worker:      left side  -> input.rs -> stationary.rs: rows in memory, and on disk
 //!              meeting.rs: all tasks of the join learn each other's addresses
 //!              ring.rs: connects them
+//!              algorithm.rs, key_filter.rs: what the sizes suggest
 //!              right side -> input.rs -> `annulus-cyclo` (run.rs) -> output.rs
 //! ```
 
 mod access;
+mod algorithm;
 mod cost;
 mod exec;
 mod input;
+mod kept;
 mod key_filter;
 mod lift;
 mod meeting;
+mod metrics;
 mod output;
 mod ring;
 mod rule;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Prepared, Share as CycloShare, Supply, Turn};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Share, Supply};
 use annulus_datafusion::{AnnulusConfig, CycloJoin, CycloMethod};
 use annulus_join::{CancelToken, JoinError, Partitions, Side};
 use annulus_roundabout::{Failure, Host, Reason, RoundaboutError, Stopper};
@@ -17,12 +17,9 @@ use datafusion::{
     error::{DataFusionError, Result},
     execution::{
         TaskContext,
-        memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation},
+        memory_pool::{MemoryConsumer, MemoryLimit},
     },
-    physical_plan::{
-        SpillManager,
-        metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time},
-    },
+    physical_plan::SpillManager,
 };
 use tokio::{runtime::Handle, sync::mpsc::Sender, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -30,16 +27,18 @@ use url::Url;
 
 use super::{
     access::RingAccess,
+    algorithm,
     input::Input,
+    kept::Resident,
     key_filter::FilterSizes,
     meeting::{Met, Present},
+    metrics::RunMetrics,
     output::Outcome,
     ring::{self, Listening},
-    stationary::{MOST_BYTES, Stationary, prepare_bytes},
+    stationary::Stationary,
 };
 use crate::{
     channels::{DEFAULT_SILENCE, named},
-    resident::{Purpose, Share},
     workers::address_of,
 };
 
@@ -94,117 +93,8 @@ pub(super) struct Run {
     pub(super) metrics: RunMetrics,
 }
 
-/// The share of a resident table that is the left side.
-pub(super) struct Resident {
-    pub(super) share: Arc<Share>,
-    pub(super) projection: Option<Vec<usize>>,
-    /// The join that it is prepared for.
-    pub(super) purpose: Vec<u8>,
-}
-
-impl Resident {
-    /// Returns whether the rows need not be read: they are prepared already, or `memory` has room for that.
-    fn can_stay(&self, memory: &MemoryReservation) -> bool {
-        let info = self.share.info();
-        let bytes = prepare_bytes(info.bytes as usize, info.rows as usize);
-        self.share.is_prepared(&self.purpose) || bytes <= MOST_BYTES && memory.try_grow(bytes).is_ok()
-    }
-
-    /// Returns the rows as a join with `spec` needs them, prepared now or before, and accounts for them.
-    fn prepare(
-        self,
-        join: &CycloJoin,
-        spec: &JoinSpec,
-        rows: u64,
-        memory: &MemoryReservation,
-        kept: MemoryReservation,
-    ) -> Result<Prepared, Ended> {
-        let purpose = Purpose { join: self.purpose, partitions: Partitions::for_rows(rows as usize).count() };
-        if let Some(prepared) = self.share.prepared(&purpose) {
-            memory.free();
-            return Ok(prepared);
-        }
-        let batches = self.share.part(0, 1).map(|batch| match &self.projection {
-            Some(columns) => join.read(Side::Left, &batch.project(columns)?),
-            None => join.read(Side::Left, batch),
-        });
-        let prepared = Prepared::new(spec, batches.collect::<Result<_>>()?).map_err(own_error)?;
-        memory.free();
-        if !self.share.keep_prepared(purpose, &prepared, kept) {
-            // It is there anyway, as long as this join.
-            memory.grow(prepared.memory_bytes());
-        }
-        Ok(prepared)
-    }
-}
-
-/// What a task counts, beside its rows.
-pub(super) struct RunMetrics {
-    spill: SpillMetrics,
-    /// Reading the stationary rows.
-    read_time: Time,
-    /// Waiting for the other tasks, before the ring turns.
-    meet_time: Time,
-    /// Preparing the stationary rows.
-    setup_time: Time,
-    /// Joining fragments.
-    join_time: Time,
-    /// Without a fragment to join.
-    wait_time: Time,
-    stationary_rows: Count,
-    revolutions: Count,
-    /// The rotating rows that this task prepared.
-    rotating_rows: Count,
-    /// The rotating rows that it joined, of all tasks.
-    probed_rows: Count,
-    /// The pairs that it compared.
-    pairs: Count,
-    /// The bytes of the fragments that came from other tasks.
-    ring_bytes: Count,
-    /// The rotating rows that a filter of keys dropped before they were sent.
-    rows_dropped: Count,
-    /// The bytes of filters that this task has seen.
-    filter_bytes: Count,
-}
-
-impl RunMetrics {
-    pub(super) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
-        let time = |name| MetricBuilder::new(metrics).subset_time(name, 0);
-        let count = |name| MetricBuilder::new(metrics).counter(name, 0);
-        Self {
-            spill: SpillMetrics::new(metrics, 0),
-            read_time: time("read_time"),
-            meet_time: time("meet_time"),
-            setup_time: time("setup_time"),
-            join_time: time("join_time"),
-            wait_time: time("wait_time"),
-            stationary_rows: count("stationary_rows"),
-            revolutions: count("revolutions"),
-            rotating_rows: count("rotating_rows"),
-            probed_rows: count("probed_rows"),
-            pairs: count("pairs"),
-            ring_bytes: count("ring_bytes"),
-            rows_dropped: count("rows_dropped"),
-            filter_bytes: count("filter_bytes"),
-        }
-    }
-
-    fn add(&self, turn: &Turn) {
-        let Turn { setup, revolution, probed, prepared, dropped, filter_bytes, compared, .. } = turn;
-        self.setup_time.add_duration(*setup);
-        self.join_time.add_duration(revolution.joining);
-        self.wait_time.add_duration(revolution.waiting);
-        self.rotating_rows.add(*prepared as usize);
-        self.probed_rows.add(*probed as usize);
-        self.pairs.add(*compared as usize);
-        self.ring_bytes.add(revolution.received as usize);
-        self.rows_dropped.add(*dropped as usize);
-        self.filter_bytes.add(*filter_bytes as usize);
-    }
-}
-
 /// Why a join has ended early.
-struct Ended {
+pub(super) struct Ended {
     error: DataFusionError,
     /// Whether another task has left the ring. If it failed, its own error says more than this one.
     has_another_left: bool,
@@ -305,9 +195,20 @@ impl Run {
         };
         let session = context.session_config();
         let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let spec = JoinSpec::new(join.output(session.batch_size()), condition, met.fragment_bytes as usize)
-            .with_threads(session.target_partitions().clamp(1, cpus))
-            .with_cancel(leaving.cancel.clone());
+        let spec = |condition| {
+            JoinSpec::new(join.output(session.batch_size()), condition, met.fragment_bytes as usize)
+                .with_threads(session.target_partitions().clamp(1, cpus))
+                .with_cancel(leaving.cancel.clone())
+        };
+        let (mut spec, merge) = (spec(condition), algorithm::merge_condition(join.method()).map(spec));
+        // What a table has prepared stays.
+        if let (Some(merge), Some(sizes), None) = (merge, &self.filter, &resident)
+            && let Some(keys) = spec.key_form().map_err(ended)?
+            && algorithm::prefers_merge(sizes, &met, keys, WAVE, session.target_partitions())
+        {
+            spec = merge;
+            metrics.merges.add(1);
+        }
         let parts = NonZeroUsize::new(met.parts as usize).unwrap_or(NonZeroUsize::MIN);
         let choice = self.filter.and_then(|filter| filter.choose(&met));
         let choice = choice.filter(|_| spec.can_filter_keys(parts).unwrap_or(false));
@@ -318,9 +219,9 @@ impl Run {
                 let _timer = metrics.setup_time.timer();
                 let prepared = resident.prepare(&join, &spec, met.rows, &in_preparation, reserve())?;
                 metrics.stationary_rows.add(prepared.rows());
-                CycloShare::with_prepared(&spec, &prepared, Vec::new())
+                Share::with_prepared(&spec, &prepared, Vec::new())
             }
-            None => CycloShare::prepare(&spec, stationary.take_first(), Vec::new()),
+            None => Share::prepare(&spec, stationary.take_first(), Vec::new()),
         };
         let share = share.map_err(ended)?;
         metrics.revolutions.add(parts.get());
@@ -431,7 +332,7 @@ fn ended(error: CycloError, met: &Met, me: usize) -> Ended {
 }
 
 /// Returns the error of this task.
-fn own_error(error: CycloError) -> Ended {
+pub(super) fn own_error(error: CycloError) -> Ended {
     let error = match error {
         CycloError::Join(JoinError::Outside(error)) => match error.downcast::<DataFusionError>() {
             Ok(error) => *error,

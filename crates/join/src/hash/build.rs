@@ -2,13 +2,10 @@
 
 use std::ops::Range;
 
-use arrow::{
-    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions},
-    datatypes::Schema,
-};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 
 use super::{
-    cluster::{Clustered, cluster, copies_in_halves},
+    cluster::{Clustered, cluster},
     dense::{self, Dense},
     radix::Partitions,
     ranked::Ranked,
@@ -124,12 +121,6 @@ impl BuildSide {
         let key_bytes = hidden.get(1).map_or(0, |bytes| bytes.get_array_memory_size());
         let batch = user_batch(&keys, columns, rows)?;
         Ok(Self { keys, partitions: config.partitions, batch, compared, key_bytes, nulls, tables })
-    }
-
-    /// Estimates the memory of [`prepare`](Self::prepare) for a side with this schema, in halves of
-    /// the memory of its batches: the batches, and what they become.
-    pub fn copies_in_halves(schema: &Schema, partitions: Partitions) -> u64 {
-        copies_in_halves(schema, partitions)
     }
 
     /// Returns all rows in the order of their partitions, those with null keys last; with dense keys,

@@ -20,15 +20,15 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   annulus join lineitem/ orders.parquet --on l_orderkey=o_orderkey -o joined
-  annulus join a.parquet b.parquet --where 'a.t BETWEEN b.t - 5 AND b.t + 5' \
+  annulus join a.parquet b.parquet --where 'a.t BETWEEN b.t - 5 AND b.t + 5' \\
     --output near --cluster 4
-  annulus join q=quotes/ t=trades/ --on symbol --where 't.time >= q.time' \
+  annulus join q=quotes/ t=trades/ --on symbol --where 't.time >= q.time' \\
     --type left --output out
   annulus join users.csv banned.csv --on id --type anti --output clean
-  annulus join o=orders/ i=items/ --on id --output totals \
+  annulus join o=orders/ i=items/ --on id --output totals \\
     --select 'o.id, i.price * i.count AS total'
   annulus join a/ b/ --where 'levenshtein(a.name, b.name) <= 2' --explain
-  annulus join /shared/a /shared/b --on id --output /shared/joined \
+  annulus join /shared/a /shared/b --on id --output /shared/joined \\
     --workers 10.0.0.1:7500,10.0.0.2:7500 --certificates certs
 
 A side is a file, a folder or a glob of Parquet, CSV, JSON, Arrow IPC, Avro or
@@ -90,12 +90,12 @@ pub struct JoinArgs {
     /// Restart up to N times without a worker that is lost
     #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
     retry: usize,
-    /// Threads, or partitions of each worker's tasks [default: number of cores]
+    /// Threads, or partitions of a worker's tasks [default: cores]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     threads: Option<usize>,
-    /// Memory of this process, or of each worker of --cluster [default: unlimited]
+    /// Memory of this process, or of each worker of --cluster
     ///
-    /// A size such as 512M or 2G. Rows that do not fit go to disk, in the folder for temporary
+    /// By default unlimited. A size such as 512M or 2G. Rows that do not fit go to disk, in the folder for temporary
     /// files.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory_limit: Option<usize>,

@@ -32,7 +32,7 @@ pub(super) struct Layout {
 }
 
 /// Returns the bytes per value of a column that is scattered.
-pub(super) fn scattered_bytes(data_type: &DataType) -> Option<usize> {
+fn scattered_bytes(data_type: &DataType) -> Option<usize> {
     match data_type.primitive_width() {
         Some(width @ (1 | 2 | 4 | 8 | 16 | 32)) => Some(width),
         _ => is_view(data_type).then_some(VIEW_BYTES),

@@ -17,18 +17,15 @@ mod scatter;
 mod scattered;
 mod views;
 
-use arrow::{array::ArrayRef, buffer::Buffer, datatypes::Schema};
+use arrow::{array::ArrayRef, buffer::Buffer};
 
-use super::{
-    build::HashConfig,
-    radix::{Partitions, Radix},
-};
+use super::{build::HashConfig, radix::Radix};
 use crate::{
     error::JoinError,
     key::{Keyed, Keys},
     parallel,
 };
-use input::{Input, Layout, Span, scattered_bytes, shares};
+use input::{Input, Layout, Span, shares};
 use scatter::Target;
 
 /// Rows in the order of their partitions.
@@ -66,17 +63,6 @@ pub(super) fn cluster(keys: &Keys, pieces: &[Keyed], config: &HashConfig) -> Res
     // The other columns' places are known in ascending order.
     layout.others.iter().zip(others).for_each(|(&at, column)| columns.insert(at, column));
     Ok(Clustered { columns, starts })
-}
-
-/// Returns the memory that clustering takes, including that of the rows, in halves of the rows'
-/// memory.
-pub(super) fn copies_in_halves(schema: &Schema, partitions: Partitions) -> u64 {
-    match partitions.bits() {
-        bits if bits > PASS_BITS => 6,
-        // Chunks, and the batches made from them, but not of all columns.
-        _ if schema.fields().iter().any(|field| scattered_bytes(field.data_type()).is_none()) => 5,
-        _ => 4,
-    }
 }
 
 /// Scatters to all partitions from all threads, each to a part of its own.
@@ -139,6 +125,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::Partitions;
     use crate::key::Key;
 
     fn batch(rows: i64) -> RecordBatch {

@@ -1,0 +1,72 @@
+//! What a task of a join counts.
+
+use annulus_cyclo::Turn;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time};
+
+/// What a task counts, beside its rows.
+pub(super) struct RunMetrics {
+    pub(super) spill: SpillMetrics,
+    /// Reading the stationary rows.
+    pub(super) read_time: Time,
+    /// Waiting for the other tasks, before the ring turns.
+    pub(super) meet_time: Time,
+    /// Preparing the stationary rows.
+    pub(super) setup_time: Time,
+    /// Joining fragments.
+    join_time: Time,
+    /// Without a fragment to join.
+    wait_time: Time,
+    pub(super) stationary_rows: Count,
+    pub(super) revolutions: Count,
+    /// Whether the task sorts equal keys, which it could hash.
+    pub(super) merges: Count,
+    /// The rotating rows that this task prepared.
+    rotating_rows: Count,
+    /// The rotating rows that it joined, of all tasks.
+    probed_rows: Count,
+    /// The pairs that it compared.
+    pairs: Count,
+    /// The bytes of the fragments that came from other tasks.
+    ring_bytes: Count,
+    /// The rotating rows that a filter of keys dropped before they were sent.
+    rows_dropped: Count,
+    /// The bytes of filters that this task has seen.
+    filter_bytes: Count,
+}
+
+impl RunMetrics {
+    pub(super) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
+        let time = |name| MetricBuilder::new(metrics).subset_time(name, 0);
+        let count = |name| MetricBuilder::new(metrics).counter(name, 0);
+        Self {
+            spill: SpillMetrics::new(metrics, 0),
+            read_time: time("read_time"),
+            meet_time: time("meet_time"),
+            setup_time: time("setup_time"),
+            join_time: time("join_time"),
+            wait_time: time("wait_time"),
+            stationary_rows: count("stationary_rows"),
+            revolutions: count("revolutions"),
+            merges: count("merges"),
+            rotating_rows: count("rotating_rows"),
+            probed_rows: count("probed_rows"),
+            pairs: count("pairs"),
+            ring_bytes: count("ring_bytes"),
+            rows_dropped: count("rows_dropped"),
+            filter_bytes: count("filter_bytes"),
+        }
+    }
+
+    pub(super) fn add(&self, turn: &Turn) {
+        let Turn { setup, revolution, probed, prepared, dropped, filter_bytes, compared, .. } = turn;
+        self.setup_time.add_duration(*setup);
+        self.join_time.add_duration(revolution.joining);
+        self.wait_time.add_duration(revolution.waiting);
+        self.rotating_rows.add(*prepared as usize);
+        self.probed_rows.add(*probed as usize);
+        self.pairs.add(*compared as usize);
+        self.ring_bytes.add(revolution.received as usize);
+        self.rows_dropped.add(*dropped as usize);
+        self.filter_bytes.add(*filter_bytes as usize);
+    }
+}
