@@ -12,6 +12,7 @@ mod errors;
 mod formats;
 mod interrupt;
 mod logging;
+mod objects;
 mod outcome;
 mod reading;
 mod runtime;

@@ -40,7 +40,7 @@ const KEYS: [&[(&str, &str)]; 8] = [
     &[("x", "t"), ("g", "name")],
 ];
 
-/// Bands of integers and times; any host can sort by their keys.
+/// Bands of integers and times.
 const BANDS: [&str; 7] = [
     "a.t BETWEEN b.t - 5 AND b.t + 5",
     "b.t BETWEEN a.t AND a.t + 3",

@@ -148,6 +148,7 @@ impl CycloJoinExec {
             filter: self.place.filter,
             index: task.task_index,
             count: task.task_count,
+            is_resident: self.stock.left().is::<ResidentScanExec>(),
             resident,
             stationary: left,
             rotating: right,

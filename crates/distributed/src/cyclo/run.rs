@@ -81,6 +81,8 @@ pub(super) struct Run {
     pub(super) filter: Option<FilterSizes>,
     pub(super) index: usize,
     pub(super) count: usize,
+    /// Whether the left side is a resident table.
+    pub(super) is_resident: bool,
     /// The left side, if this worker keeps it.
     pub(super) resident: Option<Resident>,
     pub(super) stationary: Input,
@@ -201,8 +203,8 @@ impl Run {
                 .with_cancel(leaving.cancel.clone())
         };
         let (mut spec, merge) = (spec(condition), algorithm::merge_condition(join.method()).map(spec));
-        // What a table has prepared stays.
-        if let (Some(merge), Some(sizes), None) = (merge, &self.filter, &resident)
+        // A resident table is prepared for hashing, also where this task reads it.
+        if let (Some(merge), Some(sizes), false) = (merge, &self.filter, self.is_resident)
             && let Some(keys) = spec.key_form().map_err(ended)?
             && algorithm::prefers_merge(sizes, &met, keys, WAVE, session.target_partitions())
         {

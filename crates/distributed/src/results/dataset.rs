@@ -3,7 +3,13 @@
 use std::{
     fmt,
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
     time::{Duration, Instant},
 };
 
@@ -40,6 +46,7 @@ pub struct NewDataset {
     channels: Channels,
     /// The folder, while it is being written.
     collection: Mutex<Option<Collection>>,
+    is_complete: AtomicBool,
 }
 
 /// A dataset that was written.
@@ -79,7 +86,14 @@ impl NewDataset {
             views: Vec::new(),
         };
         let (channels, collection) = (Channels::default(), Mutex::default());
-        Self { target, settings: Settings::default(), workers: None, channels, collection }
+        Self {
+            target,
+            settings: Settings::default(),
+            workers: None,
+            channels,
+            collection,
+            is_complete: AtomicBool::new(false),
+        }
     }
 
     /// Lets workers write it. The queries must be those of a session with these workers and channels, and the
@@ -184,9 +198,9 @@ impl NewDataset {
         }
     }
 
-    /// Removes what was written, unless the dataset is complete. Waits for the workers that answer in time;
-    /// the others remove their parts by themselves.
-    pub async fn abandon(&self) {
+    /// Removes what was written, unless the dataset is complete, and returns whether it is. Waits for the
+    /// workers that answer in time; the others remove their parts by themselves.
+    pub async fn abandon(&self) -> bool {
         let request = Request::Remove { id: self.target.id.clone() };
         let workers = self.urls().unwrap_or_default();
         let (_, own) = tokio::join!(
@@ -198,6 +212,7 @@ impl NewDataset {
         // Last, so that the folder is empty.
         let collection = self.collection.lock().take();
         spawn_blocking(move || drop(collection)).await.ok();
+        self.is_complete.load(Acquire)
     }
 
     fn urls(&self) -> Result<Vec<Url>> {
@@ -254,6 +269,7 @@ impl NewDataset {
         if let Some((member, _, Some(worker))) = parts.iter().find(|(member, ..)| !kept.contains(member)) {
             return exec_err!("worker {} has lost its part of the result, host-{member:02}", address_of(worker));
         }
+        self.is_complete.store(true, Release);
         let complete = self.collection.lock().take();
         if let Some(collection) = complete
             && let Err(error) = blocking(move || collection.keep()).await

@@ -68,6 +68,7 @@ pub struct BandParts<K, P> {
     pub predicates: Vec<P>,
     low: Bound<Offset>,
     high: Bound<Offset>,
+    /// The side to which offsets are added, for floats: their sums are rounded.
     offset_side: Option<Side>,
 }
 
@@ -165,12 +166,6 @@ impl<K: PartialEq, P> BandParts<K, P> {
 }
 
 impl<K, P> BandParts<K, P> {
-    /// Returns the side to which offsets are added, for floats. It matters because sums are
-    /// rounded.
-    pub fn offset_side(&self) -> Option<Side> {
-        self.offset_side
-    }
-
     /// Returns the band with `build` as the build side, over key columns at these places. Returns
     /// `None` if it would round differently.
     pub fn band(&self, build: Side, keys: KeyPair) -> Option<Band> {

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     cluster::ClusterArgs,
     formats::DatasetFormat,
+    objects::is_url,
     reading::ReadingArgs,
     units::{self, Setting},
 };
@@ -32,18 +33,18 @@ Examples:
     --workers 10.0.0.1:7500,10.0.0.2:7500 --certificates certs
 
 A side is a file, a folder or a glob of Parquet, CSV, JSON, Arrow IPC, Avro or
-page files. A predicate calls the sides a and b, or by the names given
-(NAME=PATH). Column names are case-sensitive.
+page files, or a URL (s3:// and others, as in annulus sql). A predicate calls
+the sides a and b, or by the names given (NAME=PATH). Column names are
+case-sensitive.
 
 --on and --where together are the join condition, as ON in SQL. With --type
 left, rows of LEFT without a match are kept, with nulls for RIGHT. Null equals
 nothing. The result has all columns of both sides; a column of RIGHT whose
 name LEFT also has gets --suffix.
 
-The join runs as a query of annulus sql: the same scans, the same joins, and
-the same choices. --explain shows the plan. By default it runs in this process;
-with --workers or --cluster, on workers, each of which writes a folder of the
-result.
+The join runs as a query of annulus sql: the same scans and the same joins.
+--explain shows the plan. By default it runs in this process; with --workers
+or --cluster, on workers, each of which writes a folder of the result.
 
 The files of each worker are in DIR/host-00/, DIR/host-01/ and so on; those of
 this process in DIR/host-00/. The last file is DIR/manifest.json, with rows and
@@ -79,7 +80,7 @@ pub struct JoinArgs {
     /// condition need are read.
     #[arg(long, value_name = "EXPRESSIONS")]
     select: Option<String>,
-    /// Folder for the result
+    /// Folder for the result, or URL such as s3://bucket/joined
     #[arg(long, short, value_name = "DIR", required_unless_present = "explain")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -93,10 +94,10 @@ pub struct JoinArgs {
     /// Threads, or partitions of a worker's tasks [default: cores]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     threads: Option<usize>,
-    /// Memory of this process, or of each worker of --cluster
+    /// Memory of this process, or of operators of --cluster's workers
     ///
-    /// By default unlimited. A size such as 512M or 2G. Rows that do not fit go to disk, in the folder for temporary
-    /// files.
+    /// By default unlimited. A size such as 512M or 2G. Rows that do not fit go to disk, in the
+    /// folder for temporary files.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory_limit: Option<usize>,
     /// Set an option of the query, as in annulus sql; can be repeated
@@ -123,11 +124,15 @@ pub struct JoinArgs {
     json: bool,
 }
 
+const MOST_THREADS: usize = 4096;
+
 /// A join to run or to explain.
 pub struct JoinJob {
     pub query: Query,
-    /// The folder of the result, unless the join is only explained.
+    /// The folder of the result, unless the join is only explained or goes to a URL.
     pub output: Option<PathBuf>,
+    /// The URL of the result.
+    pub url: Option<String>,
     pub format: OutputFormat,
     /// What to do if the folder has a dataset.
     pub existing: Existing,
@@ -150,6 +155,9 @@ impl JoinArgs {
         if self.on.is_empty() && self.condition.is_none() {
             bail!("no join condition: give --on COLUMNS, --where PREDICATE, or both");
         }
+        if self.threads.is_some_and(|threads| threads > MOST_THREADS) {
+            bail!("invalid --threads: at most {MOST_THREADS}");
+        }
         let (inputs_each, is_remote) = (self.inputs == InputsArg::Each, self.cluster.is_given());
         if inputs_each && !is_remote {
             bail!("--inputs each needs --workers or --cluster");
@@ -168,19 +176,26 @@ impl JoinArgs {
             bail!("--retry cannot be used with --inputs each: without a lost worker, its rows would be missing");
         }
         // Workers run in other folders, so relative paths become absolute.
-        let path_of = |path: &str| if is_remote { absolute(path) } else { path.to_owned() };
+        let path_of = |path: &str| if is_remote && !is_url(path) { absolute(path) } else { path.to_owned() };
         let input = |text: &str, name: &str| {
             let (name, path) = named(text).unwrap_or((name, text));
             Input { name: name.to_owned(), path: path_of(path), options: options.clone() }
         };
         // So that the rows are written where the command writes its manifest.
-        let output = self.output.map(|output| match is_remote {
-            true => PathBuf::from(absolute(&output.to_string_lossy())),
-            false => output,
-        });
+        let (url, output) = match self.output {
+            Some(url) if is_url(&url.to_string_lossy()) => (Some(url.to_string_lossy().into_owned()), None),
+            output if is_remote => (None, output.map(|output| PathBuf::from(absolute(&output.to_string_lossy())))),
+            output => (None, output),
+        };
+        if url.is_some() && self.cluster.workers.is_some() {
+            bail!("--output must be a folder with --workers: they write files; with --cluster it may be a URL");
+        }
         let sides = Sides { left: input(&self.left, "a"), right: input(&self.right, "b") };
         if sides.left.name == sides.right.name {
             bail!("LEFT and RIGHT are both named '{}': give one of them another name (NAME=PATH)", sides.left.name);
+        }
+        if inputs_each && sides.iter().any(|input| is_url(&input.path)) {
+            bail!("--inputs each is for local files: all workers see the same objects");
         }
         let pair = |text: &String| {
             let (left, right) = text.split_once('=').unwrap_or((text, text));
@@ -197,6 +212,7 @@ impl JoinArgs {
         Ok(JoinJob {
             query,
             output,
+            url,
             format: self.format.into(),
             existing: if self.overwrite { Existing::Overwrite } else { Existing::Refuse },
             cluster: self.cluster,

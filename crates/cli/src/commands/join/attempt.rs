@@ -10,7 +10,8 @@ use std::{
 
 use annulus_datafusion::{AnnulusConfig, Joins};
 use annulus_distributed::{NewDataset, Written};
-use anyhow::{Context, Result, anyhow, bail};
+use annulus_join::Sides;
+use anyhow::{Result, anyhow, bail};
 use datafusion::{
     arrow::{array::AsArray, datatypes::SchemaRef},
     error::DataFusionError,
@@ -18,9 +19,13 @@ use datafusion::{
     physical_plan::ExecutionPlan,
     prelude::{SessionConfig, SessionContext},
 };
-use tokio::task::spawn_blocking;
 
-use super::{args::JoinJob, counts::Counts, pieces, query::PlannedQuery};
+use super::{
+    args::JoinJob,
+    counts::Counts,
+    pieces,
+    query::{PlannedQuery, Source},
+};
 use crate::{
     cluster::Remote,
     reading::note_mixed,
@@ -55,30 +60,31 @@ impl Attempt {
         threads: usize,
         spill: &Path,
     ) -> Result<Self> {
-        let (query, to, format) = (job.query.clone(), job.output.clone(), job.format);
-        let opened = spawn_blocking(move || query.open(to.as_deref(), format)).await;
-        let query = opened.context("the inputs cannot be opened")??;
-        let mixed = query.mixed();
-        note_mixed(mixed.left);
-        note_mixed(mixed.right);
         let is_remote = remote.is_some();
         let mut config = SessionConfig::new();
-        let options = config.options_mut();
-        // Keys are looked up before other columns are read, if a side has lost rows: otherwise most keys have a
-        // partner, and reading the columns in two steps costs more.
-        options.execution.parquet.pushdown_filters = !is_remote && query.drops_rows();
-        options.extensions.insert(AnnulusConfig {
+        config.options_mut().extensions.insert(AnnulusConfig {
             joins: if is_remote { Joins::Auto } else { Joins::Always },
             // A file for each thread, however many partitions the tables have.
             partitioned_tables: false,
             ..AnnulusConfig::default()
         });
-        let memory_bytes = if is_remote { None } else { job.memory_bytes };
-        let limits = Limits {
-            target_partitions: Some(threads).filter(|_| !is_remote || job.threads.is_some()),
-            memory_bytes: memory_bytes.map(|bytes| memory_of_operators(bytes, threads)).transpose()?,
+        let memory_bytes = match (job.memory_bytes, is_remote) {
+            (Some(bytes), false) => Some(memory_of_operators(bytes, threads)?),
+            // As each worker has it: what needs one task runs here.
+            (bytes, _) => bytes,
         };
+        let target_partitions = Some(threads).filter(|_| !is_remote || job.threads.is_some());
+        let limits = Limits { target_partitions, memory_bytes };
         let session = session::open(Engine::Annulus, limits, spill, config, Some(Arc::new(Stores::default())), remote)?;
+        let Sides { left, right } = &job.query.sides;
+        let sides = Sides { left: left.open(&session).await?, right: right.open(&session).await? };
+        sides.iter().filter_map(Source::files).for_each(|files| note_mixed(&files.mixed));
+        let query = job.query.clone().check(sides, job.output.as_deref(), job.format)?;
+        // Keys are looked up before other columns are read, if a side has lost rows: otherwise most keys have a
+        // partner, and reading the columns in two steps costs more.
+        let looks_up = !is_remote && query.drops_rows();
+        let state = session.state_ref();
+        state.write().config_mut().options_mut().execution.parquet.pushdown_filters = looks_up;
         session::set_options(&session, &job.settings).await?;
         let rows_bad = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&rows_bad);
@@ -96,7 +102,7 @@ impl Attempt {
             output = output.on_workers(workers.clone(), channels.clone());
         }
         let has_output = job.output.is_some();
-        Ok(Self { session, query, output, has_output, is_remote, memory_bytes, rows_bad })
+        Ok(Self { session, query, output, has_output, is_remote, memory_bytes: job.memory_bytes, rows_bad })
     }
 
     /// Returns the plan that [`write`](Self::write) runs, and what it will have counted, if it runs here.
@@ -107,7 +113,7 @@ impl Attempt {
             return Ok((plan, None));
         }
         let plan = pieces::in_pieces(plan)?;
-        let counts = Counts::new(Arc::clone(&plan), self.query.tables.clone(), self.query.bytes);
+        let counts = Counts::new(&plan, self.query.tables.clone(), self.query.bytes);
         Ok((plan, Some(counts)))
     }
 
@@ -116,9 +122,9 @@ impl Attempt {
         self.output.write(&self.session, plan).await.map_err(|error| self.explained(error))
     }
 
-    /// Removes what was written.
-    pub async fn abandon(&self) {
-        self.output.abandon().await;
+    /// Removes what was written, unless the result is complete, and returns whether it is.
+    pub async fn abandon(&self) -> bool {
+        self.output.abandon().await
     }
 
     /// Returns the number of rows that this process could not read, and left out.

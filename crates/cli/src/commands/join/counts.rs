@@ -12,8 +12,8 @@ use datafusion::physical_plan::{
 /// The counters of a plan, which all threads update.
 pub struct Counts {
     plan: Arc<dyn ExecutionPlan>,
-    tables: Sides<Arc<DatasetTable>>,
-    /// The bytes of all input files.
+    tables: Sides<Option<Arc<DatasetTable>>>,
+    /// The bytes of all local files.
     bytes: u64,
 }
 
@@ -53,9 +53,11 @@ impl Counted {
 }
 
 impl Counts {
-    /// Returns the counters of `plan`, which writes the join of `tables`, whose files have this many bytes.
-    pub fn new(plan: Arc<dyn ExecutionPlan>, tables: Sides<Arc<DatasetTable>>, bytes: u64) -> Self {
-        Self { plan, tables, bytes }
+    /// Returns the counters of a join of `tables`, whose files have this many bytes. `writer` writes its rows. It
+    /// is not kept: while it exists, tasks that were given up count as writing.
+    pub fn new(writer: &Arc<dyn ExecutionPlan>, tables: Sides<Option<Arc<DatasetTable>>>, bytes: u64) -> Self {
+        let joined = writer.children().into_iter().next().unwrap_or(writer);
+        Self { plan: Arc::clone(joined), tables, bytes }
     }
 
     /// Returns the bytes of all input files.
@@ -66,15 +68,17 @@ impl Counts {
     pub fn now(&self) -> Counted {
         let mut counted = Counted::default();
         self.visit(&self.plan, &mut counted);
-        // What is written is what the operator below has joined.
-        let joined = self.plan.children().first().map(|joined| output_rows(&joined.metrics().unwrap_or_default()));
-        counted.rows_out = joined.unwrap_or(0);
+        counted.rows_out = output_rows(&self.plan.metrics().unwrap_or_default());
         counted
+    }
+
+    fn is_scanned(&self, side: Side, plan: &dyn ExecutionPlan) -> bool {
+        self.tables[side].as_ref().is_some_and(|table| table.is_scanned_by(plan))
     }
 
     fn visit(&self, plan: &Arc<dyn ExecutionPlan>, counted: &mut Counted) {
         let metrics = plan.metrics().unwrap_or_default();
-        if let Some(side) = Side::BOTH.into_iter().find(|&side| self.tables[side].is_scanned_by(plan.as_ref())) {
+        if let Some(side) = Side::BOTH.into_iter().find(|&side| self.is_scanned(side, plan.as_ref())) {
             // Rows that a filter within the scan has dropped.
             let unseen = sum(&metrics, "pushdown_rows_pruned");
             let rows = output_rows(&metrics) + unseen;

@@ -40,6 +40,12 @@ pub fn result(job: &JoinJob, remote: Option<&Remote>, done: &Done) -> String {
     if job.json { result_json(job, remote, done) } else { result_text(job, done) }
 }
 
+/// Returns where the result is.
+fn output(job: &JoinJob) -> String {
+    let folder = job.output.as_ref().map(|output| output.display().to_string());
+    job.url.clone().or(folder).unwrap_or_default()
+}
+
 fn workers(remote: Option<&Remote>) -> Vec<String> {
     remote.iter().flat_map(|remote| remote.workers.urls()).map(address_of).collect()
 }
@@ -75,7 +81,7 @@ fn result_json(job: &JoinJob, remote: Option<&Remote>, done: &Done) -> String {
     json!({
         "type": job.query.join.name(),
         "workers": workers(remote),
-        "output": job.output,
+        "output": output(job),
         "rows_out": manifest.rows,
         "bytes_out": manifest.bytes,
         "files": manifest.file_names().count(),
@@ -94,7 +100,7 @@ fn result_text(job: &JoinJob, done: &Done) -> String {
     let mut row = |name: &str, value: String| {
         table.add_row([name, &value]);
     };
-    row("output", job.output.iter().map(|output| output.display().to_string()).collect());
+    row("output", output(job));
     row("rows", HumanCount(manifest.rows).to_string());
     row("files", format!("{}, {}", manifest.file_names().count(), HumanBytes(manifest.bytes)));
     if done.rows_bad > 0 {

@@ -3,6 +3,7 @@
 use std::{
     io::{Write, stdout},
     path::Path,
+    process,
     thread::available_parallelism,
     time::Duration,
 };
@@ -20,7 +21,7 @@ use super::{
     progress,
     report::{self, Done},
 };
-use crate::{cluster::Remote, interrupt::Signals, outcome::Outcome, runtime};
+use crate::{cluster::Remote, interrupt::Signals, objects::Upload, outcome::Outcome, runtime};
 
 /// Runs the join, or explains it. A signal ends it, and removes what was written.
 pub fn run(args: JoinArgs) -> Result<Outcome> {
@@ -29,26 +30,40 @@ pub fn run(args: JoinArgs) -> Result<Outcome> {
         heap::serve_large_blocks();
     }
     let threads = job.threads.filter(|_| !job.cluster.is_given());
-    runtime::run_with_spill(threads, job.memory_bytes, async |spill| run_job(&job, spill).await)
+    runtime::run_with_spill(threads, job.memory_bytes, async |spill| run_job(job, spill).await)
 }
 
-async fn run_job(job: &JoinJob, spill: &Path) -> Result<Outcome> {
-    let mut signals = Signals::all()?;
+async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
     let started = job.cluster.start(job.memory_bytes)?;
     let mut remote = started.remote().cloned();
+    let mut signals = Signals::all()?;
+    let upload = match &job.url {
+        Some(url) if !job.explain => Some(Upload::prepare(url, job.existing).await?),
+        _ => None,
+    };
+    if upload.is_some() {
+        // Written here first.
+        job.output = Some(spill.join("result"));
+    }
+    let job = &job;
     let threads = job.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
     let (mut retries, mut first_member) = (job.retries, 0);
     loop {
-        let attempt = tokio::select! {
+        let planned = async {
+            let attempt = Attempt::new(job, remote.as_ref(), first_member, threads, spill).await?;
+            if job.explain {
+                print(report::plan(job, remote.as_ref(), &attempt.columns(), attempt.explain().await?))?;
+                return Ok(None);
+            }
+            let planned = attempt.plan().await?;
+            Ok::<_, anyhow::Error>(Some((attempt, planned)))
+        };
+        let planned = tokio::select! {
             biased;
             signal = signals.next() => return Ok(Outcome::Interrupted(signal)),
-            attempt = Attempt::new(job, remote.as_ref(), first_member, threads, spill) => attempt?,
+            planned = planned => planned?,
         };
-        if job.explain {
-            print(report::plan(job, remote.as_ref(), &attempt.columns(), attempt.explain().await?))?;
-            return Ok(Outcome::Done);
-        }
-        let (plan, counts) = attempt.plan().await?;
+        let Some((attempt, (plan, counts))) = planned else { return Ok(Outcome::Done) };
         let peak = remote.is_none().then(ResidentPeak::start).flatten();
         let shown = progress::show(counts.as_ref(), remote.as_ref());
         let done = tokio::select! {
@@ -60,6 +75,11 @@ async fn run_job(job: &JoinJob, spill: &Path) -> Result<Outcome> {
         shown.clear();
         let error = match done {
             Ok(Ok(written)) => {
+                if let (Some(upload), Some(output)) = (&upload, &job.output)
+                    && let Some(signal) = upload.send_until_interrupted(output, &mut signals).await?
+                {
+                    return Ok(Outcome::Interrupted(signal));
+                }
                 let counted = counts.as_ref().map(Counts::now);
                 let peak_bytes = peak.and_then(|peak| peak.bytes());
                 let done = Done { written, counted, rows_bad: attempt.rows_bad(), peak_bytes };
@@ -70,8 +90,14 @@ async fn run_job(job: &JoinJob, spill: &Path) -> Result<Outcome> {
             Err(signal) => {
                 eprintln!("cancelling: partial output is being removed; press Ctrl-C again to end at once");
                 tokio::select! {
-                    () = attempt.abandon() => eprintln!("cancelled: the partial output is removed"),
-                    _ = signals.next() => eprintln!("ended at once: the next join removes what is left"),
+                    is_complete = attempt.abandon() => match is_complete {
+                        true => eprintln!("the join had ended before: its result is complete"),
+                        false => eprintln!("cancelled: the partial output is removed"),
+                    },
+                    _ = signals.next() => {
+                        eprintln!("ended at once: the next join removes what is left");
+                        process::exit(128 + i32::from(signal));
+                    }
                 }
                 return Ok(Outcome::Interrupted(signal));
             }

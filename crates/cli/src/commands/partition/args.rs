@@ -10,7 +10,7 @@ use annulus_terminal::machine;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use crate::{formats::DatasetFormat, reading::ReadingArgs, units};
+use crate::{formats::DatasetFormat, objects::is_url, reading::ReadingArgs, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +29,8 @@ Inputs are files, folders or globs of Parquet, CSV, JSON, Arrow IPC, Avro or
 page files. CSV and JSON files can be compressed (.gz, .bz2, .xz, .zst). The
 input - is an Arrow IPC stream on standard input. A file is read once, even if
 several inputs name it. Folders and wildcards skip names that begin with '.'
-or '_'.
+or '_'. URLs (s3://, gs://, az://, http://) are copied to the folder for
+temporary files first, and an output with a URL is written there first.
 
 By default a row goes to partition hash(key) % N, where Apache DataFusion puts
 it, too. DIR/part-00007.parquet has partition 7; an empty partition has no
@@ -69,7 +70,7 @@ pub struct PartitionArgs {
     /// Number of partitions, required unless --by-value is given
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub into: Option<usize>,
-    /// Folder for the files
+    /// Folder for the files, or URL such as s3://bucket/parts
     #[arg(long, short, value_name = "DIR")]
     pub output: PathBuf,
     #[command(flatten)]
@@ -185,6 +186,8 @@ pub enum DatasetCompression {
 /// A dataset to split, and the options of the report.
 pub struct PartitionJob {
     pub spec: JobSpec,
+    /// The URL of the output, if it is not a folder.
+    pub url: Option<String>,
     pub json: bool,
 }
 
@@ -212,6 +215,10 @@ impl PartitionArgs {
         if self.page_size.is_some() && format != OutputFormat::Pages {
             bail!("--page-size needs --format pages, and the format is {}", format.name());
         }
+        let url = self.output.to_str().filter(|text| is_url(text)).map(str::to_owned);
+        if url.is_some() && (self.resume || self.append) {
+            bail!("--resume and --append need a folder as --output: a dataset in an object store appears as a whole");
+        }
         let mut output = OutputOptions::new(self.output, format);
         output.compression = compression;
         output.max_file_bytes = self.max_file_size.map(|bytes| bytes as u64);
@@ -228,7 +235,14 @@ impl PartitionArgs {
         spec.split_hot_keys = self.split_hot_keys;
         spec.threads = self.threads.unwrap_or_else(machine::cores);
         spec.memory_limit = self.memory_limit;
-        Ok(PartitionJob { spec, json: self.json })
+        Ok(PartitionJob { spec, url, json: self.json })
+    }
+}
+
+impl PartitionJob {
+    /// Returns whether an input or the output is in an object store.
+    pub fn uses_objects(&self) -> bool {
+        self.url.is_some() || self.spec.inputs.iter().any(|input| is_url(input))
     }
 }
 

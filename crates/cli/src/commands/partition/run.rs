@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     interrupt::Signals,
+    objects::{Upload, fetch, is_url},
     outcome::Outcome,
     reading::note_mixed,
     runtime::{self, GRACE},
@@ -28,13 +29,65 @@ use crate::{
 /// stay.
 pub fn run(args: PartitionArgs) -> Result<Outcome> {
     let job = args.check()?;
-    runtime::run(split_until_interrupted(job))
+    match job.uses_objects() {
+        true => runtime::run_with_spill(None, None, async |copies| split_objects(job, copies).await),
+        false => runtime::run(async { split_until_interrupted(job, &mut Signals::all()?).await }),
+    }
 }
 
-async fn split_until_interrupted(job: PartitionJob) -> Result<Outcome> {
+/// Splits objects, or into objects. They are copied to the folder `copies`, and from there.
+async fn split_objects(mut job: PartitionJob, copies: &Path) -> Result<Outcome> {
     let mut signals = Signals::all()?;
+    let existing = job.spec.output.existing;
+    let upload = match &job.url {
+        Some(url) => Some(Upload::prepare(url, existing).await?),
+        None => None,
+    };
+    let fetched = async {
+        for (number, input) in job.spec.inputs.iter_mut().enumerate().filter(|(_, input)| is_url(input)) {
+            let copy = fetch(input, &copies.join(format!("input-{number}"))).await?;
+            *input = copy.to_string_lossy().into_owned();
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    tokio::select! {
+        biased;
+        signal = signals.next() => return Ok(Outcome::Interrupted(signal)),
+        fetched = fetched => fetched?,
+    }
+    let Some(upload) = upload else { return split_until_interrupted(job, &mut signals).await };
+    let output = copies.join("result");
+    job.spec.output.dir.clone_from(&output);
+    let json = job.json;
+    let done = match split_or_interrupt(job, &mut signals).await? {
+        Ok(done) => done,
+        Err(signal) => return Ok(Outcome::Interrupted(signal)),
+    };
+    match upload.send_until_interrupted(&output, &mut signals).await? {
+        Some(signal) => Ok(Outcome::Interrupted(signal)),
+        None => print(&Done { dir: upload.url().to_owned(), ..done }, json),
+    }
+}
+
+async fn split_until_interrupted(job: PartitionJob, signals: &mut Signals) -> Result<Outcome> {
+    let json = job.json;
+    match split_or_interrupt(job, signals).await? {
+        Ok(done) => print(&done, json),
+        Err(signal) => Ok(Outcome::Interrupted(signal)),
+    }
+}
+
+fn print(done: &Done, json: bool) -> Result<Outcome> {
+    let text = if json { report::json(done)? } else { report::text(done) };
+    writeln!(stdout(), "{text}").context("cannot print")?;
+    Ok(Outcome::Done)
+}
+
+/// Splits the dataset, unless a signal arrives first, whose number is returned.
+async fn split_or_interrupt(job: PartitionJob, signals: &mut Signals) -> Result<Result<Done, u8>> {
     let cancel = CancelToken::new();
-    let PartitionJob { spec, json } = job;
+    // What is written on the way to an object store does not stay.
+    let (spec, stays) = (job.spec, job.url.is_none());
     let (dir, existing) = (spec.output.dir.clone(), spec.output.existing);
     let mut work = spawn_blocking({
         let cancel = cancel.clone();
@@ -49,22 +102,20 @@ async fn split_until_interrupted(job: PartitionJob) -> Result<Outcome> {
                 Ok(Ok(Ok(done))) => done,
                 Ok(Ok(Err(error))) if !is_cancellation(&error) => return Err(error),
                 _ => {
-                    if !say_how_to_go_on(&dir, existing) {
+                    if !(stays && say_how_to_go_on(&dir, existing)) {
                         eprintln!("no partition was finished: the output of this run is removed");
                     }
-                    return Ok(Outcome::Interrupted(signal));
+                    return Ok(Err(signal));
                 }
             }
         }
         done = &mut work => done.context("a worker panicked")?.inspect_err(|error| {
-            if !is_refusal(error) {
+            if stays && !is_refusal(error) {
                 say_how_to_go_on(&dir, existing);
             }
         })?,
     };
-    let text = if json { report::json(&done)? } else { report::text(&done) };
-    writeln!(stdout(), "{text}").context("cannot print")?;
-    Ok(Outcome::Done)
+    Ok(Ok(done))
 }
 
 fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {

@@ -13,7 +13,6 @@ use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use datafusion::{
     catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory},
-    datasource::dynamic_file::DynamicListTableFactory,
     error::DataFusionError,
     execution::SessionState,
     prelude::SessionContext,
@@ -22,7 +21,10 @@ use parking_lot::RwLock;
 use tokio::task::spawn_blocking;
 
 use super::given_types::GivenTypes;
-use crate::reading::note_mixed;
+use crate::{
+    objects::{self, is_url},
+    reading::note_mixed,
+};
 
 /// A table's name and the path of its rows, written `NAME=PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ impl TableSpec {
 
     async fn open(&self, ctx: &SessionContext, options: &InputOptions) -> Result<Arc<dyn TableProvider>> {
         let path = self.path.to_string_lossy();
-        if path.contains("://") {
+        if is_url(&path) {
             bail!("'{path}' is not a local file: use CREATE EXTERNAL TABLE ... LOCATION '{path}'");
         }
         table_at(&ctx.state(), &path, options).await
@@ -62,11 +64,9 @@ impl TableSpec {
 }
 
 /// Lets queries name tables by their paths. Local files are read like those of a [`TableSpec`],
-/// other URLs by DataFusion.
+/// URLs by DataFusion.
 pub fn name_by_path(ctx: &SessionContext, options: InputOptions) {
-    let urls = DynamicListTableFactory::default();
-    urls.session_store().with_state(ctx.state_weak_ref());
-    let paths = Arc::new(PathTables { state: ctx.state_weak_ref(), options, urls });
+    let paths = Arc::new(PathTables { state: ctx.state_weak_ref(), options });
     let catalogs = Arc::clone(ctx.state().catalog_list());
     ctx.register_catalog_list(Arc::new(DynamicFileCatalog::new(catalogs, paths)));
 }
@@ -75,14 +75,19 @@ pub fn name_by_path(ctx: &SessionContext, options: InputOptions) {
 struct PathTables {
     state: Weak<RwLock<SessionState>>,
     options: InputOptions,
-    urls: DynamicListTableFactory,
 }
 
 #[async_trait]
 impl UrlTableFactory for PathTables {
     async fn try_new(&self, url: &str) -> datafusion::error::Result<Option<Arc<dyn TableProvider>>> {
-        let Some(state) = self.state.upgrade().filter(|_| is_local(url)) else { return self.urls.try_new(url).await };
+        let Some(state) = self.state.upgrade() else { return Ok(None) };
         let state = state.read().clone();
+        if is_url(url) {
+            return objects::table(&state, url).await.map(Some);
+        }
+        if !is_local(url) {
+            return Ok(None);
+        }
         let table = table_at(&state, url, &self.options).await;
         table.map(Some).map_err(|error| DataFusionError::External(error.into()))
     }
@@ -91,7 +96,7 @@ impl UrlTableFactory for PathTables {
 /// Returns whether a table's name is the path of a local file, which may be missing.
 fn is_local(name: &str) -> bool {
     let path = Path::new(name);
-    !name.contains("://") && (path.exists() || is_glob(name) || Format::of_path(path).is_some())
+    !is_url(name) && (path.exists() || is_glob(name) || Format::of_path(path).is_some())
 }
 
 fn is_glob(path: &str) -> bool {

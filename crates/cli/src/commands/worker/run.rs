@@ -103,6 +103,7 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
 
 /// Serves the process `parent`, which started this one, until it ends or a signal arrives.
 async fn serve_parent(server: Server, parent: u32, mut signals: Signals) -> Result<Outcome> {
+    logging::warnings_to_stderr()?;
     let input = end_of_input()?;
     if !child::end_with(parent)? {
         return Ok(Outcome::Done);

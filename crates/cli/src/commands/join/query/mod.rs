@@ -16,14 +16,21 @@ mod sql;
 use std::{path::Path, sync::Arc};
 
 use annulus_datafusion::DatasetTable;
-use annulus_dataset::{Collection, Dataset, InputOptions, MixedColumn, OutputFormat, Settings, input_that_reads};
+use annulus_dataset::{Collection, Dataset, InputOptions, OutputFormat, Settings, input_that_reads};
 use annulus_join::{JoinType, Side, Sides};
-use arrow::datatypes::DataType;
-use datafusion::{logical_expr::LogicalPlan, prelude::SessionConfig};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::{
+    catalog::TableProvider,
+    error::DataFusionError,
+    logical_expr::LogicalPlan,
+    prelude::{SessionConfig, SessionContext},
+};
+use tokio::task::spawn_blocking;
 
 use self::condition::Condition;
 pub use self::{error::QueryError, plan::Fallible};
 use super::values::TypeArg;
+use crate::objects::{self, is_url};
 
 /// The inputs and the condition of a join, and the rows and columns to output.
 #[derive(Clone)]
@@ -46,7 +53,7 @@ pub struct Query {
 pub struct Input {
     /// The name that qualifies its columns in SQL.
     pub name: String,
-    /// A file, a folder or a glob.
+    /// A file, a folder or a glob, or the URL of objects.
     pub path: String,
     /// How its files are read.
     pub options: InputOptions,
@@ -56,7 +63,7 @@ pub struct Input {
 pub struct OpenQuery {
     query: Query,
     condition: Condition,
-    sides: Sides<Dataset>,
+    sides: Sides<Source>,
 }
 
 /// Parts of files that are small enough for several workers to share few files.
@@ -64,28 +71,28 @@ const UNIT_BYTES: usize = 512 << 10;
 const UNIT_ROWS: usize = 64 << 10;
 
 impl Query {
-    /// Opens the inputs of a query, whose result is to be written to the folder `output`. Reads their
-    /// metadata, and samples of text files.
+    /// Checks the query, whose inputs are open and whose result is to be written to the folder `output`.
     ///
     /// # Errors
-    /// If an input cannot be read or lies in the output folder, or the query is invalid.
-    pub fn open(mut self, output: Option<&Path>, format: OutputFormat) -> Result<OpenQuery, QueryError> {
+    /// If an input lies in the output folder, or the query is invalid.
+    pub fn check(
+        self,
+        sides: Sides<Source>,
+        output: Option<&Path>,
+        format: OutputFormat,
+    ) -> Result<OpenQuery, QueryError> {
         if self.suffix.is_empty() {
             let reason = "must not be empty: both sides may have a column of the same name".to_owned();
             return Err(QueryError::Option { option: "suffix", reason });
         }
-        for input in [&mut self.sides.left, &mut self.sides.right] {
-            let options = &mut input.options;
-            (options.unit_bytes, options.unit_rows, options.page_index) = (UNIT_BYTES, Some(UNIT_ROWS), true);
-        }
-        let sides = Sides { left: self.sides.left.open()?, right: self.sides.right.open()? };
         if let Some(output) = output {
             // A dataset to be overwritten is deleted before the inputs are read.
-            sides.iter().try_for_each(|side| side.refuse_inputs_in(output))?;
+            sides.iter().filter_map(Source::files).try_for_each(|side| side.refuse_inputs_in(output))?;
             self.refuse_nested(output, format)?;
         }
-        self.check_types(&sides)?;
-        let condition = Condition::new(&self, sides.as_ref().map(|side| &side.schema))?;
+        let schemas = sides.as_ref().map(Source::schema);
+        self.check_types(&schemas)?;
+        let condition = Condition::new(&self, schemas.as_ref())?;
         let open = OpenQuery { query: self, condition, sides };
         // Refuses a wrong list of expressions before anything is read.
         open.condition.output(&open.query)?;
@@ -103,8 +110,8 @@ impl Query {
     }
 
     /// Refuses a type for a column that neither side has.
-    fn check_types(&self, sides: &Sides<Dataset>) -> Result<(), QueryError> {
-        let has = |column: &str| sides.iter().any(|side| side.schema.field_with_name(column).is_ok());
+    fn check_types(&self, schemas: &Sides<SchemaRef>) -> Result<(), QueryError> {
+        let has = |column: &str| schemas.iter().any(|schema| schema.field_with_name(column).is_ok());
         let given = self.sides.iter().flat_map(|input| &input.options.types.columns);
         match given.map(|(column, _)| column).find(|column| !has(column)) {
             None => Ok(()),
@@ -135,22 +142,56 @@ impl Query {
 }
 
 impl Input {
-    fn open(&self) -> Result<Dataset, QueryError> {
-        let dataset = Dataset::open(std::slice::from_ref(&self.path), &self.options)?;
-        if dataset.fingerprint.is_some() {
-            return Ok(dataset);
+    /// Opens the input: reads the metadata of its files, and samples of text files. Those of a URL are a table
+    /// of DataFusion.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub async fn open(&self, session: &SessionContext) -> Result<Source, QueryError> {
+        let refused = |reason: String| QueryError::Option { option: "LEFT and RIGHT", reason };
+        if is_url(&self.path) {
+            if self.options != InputOptions::default() {
+                let reason = format!("options of text files are for local files, and '{}' is none", self.path);
+                return Err(refused(reason));
+            }
+            return Ok(Source::Objects(objects::table(&session.state(), &self.path).await?));
         }
-        let reason = "standard input cannot be joined; put it into a file".to_owned();
-        Err(QueryError::Option { option: "LEFT and RIGHT", reason })
+        let (paths, mut options) = ([self.path.clone()], self.options.clone());
+        (options.unit_bytes, options.unit_rows, options.page_index) = (UNIT_BYTES, Some(UNIT_ROWS), true);
+        let opened = spawn_blocking(move || Dataset::open(&paths, &options)).await;
+        let dataset = opened.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        if dataset.fingerprint.is_some() {
+            return Ok(Source::Files(Box::new(dataset)));
+        }
+        Err(refused("standard input cannot be joined; put it into a file".to_owned()))
+    }
+}
+
+/// An input that is open.
+pub enum Source {
+    /// Local files.
+    Files(Box<Dataset>),
+    /// Objects of a store, which DataFusion reads.
+    Objects(Arc<dyn TableProvider>),
+}
+
+impl Source {
+    pub fn files(&self) -> Option<&Dataset> {
+        match self {
+            Self::Files(dataset) => Some(dataset),
+            Self::Objects(_) => None,
+        }
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Files(dataset) => Arc::clone(&dataset.schema),
+            Self::Objects(table) => table.schema(),
+        }
     }
 }
 
 impl OpenQuery {
-    /// Returns the columns of the left and the right input that are text because of a few values.
-    pub fn mixed(&self) -> Sides<&[MixedColumn]> {
-        self.sides.as_ref().map(|side| &side.mixed[..])
-    }
-
     /// Returns whether a predicate is over one side alone, so that rows of it drop out before they are joined.
     pub fn drops_rows(&self) -> bool {
         self.condition.is_partly_of_one_side()
@@ -169,22 +210,28 @@ impl OpenQuery {
     ) -> Result<PlannedQuery, QueryError> {
         let Self { query, condition, sides } = self;
         let output = condition.output(&query)?;
-        let hints = sides.as_ref().map(|side| &side.hints);
+        let hints = sides.as_ref().map(|side| side.files().map(|files| &files.hints));
         let pays = |place: Option<(Side, usize)>| {
-            place.is_none_or(|(side, column)| hints[side].dictionary(column).unwrap_or(true))
+            place.is_none_or(|(side, column)| hints[side].and_then(|hints| hints.dictionary(column)).unwrap_or(true))
         };
         let dictionaries = output.iter().map(|expr| pays(condition.column_of(expr))).collect();
         let has_views = |place: Option<(Side, usize)>| {
-            place.is_some_and(|(side, column)| has_views(sides[side].schema.field(column).data_type()))
+            let of_files = place.filter(|&(side, _)| sides[side].files().is_some());
+            of_files.is_some_and(|(side, column)| has_views(sides[side].schema().field(column).data_type()))
         };
         let views = output.iter().map(|expr| has_views(condition.column_of(expr))).collect();
-        let bytes = sides.iter().map(|side| side.total_bytes).sum();
-        let tables = sides.map(|side| {
-            let on_skipped = on_skipped.clone();
-            let table = DatasetTable::new(side, config).on_skipped(move |_, rows| on_skipped(rows));
-            Arc::new(if each { table.of_each_process() } else { table })
+        let bytes = sides.iter().filter_map(Source::files).map(|files| files.total_bytes).sum();
+        let sides = sides.map(|side| match side {
+            Source::Objects(table) => (table, None),
+            Source::Files(dataset) => {
+                let on_skipped = on_skipped.clone();
+                let table = DatasetTable::new(*dataset, config).on_skipped(move |_, rows| on_skipped(rows));
+                let table = Arc::new(if each { table.of_each_process() } else { table });
+                (Arc::clone(&table) as _, Some(table))
+            }
         });
-        let plan = plan::plan(&condition, query.join_type(), output, &tables)?;
+        let plan = plan::plan(&condition, query.join_type(), output, sides.as_ref().map(|side| &side.0))?;
+        let tables = sides.map(|side| side.1);
         Ok(PlannedQuery { plan, tables, dictionaries, views, bytes, fallible: Fallible::new(&condition, &query)? })
     }
 }
@@ -196,14 +243,14 @@ fn has_views(data_type: &DataType) -> bool {
 /// A query as a plan of DataFusion.
 pub struct PlannedQuery {
     pub plan: LogicalPlan,
-    /// The tables that it scans.
-    pub tables: Sides<Arc<DatasetTable>>,
+    /// The tables of local files that it scans.
+    pub tables: Sides<Option<Arc<DatasetTable>>>,
     /// For each column of the result, whether a dictionary is expected to pay for it in a file: true, unless it
     /// is a column of an input whose files say otherwise.
     pub dictionaries: Vec<bool>,
     /// For each column of the result, whether it is a column of views of an input.
     pub views: Vec<bool>,
-    /// The bytes of the input files.
+    /// The bytes of the local files.
     pub bytes: u64,
     /// The expressions that may fail on a value.
     pub fallible: Fallible,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use annulus_datafusion::DatasetTable;
 use annulus_join::{JoinType, Side, Sides};
 use datafusion::{
+    catalog::TableProvider,
     common::{self, NullEquality, tree_node::TreeNode},
     datasource::provider_as_source,
     error::DataFusionError,
@@ -25,11 +25,11 @@ pub fn plan(
     condition: &Condition,
     join: JoinType,
     output: Vec<Expr>,
-    tables: &Sides<Arc<DatasetTable>>,
+    tables: Sides<&Arc<dyn TableProvider>>,
 ) -> Result<LogicalPlan, QueryError> {
     let scan = |side: Side| {
         let (name, _) = &condition.sql.sides[side];
-        let source = provider_as_source(Arc::clone(&tables[side]) as _);
+        let source = provider_as_source(Arc::clone(tables[side]));
         LogicalPlanBuilder::scan(name.clone(), source, None)?.build().map(Arc::new)
     };
     // DataFusion finds the keys in the condition.
