@@ -90,10 +90,13 @@ async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
             Err(signal) => {
                 eprintln!("cancelling: partial output is being removed; press Ctrl-C again to end at once");
                 tokio::select! {
-                    is_complete = attempt.abandon() => match is_complete {
-                        true => eprintln!("the join had ended before: its result is complete"),
-                        false => eprintln!("cancelled: the partial output is removed"),
-                    },
+                    is_complete = attempt.abandon() => {
+                        if is_complete && upload.is_none() {
+                            eprintln!("the join had ended before: its result is complete");
+                            return Ok(Outcome::Done);
+                        }
+                        eprintln!("cancelled: the partial output is removed");
+                    }
                     _ = signals.next() => {
                         eprintln!("ended at once: the next join removes what is left");
                         process::exit(128 + i32::from(signal));
