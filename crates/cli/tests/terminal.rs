@@ -59,7 +59,7 @@ fn tables_fit_the_terminal() {
         "sql \"SELECT repeat('x', 99) AS wide, 1 AS n\"".to_owned(),
         format!("partition rows.csv --by key --into 2 -o {long}"),
         "join rows.csv r=rows.csv --on id -o joined".to_owned(),
-        "join rows.csv r=rows.csv --where 'a.id BETWEEN r.id - 5 AND r.id + 5' --explain".to_owned(),
+        "join rows.csv r=rows.csv --where 'a.id BETWEEN r.id - 5 AND r.id + 5' -o near --cluster 2".to_owned(),
     ] {
         let shown = on_terminal(folder.path(), 60, &arguments, "", false);
         for line in lines(&shown) {
