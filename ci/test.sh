@@ -10,7 +10,7 @@ git ls-files 'crates/*/examples/*.rs' | while read -r example; do
     echo "example $example"
     "$CARGO_TARGET_DIR/debug/examples/$(basename "$example" .rs)" >/dev/null </dev/null
 done
-# The links over libfabric, with what was built above, and rings of machines that use them.
+# The links over libfabric, with what was built above, and signals beside their libraries.
 cargo test --workspace --locked --features annulus-cli/ofi --test ring --test processes --test fabric --test stopped
-cargo test --workspace --locked --features annulus-cli/ofi --test join -- machines:: interrupted
+cargo test --workspace --locked --features annulus-cli/ofi --test join -- interrupted
 ci/loom.sh
