@@ -41,12 +41,10 @@ async fn copy(url: &str, into: &Path) -> Result<PathBuf> {
     bar.set_message(format!("copied of '{url}'"));
     let is_one = !table.is_collection();
     let copies = objects.iter().map(|object| {
-        let name = match is_one {
-            true => object.location.filename().unwrap_or_default().to_owned(),
-            // Below the prefix.
-            false => {
-                object.location.as_ref().trim_start_matches(table.prefix().as_ref()).trim_start_matches('/').to_owned()
-            }
+        let below = object.location.prefix_match(table.prefix()).filter(|_| !is_one);
+        let name = match below {
+            Some(parts) => parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"),
+            None => object.location.filename().unwrap_or_default().to_owned(),
         };
         let (store, bar) = (&store, &bar);
         async move {

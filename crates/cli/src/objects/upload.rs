@@ -15,9 +15,9 @@ use futures::{TryStreamExt, stream::FuturesUnordered};
 use indicatif::ProgressBar;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, path::Path as ObjectPath};
 use tokio::{sync::Mutex, task::block_in_place};
-use url::Url;
 
-use crate::{interrupt::Signals, stores};
+use super::place;
+use crate::interrupt::Signals;
 
 /// The size of a part. Smaller objects are sent as a whole, when those of several parts are complete.
 const PART_BYTES: u64 = 8 << 20;
@@ -39,6 +39,7 @@ pub struct Upload {
 struct Sent {
     /// Objects whose parts are there, and which do not exist.
     open: Vec<(ObjectPath, Box<dyn MultipartUpload>)>,
+    /// Objects that exist, or may.
     complete: Vec<ObjectPath>,
 }
 
@@ -48,9 +49,7 @@ impl Upload {
     /// # Errors
     /// If something is there, or the store refuses.
     pub async fn prepare(url: &str, existing: Existing) -> Result<Self> {
-        let parsed: Url = url.parse().with_context(|| format!("invalid --output '{url}'"))?;
-        let store = stores::open(&parsed, &Default::default()).with_context(|| format!("invalid --output '{url}'"))?;
-        let prefix = ObjectPath::from_url_path(parsed.path())?;
+        let (store, prefix) = place(url).with_context(|| format!("invalid --output '{url}'"))?;
         let mut upload = Self { url: url.to_owned(), store, prefix, old: None, sent: Mutex::default() };
         let there = upload.objects().await.with_context(|| format!("cannot write to '{url}'"))?;
         if there.is_empty() {
@@ -138,13 +137,17 @@ impl Upload {
         }
         let mut sent = self.sent.lock().await;
         while let Some((object, mut upload)) = sent.open.pop() {
-            upload.complete().await?;
+            // First, since it may exist though the answer does not come.
             sent.complete.push(object);
+            if let Err(error) = upload.complete().await {
+                upload.abort().await.ok();
+                return Err(error.into());
+            }
         }
         for (name, bytes) in names.iter().filter(|(_, bytes)| *bytes <= PART_BYTES) {
             let content = block_in_place(|| fs::read(folder.join(name)))?;
-            self.store.put(&self.below(name), content.into()).await?;
             sent.complete.push(self.below(name));
+            self.store.put(&self.below(name), content.into()).await?;
             bar.inc(*bytes);
         }
         bar.finish_and_clear();

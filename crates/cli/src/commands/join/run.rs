@@ -4,12 +4,14 @@ use std::{
     io::{Write, stdout},
     path::Path,
     process,
-    thread::available_parallelism,
     time::Duration,
 };
 
 use annulus_distributed::{Workers, address_of};
-use annulus_terminal::{heap, machine::ResidentPeak};
+use annulus_terminal::{
+    heap,
+    machine::{self, ResidentPeak},
+};
 use anyhow::{Context, Result};
 use futures::future::join_all;
 use tokio::time::timeout;
@@ -46,7 +48,7 @@ async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
         job.output = Some(spill.join("result"));
     }
     let job = &job;
-    let threads = job.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+    let threads = job.threads.unwrap_or_else(machine::cores);
     let (mut retries, mut first_member) = (job.retries, 0);
     loop {
         let planned = async {

@@ -13,13 +13,12 @@ use futures::TryStreamExt;
 use object_store::{ObjectStore, buffered::BufWriter as Upload, path::Path as ObjectPath};
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
-use url::Url;
 
 use super::{
     format::{FileFormat, FileKind},
     writer::{RowFormat, RowWriter},
 };
-use crate::stores;
+use crate::objects::{is_url, place};
 
 /// An unfinished result. Dropping it removes what was written.
 #[derive(Debug)]
@@ -43,8 +42,11 @@ impl OutputFile {
             let shown = target.display();
             bail!("invalid --output '{shown}': expected a name that ends in .parquet, .csv, .tsv, .json or .arrow");
         };
-        let place = match target.to_str().filter(|text| text.contains("://")) {
-            Some(text) => object(text).with_context(|| format!("invalid --output '{text}'"))?,
+        let place = match target.to_str().filter(|text| is_url(text)) {
+            Some(url) => {
+                let (store, object) = place(url).with_context(|| format!("invalid --output '{url}'"))?;
+                Place::Object(store, object)
+            }
             None => Place::File(Unfinished::create("--output", target.clone())?),
         };
         Ok(Self { target, place, format })
@@ -96,13 +98,6 @@ async fn upload_rows(upload: &mut Upload, format: RowFormat, mut rows: SendableR
     writer.finish()?;
     upload.put(bytes.take().into()).await?;
     Ok(count)
-}
-
-/// Returns the object of a URL.
-fn object(text: &str) -> Result<Place> {
-    let url: Url = text.parse()?;
-    let store = stores::open(&url, &Default::default())?;
-    Ok(Place::Object(store, ObjectPath::from_url_path(url.path())?))
 }
 
 /// Bytes that were written, until they are sent.

@@ -22,7 +22,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::{
     catalog::TableProvider,
     error::DataFusionError,
-    logical_expr::LogicalPlan,
+    logical_expr::{Expr, LogicalPlan},
     prelude::{SessionConfig, SessionContext},
 };
 use tokio::task::spawn_blocking;
@@ -63,6 +63,8 @@ pub struct Input {
 pub struct OpenQuery {
     query: Query,
     condition: Condition,
+    /// The expressions that come out.
+    output: Vec<Expr>,
     sides: Sides<Source>,
 }
 
@@ -93,10 +95,8 @@ impl Query {
         let schemas = sides.as_ref().map(Source::schema);
         self.check_types(&schemas)?;
         let condition = Condition::new(&self, schemas.as_ref())?;
-        let open = OpenQuery { query: self, condition, sides };
-        // Refuses a wrong list of expressions before anything is read.
-        open.condition.output(&open.query)?;
-        Ok(open)
+        let output = condition.output(&self)?;
+        Ok(OpenQuery { query: self, condition, output, sides })
     }
 
     /// Refuses an output folder whose files an input would read: workers open their inputs while others write.
@@ -208,8 +208,7 @@ impl OpenQuery {
         each: bool,
         on_skipped: impl Fn(u64) + Clone + Send + Sync + 'static,
     ) -> Result<PlannedQuery, QueryError> {
-        let Self { query, condition, sides } = self;
-        let output = condition.output(&query)?;
+        let Self { query, condition, output, sides } = self;
         let hints = sides.as_ref().map(|side| side.files().map(|files| &files.hints));
         let pays = |place: Option<(Side, usize)>| {
             place.is_none_or(|(side, column)| hints[side].and_then(|hints| hints.dictionary(column)).unwrap_or(true))
