@@ -43,15 +43,16 @@ static ALLOCATOR: Counting = Counting;
 
 const LIMIT: usize = 48 << 20;
 const FILES: usize = 8;
-const FILE_ROWS: usize = 128 << 10;
+const FILE_ROWS: usize = 64 << 10;
+const ROW_BYTES: usize = 400;
 
-/// Writes a file with about 200 bytes per decoded row.
+/// Writes a file with about `ROW_BYTES` bytes per decoded row.
 fn write_input(path: &Path, file: usize) -> String {
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(4096)).build();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(2048)).build();
     let mut writer: Option<ArrowWriter<File>> = None;
-    for start in (0..FILE_ROWS).step_by(4096) {
-        let ids = (start..start + 4096).map(|row| (file * FILE_ROWS + row) as i64 * 0x9E37_79B9);
-        let text = ids.clone().map(|id| format!("{id:0190}"));
+    for start in (0..FILE_ROWS).step_by(2048) {
+        let ids = (start..start + 2048).map(|row| (file * FILE_ROWS + row) as i64 * 0x9E37_79B9);
+        let text = ids.clone().map(|id| format!("{id:0width$}", width = ROW_BYTES - 10));
         let columns: [(&str, ArrayRef); 2] = [
             ("id", Arc::new(Int64Array::from_iter_values(ids))),
             ("text", Arc::new(StringArray::from_iter_values(text))),
@@ -86,7 +87,7 @@ fn four_times_the_limit_is_split_within_it() {
     .into_iter()
     .enumerate()
     {
-        let dataset = Dataset::open(&inputs, &InputOptions::default().with_batch_rows(1024)).unwrap();
+        let dataset = Dataset::open(&inputs, &InputOptions::default().with_batch_rows(512)).unwrap();
         let by = vec!["id".to_owned()];
         let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, into).unwrap();
         let dir = temporary.path().join(number.to_string());
@@ -99,7 +100,7 @@ fn four_times_the_limit_is_split_within_it() {
         let summary = split(&job, &Silent, &CancelToken::new()).unwrap();
         let peak = PEAK.load(Relaxed) - before;
         assert_eq!(summary.manifest.rows as usize, FILES * FILE_ROWS);
-        const { assert!(FILES * FILE_ROWS * 200 > 4 * LIMIT) };
+        const { assert!(FILES * FILE_ROWS * ROW_BYTES > 4 * LIMIT) };
         assert!(peak < LIMIT, "{} to {into} by {sort_by:?}: {peak} bytes of {LIMIT}", format.name());
     }
 }

@@ -5,6 +5,8 @@ mod activity;
 mod config;
 mod error;
 mod exchange;
+#[cfg(doctest)]
+mod forbidden;
 mod halt;
 mod lease;
 mod overflow;
