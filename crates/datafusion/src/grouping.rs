@@ -51,8 +51,10 @@ impl SkipPartial {
 
     /// Returns the numbers for the grouping `input`, the plan below a repartition; `None` if it is
     /// no first step of a grouping. They are the session's own if they were set there, if
-    /// statistics do not tell the number of rows, if a partition has at most [`LEAST_ROWS`], or if
-    /// a sixteenth of its rows is more than what DataFusion looks at.
+    /// statistics do not tell the number of rows, if a partition has at most [`LEAST_ROWS`] for
+    /// certain, or if a sixteenth of its rows is more than what DataFusion looks at. An estimate of
+    /// fewer rows is not trusted: one that is right costs nothing, since the step ends before it
+    /// asks.
     /// `rows_of` returns the number of rows of a plan, as far as statistics tell.
     pub fn of(
         input: &Arc<dyn ExecutionPlan>,
@@ -68,8 +70,10 @@ impl SkipPartial {
             return Some(session);
         }
         let partitions = grouping.input().output_partitioning().partition_count();
-        let all = rows_of(grouping.input()).get_value().and_then(|rows| rows.checked_div(partitions));
-        let sooner = all.filter(|&all| all > LEAST_ROWS).map(|all| (all / LOOKED_AT).max(LEAST_ROWS));
+        let rows = rows_of(grouping.input());
+        let all = rows.get_value().and_then(|rows| rows.checked_div(partitions));
+        let may_have_more = |all: &usize| *all > LEAST_ROWS || matches!(rows, Precision::Inexact(_));
+        let sooner = all.filter(may_have_more).map(|all| (all / LOOKED_AT).max(LEAST_ROWS));
         let sooner = sooner.filter(|&rows| rows < session.rows).map(|rows| Self { rows, groups: GROUPS });
         Some(sooner.unwrap_or(session))
     }

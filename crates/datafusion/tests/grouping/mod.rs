@@ -65,6 +65,16 @@ async fn a_first_step_that_saves_nothing_gives_up_soon() {
     }
 }
 
+/// A filter is taken to leave a fifth of the rows, of which a partition then has fewer than are looked at.
+#[tokio::test]
+async fn a_first_step_does_not_rely_on_an_estimate_of_few_rows() {
+    let session = with_table(annulus(config(2)), 40_000);
+    let filtered = plan(&session, "SELECT many, count(*) FROM t WHERE v % 1000003 <> 1 GROUP BY many").await;
+    assert!(text(&filtered).contains("skip_partial=0.6@8192"), "{}", text(&filtered));
+    let [skipped] = skipped(&session, &filtered).await[..] else { panic!("one first step") };
+    assert!(skipped > 2 * 20_000, "{skipped}");
+}
+
 #[tokio::test]
 async fn a_first_step_that_saves_much_goes_on() {
     let session = with_table(annulus(config(2)), 40_000);
