@@ -14,9 +14,9 @@ use super::{
 };
 use crate::parallel;
 
-/// The bits of a digit: its counters and the ends of its runs stay in the first-level cache.
-const DIGIT: u32 = 8;
-const DIGITS: usize = 1 << DIGIT;
+/// The most bits of a digit: its counters and the ends of its runs stay in the first-level cache.
+const MOST_DIGIT_BITS: u32 = 9;
+const DIGITS: usize = 1 << MOST_DIGIT_BITS;
 const ROW_BITS: u32 = 32;
 
 /// Returns all rows sorted by equal keys and then by the key of the band, those without a match
@@ -111,7 +111,8 @@ fn by_bits(order: Vec<u32>, threads: usize, bits: u32, word: impl Fn(u32) -> u64
 /// A key, and a row number in the bits below it.
 trait Packed: Word {
     fn row(self) -> u32;
-    fn digit(self, index: u32) -> usize;
+    /// Returns a digit of `bits` bits.
+    fn digit(self, index: u32, bits: u32) -> usize;
     fn key_less(&self, other: &Self) -> bool;
 }
 
@@ -124,8 +125,8 @@ macro_rules! packed {
             }
 
             #[inline]
-            fn digit(self, index: u32) -> usize {
-                (self >> (ROW_BITS + index * DIGIT)) as usize % DIGITS
+            fn digit(self, index: u32, bits: u32) -> usize {
+                (self >> (ROW_BITS + index * bits)) as usize & ((1 << bits) - 1)
             }
 
             #[inline]
@@ -140,11 +141,13 @@ packed!(u64);
 packed!(u128);
 
 fn by_digits<P: Packed>(order: Vec<u32>, threads: usize, bits: u32, pack: impl Fn(u32) -> P + Sync) -> Vec<u32> {
-    let digits = bits.div_ceil(DIGIT);
+    // As few digits as possible, all of the same width.
+    let digits = bits.div_ceil(MOST_DIGIT_BITS);
+    let digit_bits = bits.div_ceil(digits.max(1));
     let fill = |start: usize, items: &mut [P]| {
         items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = pack(row));
     };
-    let sort = |items: &mut [P], scratch: &mut [P]| radix_sort(items, scratch, digits);
+    let sort = |items: &mut [P], scratch: &mut [P]| radix_sort(items, scratch, (digits, digit_bits));
     let sorted = parallel::sort(order.len(), threads, fill, sort, P::key_less);
     rows(order, threads, &sorted, |item| item.row())
 }
@@ -157,14 +160,14 @@ fn rows<T: Sync>(mut order: Vec<u32>, threads: usize, sorted: &[T], row: impl Fn
     order
 }
 
-fn radix_sort<P: Packed>(items: &mut [P], scratch: &mut [P], digits: u32) {
+fn radix_sort<P: Packed>(items: &mut [P], scratch: &mut [P], (digits, bits): (u32, u32)) {
     if items.is_sorted_by(|a, b| !b.key_less(a)) {
         return;
     }
     let mut counts = vec![[0_u32; DIGITS]; digits as usize];
     for item in &*items {
         for (index, counts) in (0..).zip(&mut counts) {
-            counts[item.digit(index)] += 1;
+            counts[item.digit(index, bits)] += 1;
         }
     }
     let (mut from, mut to, mut moved) = (items, scratch, false);
@@ -176,7 +179,7 @@ fn radix_sort<P: Packed>(items: &mut [P], scratch: &mut [P], digits: u32) {
         let mut start = 0;
         ends.iter_mut().for_each(|count| start += std::mem::replace(count, start));
         for &item in &*from {
-            let end = &mut ends[item.digit(index)];
+            let end = &mut ends[item.digit(index, bits)];
             to[*end as usize] = item;
             *end += 1;
         }
