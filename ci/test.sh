@@ -12,5 +12,5 @@ git ls-files 'crates/*/examples/*.rs' | while read -r example; do
 done
 # The links over libfabric, with what was built above, and signals beside their libraries.
 cargo test --workspace --locked --features annulus-cli/ofi --test ring --test processes --test fabric --test stopped
-cargo test --workspace --locked --features annulus-cli/ofi --test join -- interrupted
+cargo test --workspace --locked --features annulus-cli/ofi --test join --test worker -- interrupted fabric
 ci/loom.sh

@@ -86,6 +86,10 @@ fn workers() {
     let done = Annulus::new("worker ping --workers 127.0.0.1:1 --json".split(' ')).at(folder.path()).fails();
     assert!(done.stdout.contains("\"version\":null"), "{}", done.stdout);
     expect_lines(&done.stdout, "worker-ping.json");
+    expect(folder.path(), "worker status --cluster 2 --json", "worker-status.json");
+    let done = Annulus::new("worker status --workers 127.0.0.1:1 --json".split(' ')).at(folder.path()).fails();
+    assert!(done.stdout.contains("\"report\":null"), "{}", done.stdout);
+    expect_lines(&done.stdout, "worker-status.json");
 }
 
 #[test]

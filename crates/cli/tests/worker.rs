@@ -13,6 +13,8 @@ use std::{
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
+#[cfg(feature = "ofi")]
+use support::workers::certificates;
 use support::{
     Annulus, names,
     processes::{children, state, ticks},
@@ -202,6 +204,46 @@ fn joins_go_around_a_ring_of_workers() {
         running.end_by("TERM", 143);
     }
     assert_eq!(names(folder.path()), ["a", "b"], "nothing is left");
+}
+
+#[cfg(feature = "ofi")]
+#[test]
+fn joins_go_around_a_ring_over_the_fabric() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    write_tables(at);
+    let here = sql(at, &[QUERY]).succeeds();
+    let hosts = ["one", "two", "three"];
+    certificates(&at.join("keys"), "sales", &hosts);
+    for keys in [None, Some("keys")] {
+        let with = |name: &'static str| keys.map(|keys| ["--certificates", keys, "--name", name]).into_iter().flatten();
+        let start = |fabrics: [&'static str; 3]| -> Vec<_> {
+            let each = hosts.into_iter().zip(fabrics).map(|(host, fabric)| {
+                let options: Vec<_> = with(host).chain(["--allow-read", ".", "--fabric", fabric]).collect();
+                worker(at, &options)
+            });
+            each.collect()
+        };
+        // With another provider at one of them, they use sockets.
+        for (fabrics, uses) in [(["tcp@127.0.0.1"; 3], true), (["tcp@127.0.0.1", "shm", "tcp@127.0.0.1"], false)] {
+            let workers = start(fabrics);
+            let list = list(&workers);
+            let mut options = vec!["--workers", list.as_str()];
+            options.extend(with("me").chain(AROUND.iter().copied()).chain(TINY));
+            let there = sql(at, &[&[QUERY][..], &options].concat()).succeeds();
+            assert_eq!(there.stdout, here.stdout);
+            let explain = format!("EXPLAIN ANALYZE {QUERY}");
+            let plan = sql(at, &[&[explain.as_str()][..], &options].concat()).succeeds().stdout;
+            assert_eq!(plan.contains("fabric=3"), uses, "{plan}");
+            for (running, _) in workers {
+                running.end_by("TERM", 143);
+            }
+        }
+    }
+    let unknown = Annulus::new(["worker", "--allow-read", ".", "--fabric", "nowhere"]).at(at).fails();
+    assert!(unknown.stderr.contains("--fabric") && unknown.stderr.contains("nowhere"), "{}", unknown.stderr);
+    fs::remove_dir_all(at.join("keys")).expect("it is removed");
+    assert_eq!(names(at), ["a", "b"], "nothing is left");
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn send(host: &mut Host, merged: &Mutex<KeyFilterBuilder>, units: Range<usize>) 
     let merge = |Fragment { frame, bytes, .. }: Fragment<'_>| {
         if frame.origin == me { Ok(()) } else { Ok::<_, CycloError>(lock(merged).merge(bytes)?) }
     };
-    Ok(host.revolve_uncounted(fill, merge)?.bytes)
+    Ok(host.revolve(fill, merge)?.bytes)
 }
 
 fn lock(merged: &Mutex<KeyFilterBuilder>) -> MutexGuard<'_, KeyFilterBuilder> {

@@ -26,5 +26,5 @@ pub use feed::{Give, Probe};
 pub use keep::Keep;
 pub use local::Condition;
 pub use share::{Memory, Prepared, Share, Turn};
-pub use spec::JoinSpec;
+pub use spec::{JoinSpec, Visit, Watch};
 pub use supply::Supply;

@@ -3,8 +3,8 @@
 use std::{ops::Range, sync::Arc};
 
 use annulus_join::{
-    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, KeyPair, Keys, LoopsBuild, MergeBuild, MergeCondition,
-    MergeFragment, MergeJoin, Morsel, PairSink, Partitions, Wanted,
+    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, KeyPair, Keys, LoopCondition, Loops, MergeBuild,
+    MergeCondition, MergeFragment, MergeJoin, Morsel, PairSink, Partitions, Sides, Wanted,
 };
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 
@@ -27,8 +27,8 @@ pub enum Condition {
     },
     /// Equal keys, or keys within a band, found by sorting both sides.
     Merge(Box<MergeCondition>),
-    /// All pairs of rows: only the filter decides.
-    Any,
+    /// All pairs of rows: this condition decides, if there is one. Its left side is the build side.
+    Any(Option<Arc<dyn LoopCondition>>),
 }
 
 /// The schemas of both sides.
@@ -42,7 +42,7 @@ pub(crate) struct Schemas<'a> {
 pub(crate) enum Local {
     Hash(BuildSide),
     Merge(MergeJoin, MergeBuild),
-    Loops(LoopsBuild, RecordBatch),
+    Loops(Option<Arc<dyn LoopCondition>>, RecordBatch),
 }
 
 /// A fragment, split for the threads that join it.
@@ -78,10 +78,7 @@ impl Condition {
                 let build = join.prepare_build(batches, threads)?;
                 Local::Merge(join, build)
             }
-            Self::Any => {
-                let build = concat_batches(schemas.build, &batches)?;
-                Local::Loops(LoopsBuild::try_new(build.num_rows())?, build)
-            }
+            Self::Any(condition) => Local::Loops(condition.clone(), concat_batches(schemas.build, &batches)?),
         })
     }
 
@@ -93,7 +90,7 @@ impl Condition {
                 FragmentFormat::new(keys, *partitions)?
             }
             Self::Merge(condition) => MergeJoin::try_new(condition, schemas.build, schemas.probe)?.format()?,
-            Self::Any => FragmentFormat::keyless(schemas.probe)?,
+            Self::Any(_) => FragmentFormat::keyless(schemas.probe)?,
         }))
     }
 
@@ -116,7 +113,7 @@ impl Condition {
                     fragments.extend(join.fragments(format, &batch, threads, fragment_bytes)?);
                 }
             }
-            Self::Any => {
+            Self::Any(_) => {
                 for batch in batches {
                     fragments.extend(Fragment::in_order(format, &batch, threads, fragment_bytes)?);
                 }
@@ -155,7 +152,7 @@ impl Condition {
                 &MergeCondition { equal, nulls_equal: *nulls_equal, ..MergeCondition::default() }
             }
             Self::Merge(merge) => merge,
-            Self::Any => return Ok(None),
+            Self::Any(_) => return Ok(None),
         };
         let form = |join: MergeJoin| if join.compares_bytes() { KeyForm::Bytes } else { KeyForm::Numbers };
         Ok(MergeJoin::try_new(merge, schemas.build, schemas.probe).ok().map(form))
@@ -229,7 +226,12 @@ impl Local {
             (Self::Merge(join, build), Ready::Merge(fragment, step)) => {
                 join.probe(build, fragment, rows(*step), wanted, sink)
             }
-            (Self::Loops(build, _), Ready::Loops(step)) => build.probe(rows(*step), wanted, sink),
+            (Self::Loops(condition, build), Ready::Loops(step)) => {
+                let rows = rows(*step);
+                let probe = fragment.batch().slice(rows.start as usize, rows.len());
+                let loops = Loops::new(condition.as_deref(), Sides { left: build, right: &probe }, wanted)?;
+                loops.with_first_probe_row(rows.start).all(sink)
+            }
             _ => Err(JoinError::Fragment { what: "it was prepared for another join" }),
         }
     }

@@ -162,8 +162,7 @@ impl Share {
 
     /// Runs the join with one revolution: sends this host's fragments around, and joins every
     /// host's fragments with this host's build side. Passes the result to `emit` in batches.
-    /// Several threads call `emit`, with their number from 0. [`Host::progress`] reports the
-    /// progress to other threads.
+    /// Several threads call `emit`, with their number from 0.
     ///
     /// # Errors
     /// If a host fails, the error names it. If this host fails, it [gives

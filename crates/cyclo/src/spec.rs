@@ -30,13 +30,38 @@ pub struct JoinSpec {
     /// Ends the join from another thread, within the limits of [`CancelToken`]. The join cancels it
     /// itself when the ring fails.
     pub cancel: CancelToken,
+    /// Is called after each fragment, on the thread that turns the ring.
+    pub watch: Option<Watch>,
+}
+
+/// Sees each fragment that a host has joined, while the join goes on.
+pub type Watch = Arc<dyn Fn(Visit) + Send + Sync>;
+
+/// A fragment that a host has joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Visit {
+    /// The fragment's rows.
+    pub rows: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Whether the host made it itself.
+    pub is_own: bool,
 }
 
 impl JoinSpec {
     /// Returns the specification of a join on one thread. `fragment_bytes` is the size of the
     /// ring's buffers.
     pub fn new(output: OutputSpec, condition: Condition, fragment_bytes: usize) -> Self {
-        Self { output, condition, fragment_bytes, key_filter: None, threads: 1, cancel: CancelToken::new() }
+        Self {
+            output,
+            condition,
+            fragment_bytes,
+            key_filter: None,
+            threads: 1,
+            cancel: CancelToken::new(),
+            watch: None,
+        }
     }
 
     /// Sets the form of the [key filter](Self::key_filter). The hosts make one together before each
@@ -88,6 +113,12 @@ impl JoinSpec {
     #[must_use]
     pub fn with_cancel(self, cancel: CancelToken) -> Self {
         Self { cancel, ..self }
+    }
+
+    /// Sets what [sees](Self::watch) the fragments.
+    #[must_use]
+    pub fn with_watch(self, watch: Watch) -> Self {
+        Self { watch: Some(watch), ..self }
     }
 
     pub(crate) fn schemas(&self) -> Schemas<'_> {

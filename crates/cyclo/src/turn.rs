@@ -16,7 +16,7 @@ use arrow::{
 };
 
 use crate::{
-    CycloError, JoinSpec,
+    CycloError, JoinSpec, Visit,
     local::{Local, Ready},
     lying::Lying,
     own::{Own, Rows},
@@ -67,7 +67,7 @@ impl Around {
         own_rows: Rows<'_, '_>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Met, CycloError> {
-        let Self { output, spec: JoinSpec { threads, cancel, .. }, .. } = self;
+        let Self { output, spec: JoinSpec { threads, cancel, watch, .. }, .. } = self;
         let Part { local, rows: build_rows } = part;
         let (threads, wanted) = (*threads, output.wanted());
         let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
@@ -87,7 +87,7 @@ impl Around {
             compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let (mut lying, mut probed) = (Lying::new(output.refers_to_probe_rows()), 0);
+        let (mut lying, mut probed, me) = (Lying::new(output.refers_to_probe_rows()), 0, host.place().me());
         let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
             for thread in 1..threads {
@@ -107,19 +107,23 @@ impl Around {
             host.revolve_owned(
                 |buffer| own.fill(buffer),
                 |fragment| {
-                    let (sequence, is_last) = (fragment.frame.sequence, fragment.is_last);
+                    let (frame, is_last) = (fragment.frame, fragment.is_last);
                     let (lent, bytes) = lying.lend(fragment);
                     let (work_on, parts) = self.ready(local, bytes)?;
                     let rows = work_on.fragment.batch().num_rows();
                     probed += rows as u64;
                     let done = rounds.run(work_on, parts, threads - 1, |round| work(0, round))?;
-                    if is_last && endings.has_met_all(sequence, &done.rows)? {
+                    if is_last && endings.has_met_all(frame.sequence, &done.rows)? {
                         output.probe_alone(&done.rows, 0..rows, |batch| emit(0, batch))?;
                     }
                     let matched = done.into_matched();
                     let mut fragment = lying.take_back(lent)?;
                     if let Some(matched) = matched.filter(|_| !is_last) {
                         store_matched(fragment.as_mut(), &matched)?;
+                    }
+                    if let Some(watch) = watch {
+                        let bytes = fragment.as_ref().len() as u64;
+                        watch(Visit { rows: rows as u64, bytes, is_own: frame.origin == me });
                     }
                     Ok::<_, CycloError>(fragment)
                 },

@@ -36,7 +36,7 @@ fn rows(count: i32) -> Vec<RecordBatch> {
 
 /// Returns a share that joins all pairs of two tables of `count` rows on `threads` threads.
 fn share(count: i32, threads: usize) -> Share {
-    Share::prepare(&spec(Condition::Any, threads), rows(count), rows(count)).unwrap()
+    Share::prepare(&spec(Condition::Any(None), threads), rows(count), rows(count)).unwrap()
 }
 
 fn spec(condition: Condition, threads: usize) -> JoinSpec {
@@ -320,7 +320,7 @@ fn beside_a_feed(
 ) -> Vec<Result<(), String>> {
     three_hosts(|place, _, host| {
         let probe = if place.me().0 == 0 { rows(8000) } else { Vec::new() };
-        let share = Share::prepare(&spec(Condition::Any, 2), rows(100), probe).unwrap();
+        let share = Share::prepare(&spec(Condition::Any(None), 2), rows(100), probe).unwrap();
         let supply = if place.me().0 == 1 { Supply::new().with_probe(feed) } else { Supply::new() };
         let turned = share.turn_with(host, supply, &|_, batch| emit(place, batch)).map(drop);
         ended(place);
@@ -402,7 +402,7 @@ fn a_read_that_fails_does_not_wait_for_earlier_rows() {
 fn a_read_that_is_cancelled_by_a_failure_does_not_hide_it() {
     for _ in 0..20 {
         let cancel = CancelToken::new();
-        let spec = spec(Condition::Any, 1).with_cancel(cancel.clone());
+        let spec = spec(Condition::Any(None), 1).with_cancel(cancel.clone());
         let share = Share::prepare(&spec, rows(100), rows(8000)).unwrap();
         let feed = |_: &mut Give<'_>| {
             while !cancel.is_cancelled() {
@@ -423,7 +423,7 @@ fn a_stop_is_noticed_within_a_fragment() {
     let late = AtomicUsize::new(0);
     let ended = three_hosts(|place, _, host| {
         let cancel = CancelToken::new();
-        let spec = spec(Condition::Any, 2).with_cancel(cancel.clone());
+        let spec = spec(Condition::Any(None), 2).with_cancel(cancel.clone());
         let share = Share::prepare(&spec, rows(20_000), rows(100_000)).unwrap();
         let emit = |_, _| {
             late.fetch_add(usize::from(cancel.is_cancelled()), Relaxed);
@@ -444,7 +444,7 @@ fn a_stop_is_noticed_within_a_fragment() {
 #[test]
 fn a_host_that_is_stopped_has_not_failed() {
     let cancel = CancelToken::new();
-    let spec = spec(Condition::Any, 2).with_cancel(cancel.clone());
+    let spec = spec(Condition::Any(None), 2).with_cancel(cancel.clone());
     let share = Share::prepare(&spec, rows(20_000), rows(20_000)).unwrap();
     let mut host = host();
     let stopper = host.stopper();

@@ -43,7 +43,7 @@ fn rows_and_what_finds_them() {
     let band = Some(Band { keys, low: offset(-2), high: offset(2) });
     let band = MergeCondition { band, ..MergeCondition::default() };
     let merges = [merge, band].map(|merge| (Condition::Merge(Box::new(merge)), 8..=8));
-    let conditions = [(hash(), 12..=20), (Condition::Any, 0..=0)].into_iter().chain(merges);
+    let conditions = [(hash(), 12..=20), (Condition::Any(None), 0..=0)].into_iter().chain(merges);
     for ((condition, besides), hosts) in conditions.flat_map(|each| [1, 3].map(|hosts| (each.clone(), hosts))) {
         let count = ROWS / hosts;
         let memory = Share::prepare(&spec(condition.clone()), rows(count), rows(count)).unwrap().memory();

@@ -7,7 +7,10 @@ use std::{
 
 use annulus_roundabout::secure::{Member, Role};
 use bytes::Bytes;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::{
+    common::internal_err,
+    error::{DataFusionError, Result},
+};
 use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -15,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tonic::{body::Body, server::NamedService};
 use tower::Service;
 
-use crate::{channels::Channels, cyclo::Present, members::Peer, resident, results};
+use crate::{channels::Channels, cyclo::Present, members::Peer, resident, results, status::Shown};
 
 /// The most bytes of a request, and of an answer without rows.
 pub(crate) const MOST_BYTES: usize = 64 << 20;
@@ -29,6 +32,8 @@ pub(crate) enum Ask {
     Resident(resident::Request),
     /// About datasets that queries write.
     Results(results::Request),
+    /// What the worker does.
+    Report,
 }
 
 impl Ask {
@@ -39,6 +44,7 @@ impl Ask {
             Self::Resident(request) if request.changes() => (Role::Submitter, "change tables"),
             Self::Resident(_) => return None,
             Self::Results(_) => (Role::Submitter, "write results"),
+            Self::Report => (Role::Submitter, "see queries"),
         };
         let is_refused = member.role != needed;
         is_refused.then(|| format!("{member} may not {what}: a {}'s certificate is needed", needed.name()))
@@ -49,6 +55,7 @@ impl Ask {
 #[derive(Clone, Debug)]
 pub(crate) struct AskService {
     pub(crate) channels: Channels,
+    pub(crate) shown: Shown,
 }
 
 impl NamedService for AskService {
@@ -65,9 +72,9 @@ impl Service<Request<Body>> for AskService {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let channels = self.channels.clone();
+        let Self { channels, shown } = self.clone();
         async move {
-            Ok(answer(&channels, request).await.unwrap_or_else(|(status, text)| {
+            Ok(answer(&channels, &shown, request).await.unwrap_or_else(|(status, text)| {
                 let mut response = Response::new(Body::new(Full::new(Bytes::from(text))));
                 *response.status_mut() = status;
                 response
@@ -77,7 +84,11 @@ impl Service<Request<Body>> for AskService {
     }
 }
 
-async fn answer(channels: &Channels, request: Request<Body>) -> Result<Response<Body>, (StatusCode, String)> {
+async fn answer(
+    channels: &Channels,
+    shown: &Shown,
+    request: Request<Body>,
+) -> Result<Response<Body>, (StatusCode, String)> {
     let bad = |error: &dyn ToString| (StatusCode::BAD_REQUEST, error.to_string());
     let refused = |error: DataFusionError| (StatusCode::CONFLICT, error.strip_backtrace());
     let member = request.extensions().get::<Peer>().and_then(Peer::member).cloned();
@@ -89,7 +100,11 @@ async fn answer(channels: &Channels, request: Request<Body>) -> Result<Response<
     if let Ask::Resident(resident::Request::Read(part)) = &ask {
         return resident::encoded(channels.resident(), part).map_err(refused);
     }
-    let answer = here(channels, ask, member.map(|member| member.host.to_string())).await.map_err(refused)?;
+    let answer = match ask {
+        Ask::Report => json(&shown.report()),
+        ask => here(channels, ask, member.map(|member| member.host.to_string())).await,
+    };
+    let answer = answer.map_err(refused)?;
     Ok(Response::new(Body::new(Full::new(Bytes::from(answer)))))
 }
 
@@ -104,6 +119,7 @@ pub(crate) async fn here(channels: &Channels, ask: Ask, member: Option<String>) 
         }
         Ask::Resident(request) => json(&resident::apply(channels.resident(), request)?),
         Ask::Results(request) => json(&channels.results().apply(request).await?),
+        Ask::Report => internal_err!("a worker asked itself what it does"),
     }
 }
 

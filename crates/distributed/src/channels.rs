@@ -45,6 +45,7 @@ use crate::{
     options::{self, Addressed},
     resident::{PartOfShare, Request, ResidentStore, TableInfo, decoded},
     results::Results,
+    status::WorkerReport,
     workers::address_of,
 };
 
@@ -62,6 +63,8 @@ pub struct Channels {
     queries: Queries,
     silence: Duration,
     identity: Option<Identity>,
+    /// The provider of libfabric through which joins go around a ring, and the address to use.
+    fabric: Option<Arc<str>>,
     /// Where the tasks of joins meet, if a worker of this process serves them.
     meetings: Meetings,
     /// The tables that a worker of this process keeps.
@@ -90,7 +93,7 @@ impl Channels {
     pub fn new(silence: Duration) -> Self {
         let (open, queries, meetings) = (Arc::default(), Queries::default(), Meetings::default());
         let (resident, results) = (ResidentStore::default(), Results::default());
-        Self { open, queries, silence, identity: None, meetings, resident, results, own: None }
+        Self { open, queries, silence, identity: None, fabric: None, meetings, resident, results, own: None }
     }
 
     /// Encrypts connections, with `identity` on this side and hosts of its ring on the other. Workers
@@ -98,6 +101,15 @@ impl Channels {
     #[must_use]
     pub fn with_identity(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
+        self
+    }
+
+    /// Lets fragments of joins go through libfabric, if all tasks of a join name the same provider:
+    /// `PROVIDER` or `PROVIDER@ADDRESS`. They are sealed if connections are encrypted.
+    #[cfg(feature = "ofi")]
+    #[must_use]
+    pub fn with_fabric(mut self, name: &str) -> Self {
+        self.fabric = Some(name.into());
         self
     }
 
@@ -110,6 +122,14 @@ impl Channels {
         Ok(channel.get_worker_info(GetWorkerInfoRequest {}).await?.version)
     }
 
+    /// Returns what the worker at `url` does. With certificates, submitters alone may ask.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or refuses. The error names it.
+    pub async fn report_of(&self, url: &Url) -> Result<WorkerReport> {
+        self.ask(url, Ask::Report).await
+    }
+
     /// Returns the silence after which the other side is lost.
     pub(crate) fn silence(&self) -> Duration {
         self.silence
@@ -118,6 +138,11 @@ impl Channels {
     /// Returns the identity of this side, if connections are encrypted.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
+    }
+
+    /// Returns the provider of libfabric for joins, `PROVIDER` or `PROVIDER@ADDRESS`.
+    pub(crate) fn fabric(&self) -> Option<&str> {
+        self.fabric.as_deref()
     }
 
     /// Returns the meetings at the worker of this process.

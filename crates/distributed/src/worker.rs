@@ -8,8 +8,8 @@ use datafusion::{
     execution::{SessionState, runtime_env::RuntimeEnv},
 };
 use datafusion_distributed::{
-    DistributedConfig, DistributedExt, Worker, WorkerPlanRewriteEvent, WorkerPlanRewriteEventResponse,
-    WorkerQueryContext, WorkerSessionBuilder,
+    DistributedConfig, DistributedExt, DistributedTaskContext, Worker, WorkerPlanRewriteEvent,
+    WorkerPlanRewriteEventResponse, WorkerQueryContext, WorkerSessionBuilder,
 };
 use url::Url;
 
@@ -21,7 +21,7 @@ use crate::{
     head::rewrite_stage,
     options,
     roots::WorkerFiles,
-    status::WorkerQueries,
+    status::{Shown, TaskPlan, WorkerQueries},
 };
 
 /// A worker that runs the stages of queries on the operators of Annulus.
@@ -62,7 +62,7 @@ impl AnnulusWorker {
 
     /// Returns what answers the requests that are not queries.
     pub(crate) fn asks(&self) -> AskService {
-        AskService { channels: self.channels.clone() }
+        AskService { channels: self.channels.clone(), shown: self.shown() }
     }
 
     /// Returns the queries that run.
@@ -70,9 +70,9 @@ impl AnnulusWorker {
         &self.queries
     }
 
-    /// Returns what the queries share.
-    pub(crate) fn runtime(&self) -> &Arc<RuntimeEnv> {
-        &self.runtime
+    /// Returns what shows the queries.
+    pub(crate) fn shown(&self) -> Shown {
+        Shown { queries: self.queries.clone(), runtime: Arc::clone(&self.runtime) }
     }
 }
 
@@ -147,7 +147,11 @@ fn session(
         let keeps_head = keeps_heads(DistributedConfig::from_config_options(options)?);
         let plan = rewrite_stage(event.plan, options, keeps_head)?;
         if let (Some(queries), Some(query)) = (&queries, &query) {
-            queries.add_plan(query, &plan);
+            let (task, of) = event
+                .session_config
+                .get_extension::<DistributedTaskContext>()
+                .map_or((0, 1), |context| (context.task_index, context.task_count));
+            queries.add_plan(query, TaskPlan { task, of, plan: Arc::clone(&plan) });
         }
         Ok(WorkerPlanRewriteEventResponse::new(plan))
     };

@@ -4,9 +4,11 @@ mod common;
 
 use std::{path::Path, sync::Arc};
 
+use annulus_distributed::{AllReport, Channels};
 use annulus_roundabout::secure::{Authority, Identity, Role};
 use common::{Cluster, register, rows, stock, write_tables};
 use datafusion::execution::runtime_env::RuntimeEnv;
+use futures::future::{join, join_all};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 const QUERY: &str = "SELECT k, count(*) FROM big GROUP BY k";
@@ -44,20 +46,44 @@ async fn only_submitters_of_the_ring_send_queries() {
     assert!(ask(Some(me.clone())).await.unwrap() == expected);
     let refused = ask(Some(alpha)).await.unwrap_err();
     assert!(refused.contains("host alpha of ring ours may not send queries"), "{refused}");
-    let refused = ask(Some(stranger)).await.unwrap_err();
+    let refused = ask(Some(stranger.clone())).await.unwrap_err();
     assert!(refused.contains("worker 127.0.0.1:"), "{refused}");
     let refused = ask(None).await.unwrap_err();
     assert!(refused.contains("worker 127.0.0.1:"), "{refused}");
 
-    // Connections that say nothing, or nothing sensible, hold up no query.
+    // Fifty strangers at each worker, who say nothing, nothing sensible, or have certificates of another ring, hold up
+    // no query.
     let mut strangers = Vec::new();
+    let garbage: Vec<u8> = (0..1000u32).map(|number| (number.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
+    let texts =
+        [&b""[..], b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[0x16, 3, 1, 255, 255], &garbage];
     for url in cluster.workers.urls() {
-        for text in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[0x16, 3, 1, 255, 255]]
-        {
+        for text in texts.into_iter().cycle().take(50) {
             let mut stream = TcpStream::connect(url.socket_addrs(|| None).unwrap()[0]).await.unwrap();
-            stream.write_all(text).await.unwrap();
+            // One that was hung up on is as good.
+            stream.write_all(text).await.ok();
             strangers.push(stream);
         }
     }
-    assert!(ask(Some(me)).await.unwrap() == expected);
+    let others = join_all((0..10).map(|_| ask(Some(stranger.clone()))));
+    let (ours, others) = join(ask(Some(me)), others).await;
+    assert!(ours.unwrap() == expected);
+    assert!(others.iter().all(Result::is_err));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_submitters_see_what_workers_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let [alpha, beta, me] = ring(folder.path(), "ours");
+    let hosts = [alpha.clone(), beta].map(|host| (Arc::new(RuntimeEnv::default()), Some(host)));
+    let cluster = Cluster::start_as(hosts).await;
+    let all = async |identity: Identity| {
+        AllReport::ask(&cluster.workers, &Channels::default().with_identity(identity)).await.workers
+    };
+    let seen = all(me).await;
+    assert!(seen.len() == 2 && seen.iter().all(|worker| worker.report.as_ref().is_some_and(|report| report.ready)));
+    for worker in all(alpha).await {
+        let error = worker.error.unwrap();
+        assert!(error.contains("host alpha of ring ours may not see queries"), "{error}");
+    }
 }

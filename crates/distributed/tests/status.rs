@@ -86,13 +86,13 @@ async fn a_worker_shows_its_queries() {
     assert_eq!(get(&status, "/healthz").await.0, 200);
     assert_eq!(get(&status, "/readyz").await.0, 200);
     assert_eq!(get(&status, "/elsewhere").await.0, 404);
-    assert!(get(&status, "/").await.1.contains("<title>Annulus worker</title>"));
+    assert!(get(&status, "/").await.1.contains("<title>Annulus workers</title>"));
     assert!(report(&status).await.queries.is_empty());
     let mut running = session.sql(LARGE).await.unwrap().execute_stream().await.unwrap();
     running.next().await.unwrap().unwrap();
     let seen = report(&status).await;
     assert!(seen.ready && seen.queries.len() == 1 && seen.queries_total == 1, "{seen:?}");
-    let operators: Vec<_> = seen.queries[0].stages.iter().flatten().collect();
+    let operators: Vec<_> = seen.queries[0].plans.iter().flat_map(|task| &task.operators).collect();
     let scan = operators.iter().find(|operator| operator.text.starts_with("DataSourceExec")).unwrap();
     assert!(scan.depth > 0 && scan.metrics["output_rows"] > 0.0, "{scan:?}");
     // A worker that stops is not ready, but is there until its queries have ended.

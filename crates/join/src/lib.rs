@@ -26,7 +26,7 @@ pub use hash::{
 };
 pub use key::Keys;
 pub use key_filter::{KeyFilter, KeyFilterBuilder, KeyFilterKind};
-pub use loops::LoopsBuild;
+pub use loops::{Kept, LoopCondition, Loops, RowCondition};
 pub use matched::Matched;
 pub use merge::{
     Band, BandParts, Comparison, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePlace, Offset,

@@ -1,6 +1,6 @@
 //! The receiver of the pairs that a join finds.
 
-use crate::error::JoinError;
+use crate::{error::JoinError, sides::Side};
 
 /// The largest number of pairs that a join hands on at once.
 pub const MOST_PAIRS: usize = 8192;
@@ -18,4 +18,17 @@ pub trait PairSink {
     /// # Errors
     /// Any error ends the join.
     fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError>;
+
+    /// Returns whether a row needs no more pairs. The left side is the build side.
+    fn is_done(&self, _side: Side, _row: u32) -> bool {
+        false
+    }
+
+    /// Ends a join that may find no pairs for long.
+    ///
+    /// # Errors
+    /// [`JoinError::Cancelled`] if the join shall end.
+    fn check(&self) -> Result<(), JoinError> {
+        Ok(())
+    }
 }

@@ -11,8 +11,8 @@ use std::{
 
 use annulus_join::{
     Band, BuildSide, CancelToken, FilterColumn, Fragment, FragmentFormat, HashConfig, JoinError, JoinType, KeyPair,
-    Keys, LoopsBuild, MOST_PAIRS, MergeCondition, MergeJoin, Offset, Output, OutputSpec, PairFilter, PairSink,
-    Partitions, Side, Sides, Writer,
+    Keys, Loops, MOST_PAIRS, MergeCondition, MergeJoin, Offset, Output, OutputSpec, PairFilter, PairSink, Partitions,
+    Side, Sides, Writer,
 };
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch};
 
@@ -117,9 +117,9 @@ fn probe(
             });
         }
         By::Loops => {
-            let build = LoopsBuild::try_new(ROWS).unwrap();
             return joined(&side, &side, &mut |sink| {
-                build.probe(0..ROWS as u32, output.wanted(), &mut Dyn(sink)).map(drop)
+                let loops = Loops::new(None, Sides { left: &side, right: &side }, output.wanted())?;
+                loops.all(&mut Dyn(sink)).map(drop)
             });
         }
     };

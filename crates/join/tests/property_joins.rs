@@ -11,7 +11,7 @@ use arrow::{array::AsArray, datatypes::Int32Type};
 use proptest::prelude::*;
 use support::{
     model::{self, by_role, satisfies},
-    run::{Method, RowFilter, Spread, run},
+    run::{LoopFilter, Method, RowFilter, Spread, run},
     values::{Kind, Table, Value},
 };
 
@@ -98,7 +98,9 @@ proptest! {
         let matches = |l: i32, r: i32| !filtered || model::filter(l, r) == Some(true);
         let expected = model::join(join, &left, &right, matches);
         let filter = filtered.then(|| RowFilter::shared(&left, &right, model::filter));
-        prop_assert_eq!(run(join, (&left, &right), &Method::Loops, filter, spread), expected);
+        prop_assert_eq!(run(join, (&left, &right), &Method::Loops(None), filter, spread), &expected[..]);
+        let condition = filtered.then(|| LoopFilter::shared(spread.build, &left, &right, model::filter));
+        prop_assert_eq!(run(join, (&left, &right), &Method::Loops(condition), None, spread), expected);
     }
 }
 

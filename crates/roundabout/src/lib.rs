@@ -8,7 +8,6 @@ mod credits;
 mod error;
 mod host;
 mod link;
-mod progress;
 mod ring;
 mod rotation;
 pub mod secure;
@@ -21,7 +20,6 @@ pub use self::{
     error::RoundaboutError,
     host::{Fragment, Host, OwnedFragment, Revolution, Stopper},
     link::socket::{Address, Carrier, Clear, Protect, Tls},
-    progress::Progress,
     ring::{HostId, MOST_HOSTS, Place},
     rotation::Frame,
     start::Joining,

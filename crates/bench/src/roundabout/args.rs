@@ -137,16 +137,14 @@ impl Way {
     /// Returns libfabric's options; `named` is the argument of `--fabric`.
     #[cfg(feature = "ofi")]
     pub(crate) fn fabric(self, named: &str) -> Option<FabricOptions<'_>> {
-        let (provider, node) = match self {
-            Self::OfiTcp => ("tcp", Some("127.0.0.1")),
-            Self::OfiShm => ("shm", None),
-            Self::OfiVerbs => ("verbs;ofi_rxm", None),
-            Self::Ofi | Self::OfiSealed => {
-                named.split_once('@').map_or((named, None), |(provider, node)| (provider, Some(node)))
-            }
+        let name = match self {
+            Self::OfiTcp => "tcp@127.0.0.1",
+            Self::OfiShm => "shm",
+            Self::OfiVerbs => "verbs;ofi_rxm",
+            Self::Ofi | Self::OfiSealed => named,
             _ => return None,
         };
-        Some(FabricOptions::new(provider).with_node(node).with_sealed(self == Self::OfiSealed))
+        Some(FabricOptions::named(name).with_sealed(self == Self::OfiSealed))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use annulus_join::{Keys, MergeCondition, OutputSpec, Side, Sides};
+use annulus_join::{Keys, LoopCondition, MergeCondition, OutputSpec, Side, Sides};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
     error::Result,
@@ -16,6 +16,7 @@ use datafusion::{
 
 use super::{
     band::{Equalities, as_nested_loops, merge_condition, narrowed},
+    loops::PairCondition,
     morsels::RowsPlan,
 };
 
@@ -40,8 +41,8 @@ pub enum CycloMethod {
     },
     /// By sorting both sides.
     Merge(Box<MergeCondition>),
-    /// By comparing all pairs.
-    Any,
+    /// By comparing all pairs; without a condition, all of them match.
+    Any(Option<Arc<dyn LoopCondition>>),
 }
 
 impl fmt::Display for CycloMethod {
@@ -49,7 +50,7 @@ impl fmt::Display for CycloMethod {
         f.pad(match self {
             Self::Hash { .. } => "hash",
             Self::Merge(_) => "merge",
-            Self::Any => "all pairs",
+            Self::Any(_) => "all pairs",
         })
     }
 }
@@ -113,8 +114,10 @@ impl CycloJoin {
     fn by_pairs(stock: &NestedLoopJoinExec) -> Result<Self> {
         let filtered = stock.filter().map_or(&[][..], JoinFilter::column_indices);
         let no_keys = |_| [].iter() as std::slice::Iter<'_, Arc<dyn PhysicalExpr>>;
-        let rows = RowsPlan::new(stock, no_keys, filtered)?.with_filter(stock.filter().cloned());
-        Ok(Self { rows, method: CycloMethod::Any })
+        let rows = RowsPlan::new(stock, no_keys, filtered)?;
+        let condition = stock.filter().map(|filter| PairCondition::of(filter, &rows)).transpose()?;
+        let condition = condition.map(|condition| Arc::new(condition) as Arc<dyn LoopCondition>);
+        Ok(Self { rows, method: CycloMethod::Any(condition) })
     }
 
     /// Returns how the join finds its pairs.

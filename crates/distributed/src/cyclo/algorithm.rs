@@ -47,7 +47,7 @@ mod tests {
         let chosen = |hosts: u64, keys| {
             // On links that keep up.
             let local = Some(LocalAddress { machine: "one".to_owned(), path: PathBuf::new() });
-            let host = MetHost { worker: String::new(), address: String::new(), local, member: None };
+            let host = MetHost { worker: String::new(), address: String::new(), local, fabric: None, member: None };
             let met = Met {
                 session: 0,
                 hosts: vec![host; hosts as usize],

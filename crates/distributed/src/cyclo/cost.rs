@@ -38,7 +38,7 @@ impl Work {
         match method {
             CycloMethod::Hash { .. } => Self::HASH,
             CycloMethod::Merge(_) => Self { build: 45.0, prepare: 45.0, probe: 9.3, pair: 0.0 },
-            CycloMethod::Any => Self { build: 1.0, prepare: 1.0, probe: 0.0, pair: 1.0 },
+            CycloMethod::Any(_) => Self { build: 1.0, prepare: 1.0, probe: 0.0, pair: 1.0 },
         }
     }
 

@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_filter_needs_stationary_rows_that_were_dropped() {
-        let host = MetHost { worker: String::new(), address: String::new(), local: None, member: None };
+        let host = MetHost { worker: String::new(), address: String::new(), local: None, fabric: None, member: None };
         let met = |part_rows, parts| Met {
             session: 0,
             hosts: vec![host.clone(); 3],

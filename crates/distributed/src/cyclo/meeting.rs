@@ -33,6 +33,8 @@ pub(crate) struct Present {
     pub(crate) address: String,
     /// Where it waits for one of the same machine.
     pub(crate) local: Option<LocalAddress>,
+    /// The provider of libfabric that it has.
+    pub(crate) fabric: Option<String>,
     /// The stationary rows of its largest part.
     pub(crate) rows: u64,
     /// The number of parts of its stationary rows.
@@ -80,6 +82,7 @@ pub(crate) struct MetHost {
     pub(crate) worker: String,
     pub(crate) address: String,
     pub(crate) local: Option<LocalAddress>,
+    pub(crate) fabric: Option<String>,
     /// The name in its certificate, if it has one.
     pub(crate) member: Option<String>,
 }
@@ -87,9 +90,19 @@ pub(crate) struct MetHost {
 impl Met {
     /// Returns whether all tasks are on one machine, in processes of one user.
     pub(crate) fn is_local(&self) -> bool {
-        let mut machines = self.hosts.iter().map(|host| host.local.as_ref().map(|local| &local.machine));
-        let first = machines.next().flatten();
-        first.is_some() && machines.all(|machine| machine == first)
+        self.of_all(|host| host.local.as_ref().map(|local| &*local.machine)).is_some()
+    }
+
+    /// Returns the provider of libfabric that all tasks have.
+    pub(crate) fn fabric(&self) -> Option<&str> {
+        self.of_all(|host| host.fabric.as_deref())
+    }
+
+    /// Returns what all tasks have, if it is the same.
+    fn of_all<'a>(&'a self, value: impl Fn(&'a MetHost) -> Option<&'a str>) -> Option<&'a str> {
+        let mut values = self.hosts.iter().map(value);
+        let first = values.next().flatten();
+        first.filter(|_| values.all(|value| value == first))
     }
 }
 
@@ -186,6 +199,7 @@ fn met(all: &[&Seated]) -> Met {
         worker: present.worker.clone(),
         address: present.address.clone(),
         local: present.local.clone(),
+        fabric: present.fabric.clone(),
         member: member.clone(),
     };
     Met {
@@ -211,8 +225,21 @@ mod tests {
         let (rows, fragment_bytes) = (10 * u64::from(index), 1000 - u32::from(index));
         let local = Some(LocalAddress { machine: "one".to_owned(), path: PathBuf::from(format!("/{index}")) });
         let (parts, silence) = (u32::from(index), Duration::from_secs(u64::from(index)));
-        let filter_bytes = 7 + u64::from(index);
-        Present { join, index, count, worker, address, local, rows, parts, fragment_bytes, filter_bytes, silence }
+        let (filter_bytes, fabric) = (7 + u64::from(index), Some("tcp".to_owned()));
+        Present {
+            join,
+            index,
+            count,
+            worker,
+            address,
+            local,
+            fabric,
+            rows,
+            parts,
+            fragment_bytes,
+            filter_bytes,
+            silence,
+        }
     }
 
     #[tokio::test]
@@ -224,18 +251,21 @@ mod tests {
             assert_eq!((met.session, &met.hosts), (all[0].session, &all[0].hosts));
             assert_eq!((met.rows, met.part_rows, met.parts), (20, 30, 2));
             assert_eq!((met.fragment_bytes, met.filter_bytes), (998, 7));
+            assert_eq!(met.fabric(), Some("tcp"));
             assert!(met.is_local() && met.silence == Duration::from_secs(2));
         }
         let second = MetHost {
             worker: "http://w:1".to_owned(),
             address: "w:71".to_owned(),
             local: present(1, 3).local,
+            fabric: Some("tcp".to_owned()),
             member: Some("host1".to_owned()),
         };
         assert_eq!(all[0].hosts[1], second);
         let mut apart = all[0].clone();
         apart.hosts[2].local = None;
-        assert!(!apart.is_local());
+        apart.hosts[1].fabric = Some("verbs".to_owned());
+        assert!(!apart.is_local() && apart.fabric().is_none());
         // The next execution of a join meets anew.
         let again = join_all((0..2).map(|index| meetings.meet(present(index, 2), None))).await;
         assert!(again.into_iter().all(|met| met.unwrap().session != all[0].session));

@@ -1,6 +1,8 @@
 //! What a task of a join counts.
 
-use annulus_cyclo::Turn;
+use std::sync::Arc;
+
+use annulus_cyclo::{Turn, Visit, Watch};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time};
 
 /// What a task counts, beside its rows.
@@ -18,6 +20,8 @@ pub(super) struct RunMetrics {
     wait_time: Time,
     pub(super) stationary_rows: Count,
     pub(super) revolutions: Count,
+    /// Whether fragments went through libfabric.
+    pub(super) fabric: Count,
     /// Whether the task sorts equal keys, which it could hash.
     pub(super) merges: Count,
     /// The rotating rows that this task prepared.
@@ -47,6 +51,7 @@ impl RunMetrics {
             wait_time: time("wait_time"),
             stationary_rows: count("stationary_rows"),
             revolutions: count("revolutions"),
+            fabric: count("fabric"),
             merges: count("merges"),
             rotating_rows: count("rotating_rows"),
             probed_rows: count("probed_rows"),
@@ -57,15 +62,23 @@ impl RunMetrics {
         }
     }
 
+    /// Returns what counts fragments while the ring turns.
+    pub(super) fn watch(&self) -> Watch {
+        let (rows, bytes) = (self.probed_rows.clone(), self.ring_bytes.clone());
+        Arc::new(move |visit: Visit| {
+            rows.add(visit.rows as usize);
+            bytes.add(if visit.is_own { 0 } else { visit.bytes as usize });
+        })
+    }
+
+    /// Adds what is known at the end.
     pub(super) fn add(&self, turn: &Turn) {
-        let Turn { setup, revolution, probed, prepared, dropped, filter_bytes, compared, .. } = turn;
+        let Turn { setup, revolution, prepared, dropped, filter_bytes, compared, .. } = turn;
         self.setup_time.add_duration(*setup);
         self.join_time.add_duration(revolution.joining);
         self.wait_time.add_duration(revolution.waiting);
         self.rotating_rows.add(*prepared as usize);
-        self.probed_rows.add(*probed as usize);
         self.pairs.add(*compared as usize);
-        self.ring_bytes.add(revolution.received as usize);
         self.rows_dropped.add(*dropped as usize);
         self.filter_bytes.add(*filter_bytes as usize);
     }

@@ -9,14 +9,14 @@ use std::{
 
 use annulus_cyclo::CycloError;
 use annulus_join::JoinError;
-use annulus_roundabout::{
-    Address, Host, Joining, Place, RingConfig, RoundaboutError, Stopper, Tls,
-    secure::{HostName, Identity},
-};
+#[cfg(feature = "ofi")]
+use annulus_roundabout::fabric::FabricOptions;
+use annulus_roundabout::{Address, Host, Joining, Place, RingConfig, RoundaboutError, Stopper, Tls, secure::HostName};
 use tempfile::TempDir;
 use url::Url;
 
 use super::meeting::{LocalAddress, Met, MetHost};
+use crate::channels::Channels;
 
 /// Where a task waits for its predecessor.
 pub(super) struct Listening {
@@ -82,7 +82,8 @@ pub(super) fn config(fragment_bytes: u32, silence: Duration) -> RingConfig {
     RingConfig::default().with_fragment_bytes(fragment_bytes).with_timeout(silence).with_connect_timeout(silence)
 }
 
-/// Connects task `index` to its neighbours: through shared memory if all are on this machine.
+/// Connects task `index` to its neighbours: through libfabric if all have the same provider, else
+/// through shared memory if all are on this machine.
 ///
 /// # Errors
 /// If they cannot be reached, or have no certificates though this task has one.
@@ -90,7 +91,7 @@ pub(super) fn connect(
     met: &Met,
     index: u16,
     listening: Listening,
-    identity: Option<&Identity>,
+    channels: &Channels,
     stopper: &Stopper,
 ) -> Result<Host, CycloError> {
     let place = u16::try_from(met.hosts.len()).ok().and_then(|hosts| Place::new(index, hosts));
@@ -99,7 +100,9 @@ pub(super) fn connect(
     let Listening { tcp, unix, _folder, .. } = listening;
     let config = config(met.fragment_bytes, met.silence);
     let joining = |address| Joining::new(place, met.session, address).with_config(&config).with_stopper(stopper);
-    if met.is_local()
+    let fabric = channels.fabric().filter(|_| met.fabric().is_some());
+    if fabric.is_none()
+        && met.is_local()
         && let Some((listener, _)) = unix
         && let Some(local) = &successor.local
     {
@@ -108,6 +111,14 @@ pub(super) fn connect(
     }
     let address = resolve(&successor.address).map_err(RoundaboutError::from)?;
     let joining = joining(Address::Tcp { listener: tcp, successor: address });
+    let identity = channels.identity();
+    #[cfg(feature = "ofi")]
+    let options = fabric.map(|name| FabricOptions::named(name).with_sealed(identity.is_some()));
+    #[cfg(feature = "ofi")]
+    let joining = match &options {
+        Some(options) => joining.with_fabric(options),
+        None => joining,
+    };
     Ok(match identity {
         None => Host::join_ring(joining)?,
         Some(identity) => {

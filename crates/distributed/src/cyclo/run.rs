@@ -168,6 +168,7 @@ impl Run {
             worker: String::new(),
             address: String::new(),
             local: None,
+            fabric: None,
             rows: stationary.largest,
             parts: u32::try_from(stationary.parts()).unwrap_or(u32::MAX),
             fragment_bytes: fragment_bytes as u32,
@@ -184,6 +185,7 @@ impl Run {
             (_, None) => return Err(exec_datafusion_err!("a task of a join does not know the other workers").into()),
         };
         timer.done();
+        metrics.fabric.add(usize::from(met.fabric().is_some()));
         let ended = |error| ended(error, &met, index);
         let condition = match join.method() {
             CycloMethod::Hash { build, probe, nulls_equal } => Condition::Hash {
@@ -193,7 +195,7 @@ impl Run {
                 partitions: Partitions::for_rows(usize::try_from(met.rows).unwrap_or(usize::MAX)),
             },
             CycloMethod::Merge(condition) => Condition::Merge(condition.clone()),
-            CycloMethod::Any => Condition::Any,
+            CycloMethod::Any(condition) => Condition::Any(condition.clone()),
         };
         let session = context.session_config();
         let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -201,6 +203,7 @@ impl Run {
             JoinSpec::new(join.output(session.batch_size()), condition, met.fragment_bytes as usize)
                 .with_threads(session.target_partitions().clamp(1, cpus))
                 .with_cancel(leaving.cancel.clone())
+                .with_watch(metrics.watch())
         };
         let (mut spec, merge) = (spec(condition), algorithm::merge_condition(join.method()).map(spec));
         // A resident table is prepared for hashing, also where this task reads it.
@@ -282,7 +285,8 @@ fn meet(
         .map_err(|error| exec_datafusion_err!("worker {} cannot listen for other workers: {error}", address_of(own)))?;
     let (index, join) = (present.index, format!("{execution}/{}", present.join));
     let (address, local) = (listening.address.clone(), if shares { listening.local() } else { None });
-    let present = Present { join, worker: own.to_string(), address, local, ..present };
+    let fabric = channels.fabric().and_then(|name| name.split('@').next()).map(str::to_owned);
+    let present = Present { join, worker: own.to_string(), address, local, fabric, ..present };
     let met = runtime.block_on(async {
         tokio::select! {
             biased;
@@ -290,7 +294,7 @@ fn meet(
             met = channels.meet(at, present) => met,
         }
     })?;
-    let host = ring::connect(&met, index, listening, channels.identity(), &leaving.stopper);
+    let host = ring::connect(&met, index, listening, channels, &leaving.stopper);
     let host = host.map_err(|error| ended(error, &met, index.into()))?;
     Ok((met, host))
 }

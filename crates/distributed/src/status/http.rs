@@ -3,7 +3,6 @@
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -16,8 +15,8 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{metrics, queries::WorkerQueries, report::WorkerReport};
-use crate::{error::ServeError, network, worker::AnnulusWorker};
+use super::{all::AllReport, metrics, report::Shown};
+use crate::{channels::Channels, error::ServeError, network, worker::AnnulusWorker, workers::Workers};
 
 /// The most connections at a time.
 const CONNECTIONS: usize = 64;
@@ -31,37 +30,50 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAGE: &str = include_str!("page.html");
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A server of what a worker does, at an address of its own. It is not encrypted, and asks nobody who
+/// A server of what workers do, at an address of its own. It is not encrypted, and asks nobody who
 /// they are: it shows plans, which have the names of files and constants of queries.
 ///
-/// | path | |
-/// |---|---|
-/// | `/healthz` | 200 while the worker serves |
-/// | `/readyz` | 200 while it takes queries, else 503 |
-/// | `/metrics` | for Prometheus |
-/// | `/status.json` | a [`WorkerReport`] |
-/// | `/` | a page that shows it |
+/// | path | of a worker | of several |
+/// |---|---|---|
+/// | `/healthz` | 200 while it serves | 200 while this serves |
+/// | `/readyz` | 200 while it takes queries, else 503 | 200 while all of them do |
+/// | `/metrics` | for Prometheus | 404: each worker has its own |
+/// | `/status.json` | a [`WorkerReport`](super::WorkerReport) | an [`AllReport`] |
+/// | `/` | a page that shows it | the same page |
 pub struct StatusServer {
     listener: std::net::TcpListener,
-    worker: Arc<Shown>,
+    source: Arc<Source>,
 }
 
-struct Shown {
-    queries: WorkerQueries,
-    runtime: Arc<RuntimeEnv>,
+/// Whose queries are shown.
+enum Source {
+    One(Shown),
+    All(Workers, Box<Channels>),
 }
 
 impl StatusServer {
-    /// Listens at `address`, `HOST:PORT`. Port 0 takes any free one.
+    /// Listens at `address`, `HOST:PORT`, and shows what a worker of this process does. Port 0 takes
+    /// any free one.
     ///
     /// # Errors
     /// If the address cannot be listened at.
     pub async fn bind(address: &str, worker: &AnnulusWorker) -> Result<Self, ServeError> {
+        Self::of(address, Source::One(worker.shown())).await
+    }
+
+    /// Listens at `address`, and shows what these workers do, which it asks over `channels`.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn bind_all(address: &str, workers: Workers, channels: Channels) -> Result<Self, ServeError> {
+        Self::of(address, Source::All(workers, Box::new(channels))).await
+    }
+
+    async fn of(address: &str, source: Source) -> Result<Self, ServeError> {
         // Another runtime will accept.
         let listener = TcpListener::bind(address).await.and_then(TcpListener::into_std);
         let listener = listener.map_err(|source| ServeError::Listen { address: address.to_owned(), source })?;
-        let worker = Shown { queries: worker.queries().clone(), runtime: Arc::clone(worker.runtime()) };
-        Ok(Self { listener, worker: Arc::new(worker) })
+        Ok(Self { listener, source: Arc::new(source) })
     }
 
     /// Returns the address.
@@ -77,12 +89,12 @@ impl StatusServer {
     /// # Errors
     /// If the system does not let it.
     pub async fn serve(self) -> Result<(), ServeError> {
-        let accepting = AbortOnDropHandle::new(network::handle().spawn(accept_all(self.listener, self.worker)));
+        let accepting = AbortOnDropHandle::new(network::handle().spawn(accept_all(self.listener, self.source)));
         accepting.await.map_err(|error| ServeError::Task(error.to_string()))?.map_err(ServeError::Accept)
     }
 }
 
-async fn accept_all(listener: std::net::TcpListener, worker: Arc<Shown>) -> io::Result<()> {
+async fn accept_all(listener: std::net::TcpListener, source: Arc<Source>) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     let (mut connections, places) = (JoinSet::new(), Arc::new(Semaphore::new(CONNECTIONS)));
     loop {
@@ -93,11 +105,11 @@ async fn accept_all(listener: std::net::TcpListener, worker: Arc<Shown>) -> io::
             sleep(PAUSE).await;
             continue;
         };
-        let worker = Arc::clone(&worker);
+        let source = Arc::clone(&source);
         connections.spawn(async move {
             let answer = service_fn(move |request| {
-                let answer = worker.answer(&request);
-                async { Ok::<_, Infallible>(answer) }
+                let source = Arc::clone(&source);
+                async move { Ok::<_, Infallible>(source.answer(&request).await) }
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(REQUEST);
@@ -107,26 +119,35 @@ async fn accept_all(listener: std::net::TcpListener, worker: Arc<Shown>) -> io::
     }
 }
 
-impl Shown {
-    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+impl Source {
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET\n");
         }
-        match request.uri().path() {
-            "/" => text(StatusCode::OK, "text/html; charset=utf-8", PAGE),
-            "/healthz" => text(StatusCode::OK, "text/plain", "ok\n"),
-            "/readyz" if self.queries.is_ready() => text(StatusCode::OK, "text/plain", "ok\n"),
-            "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "text/plain", "stopping\n"),
-            "/status.json" => {
-                let (report, _) = WorkerReport::of(&self.queries, &self.runtime);
-                made(serde_json::to_string(&report), "application/json")
+        match (request.uri().path(), self) {
+            ("/", _) => text(StatusCode::OK, "text/html; charset=utf-8", PAGE),
+            ("/healthz", _) => text(StatusCode::OK, "text/plain", "ok\n"),
+            ("/readyz", Self::One(worker)) => ready(worker.queries.is_ready(), "stopping\n"),
+            ("/readyz", Self::All(workers, channels)) => {
+                ready(AllReport::ask(workers, channels).await.is_ready(), "a worker is stopping or does not answer\n")
             }
-            "/metrics" => {
-                let (report, totals) = WorkerReport::of(&self.queries, &self.runtime);
+            ("/status.json", Self::One(worker)) => made(serde_json::to_string(&worker.report()), "application/json"),
+            ("/status.json", Self::All(workers, channels)) => {
+                made(serde_json::to_string(&AllReport::ask(workers, channels).await), "application/json")
+            }
+            ("/metrics", Self::One(worker)) => {
+                let (report, totals) = worker.with_totals();
                 made(metrics::text(report, totals), METRICS)
             }
             _ => text(StatusCode::NOT_FOUND, "text/plain", "nothing is here\n"),
         }
+    }
+}
+
+fn ready(is_ready: bool, why_not: &'static str) -> Response<Full<Bytes>> {
+    match is_ready {
+        true => text(StatusCode::OK, "text/plain", "ok\n"),
+        false => text(StatusCode::SERVICE_UNAVAILABLE, "text/plain", why_not),
     }
 }
 

@@ -3,14 +3,17 @@
 //! ```text
 //! members.rs lets tasks in and out --> queries.rs --> report.rs  as JSON, for people and pages
 //! worker.rs adds their plans        -->            --> metrics.rs for Prometheus
-//!                                                      http.rs    serves both
+//! all.rs asks all workers           -------------->    http.rs    serves both
 //! ```
 
+mod all;
 mod http;
 mod metrics;
 mod queries;
 mod report;
 
+pub use all::{AllReport, OneReport};
 pub use http::StatusServer;
-pub(crate) use queries::{Hold, Refusal, Task, WorkerQueries};
-pub use report::{OperatorReport, QueryReport, WorkerReport};
+pub(crate) use queries::{Hold, Refusal, Task, TaskPlan, WorkerQueries};
+pub(crate) use report::Shown;
+pub use report::{OperatorReport, QueryReport, TaskReport, WorkerReport};

@@ -44,7 +44,17 @@ pub(super) struct Running {
     pub(super) submitter: Option<String>,
     pub(super) tasks: usize,
     /// The plans of its tasks.
-    pub(super) plans: Vec<Arc<dyn ExecutionPlan>>,
+    pub(super) plans: Vec<TaskPlan>,
+}
+
+/// The plan of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskPlan {
+    /// The task's number in its stage, from 0.
+    pub(crate) task: usize,
+    /// The number of tasks of its stage, on all workers.
+    pub(crate) of: usize,
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
 }
 
 /// What has come to a worker.
@@ -131,9 +141,9 @@ impl WorkerQueries {
     }
 
     /// Adds the plan of a task that is in.
-    pub(crate) fn add_plan(&self, query: &str, plan: &Arc<dyn ExecutionPlan>) {
+    pub(crate) fn add_plan(&self, query: &str, plan: TaskPlan) {
         if let Some(running) = self.0.state.lock().queries.get_mut(query) {
-            running.plans.push(Arc::clone(plan));
+            running.plans.push(plan);
         }
     }
 
@@ -165,7 +175,7 @@ impl WorkerQueries {
     pub(super) fn see(&self) -> Seen {
         let state = self.0.state.lock();
         let mut totals = state.ended.clone();
-        state.queries.values().flat_map(|running| &running.plans).for_each(|plan| totals.add(plan));
+        state.queries.values().flat_map(|running| &running.plans).for_each(|task| totals.add(&task.plan));
         let State { is_ending, counts, .. } = *state;
         Seen { is_ending, uptime: self.0.started.elapsed(), queries: state.queries.clone(), counts, totals }
     }
@@ -180,8 +190,8 @@ impl Drop for Task {
             running.tasks == 0
         });
         let ended = if is_last { state.queries.remove(query) } else { None };
-        for plan in ended.iter().flat_map(|ended| &ended.plans) {
-            state.ended.add(plan);
+        for task in ended.iter().flat_map(|ended| &ended.plans) {
+            state.ended.add(&task.plan);
         }
         if let Some(ended) = &ended {
             tracing::info!(%query, "the query has ended after {:.3} s", ended.since.elapsed().as_secs_f64());

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     metrics::{Totals, counted},
-    queries::{Running, Seen, WorkerQueries},
+    queries::{Running, Seen, TaskPlan, WorkerQueries},
 };
 
 /// What a worker does at a moment.
@@ -53,8 +53,20 @@ pub struct QueryReport {
     pub seconds: f64,
     /// Its tasks here.
     pub tasks: usize,
-    /// The operators of its tasks: a list for each, from the head of the stage downwards.
-    pub stages: Vec<Vec<OperatorReport>>,
+    /// The plans of these tasks.
+    pub plans: Vec<TaskReport>,
+}
+
+/// A task of a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TaskReport {
+    /// The task's number in its stage, from 0.
+    pub task: usize,
+    /// The number of tasks of its stage, on all workers.
+    pub of: usize,
+    /// Its operators, from the head of the stage downwards.
+    pub operators: Vec<OperatorReport>,
 }
 
 /// An operator of a task.
@@ -69,15 +81,28 @@ pub struct OperatorReport {
     pub metrics: BTreeMap<String, f64>,
 }
 
-impl WorkerReport {
+/// What a worker's reports are made from.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) queries: WorkerQueries,
+    pub(crate) runtime: Arc<RuntimeEnv>,
+}
+
+impl Shown {
+    /// Returns the report.
+    pub(crate) fn report(&self) -> WorkerReport {
+        self.with_totals().0
+    }
+
     /// Returns the report, and what operators have counted in all.
-    pub(super) fn of(queries: &WorkerQueries, runtime: &RuntimeEnv) -> (Self, Totals) {
+    pub(super) fn with_totals(&self) -> (WorkerReport, Totals) {
+        let Self { queries, runtime } = self;
         let Seen { is_ending, uptime, queries, counts, totals } = queries.see();
         let memory_limit = match runtime.memory_pool.memory_limit() {
             MemoryLimit::Finite(bytes) => Some(bytes as u64),
             MemoryLimit::Infinite | MemoryLimit::Unknown => None,
         };
-        let report = Self {
+        let report = WorkerReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ready: !is_ending,
             uptime_seconds: uptime.as_secs_f64(),
@@ -96,17 +121,17 @@ impl WorkerReport {
 
 impl QueryReport {
     fn of(id: String, running: &Running) -> Self {
-        let stage = |plan: &Arc<dyn ExecutionPlan>| {
+        let task = |TaskPlan { task, of, plan }: &TaskPlan| {
             let mut operators = Vec::new();
             walk(plan, 0, &mut operators);
-            operators
+            TaskReport { task: *task, of: *of, operators }
         };
         Self {
             id,
             submitter: running.submitter.clone(),
             seconds: running.since.elapsed().as_secs_f64(),
             tasks: running.tasks,
-            stages: running.plans.iter().map(stage).collect(),
+            plans: running.plans.iter().map(task).collect(),
         }
     }
 }

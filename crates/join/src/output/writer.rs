@@ -100,6 +100,15 @@ impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairSink for PairWriter<'_,
         self.kept = kept;
         Ok(())
     }
+
+    fn is_done(&self, side: Side, row: u32) -> bool {
+        let rows = if side == Side::Left { self.build } else { self.probe };
+        !self.writer.output.emits.pairs && rows.matched().is_some_and(|matched| matched.get(row))
+    }
+
+    fn check(&self) -> Result<(), JoinError> {
+        Ok(self.writer.output.cancel.check()?)
+    }
 }
 
 impl<F: FnMut(RecordBatch) -> Result<(), JoinError>> PairWriter<'_, F> {

@@ -4,8 +4,8 @@
 use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use annulus_join::{
-    FilterColumn, Fragment, JoinError, JoinType, LoopsBuild, MergeBuild, MergeCondition, MergeJoin, Output, OutputSpec,
-    PairFilter, PairSink, Side, SideRows, Sides, Wanted, Writer,
+    FilterColumn, Fragment, JoinError, JoinType, Kept, LoopCondition, Loops, MergeBuild, MergeCondition, MergeJoin,
+    Output, OutputSpec, PairFilter, PairSink, RowCondition, Side, SideRows, Sides, Wanted, Writer,
 };
 use arrow::{
     array::{Array, AsArray, BooleanArray, RecordBatch},
@@ -43,9 +43,65 @@ impl<F: Fn(i32, i32) -> Option<bool> + Send + Sync> PairFilter for RowFilter<F> 
     }
 }
 
+/// The same filter as the condition of nested loops, where the build side is the left one.
+#[derive(Debug)]
+pub struct LoopFilter {
+    build: Side,
+    row_columns: Sides<[usize; 1]>,
+    keep: fn(i32, i32) -> Option<bool>,
+}
+
+impl LoopFilter {
+    /// Returns the condition that calls `keep` with the rows of the left and the right side.
+    pub fn shared(
+        build: Side,
+        left: &Table,
+        right: &Table,
+        keep: fn(i32, i32) -> Option<bool>,
+    ) -> Arc<dyn LoopCondition> {
+        let (left, right) = by_role(build, left, right);
+        let row_columns = Sides { left: [left.row_column()], right: [right.row_column()] };
+        Arc::new(Self { build, row_columns, keep })
+    }
+}
+
+impl LoopCondition for LoopFilter {
+    fn columns(&self, side: Side) -> &[usize] {
+        &self.row_columns[side]
+    }
+
+    fn of_rows(&self, one: Side, rows: &RecordBatch) -> Result<Box<dyn RowCondition>, JoinError> {
+        let numbers = rows.column(self.row_columns[one][0]).as_primitive::<Int32Type>().values().to_vec();
+        // The side, as the user names it, whose rows are taken one by one.
+        let one = if one == Side::Left { self.build } else { self.build.other() };
+        Ok(Box::new(OneRow { one, numbers, keep: self.keep }))
+    }
+}
+
+struct OneRow {
+    one: Side,
+    numbers: Vec<i32>,
+    keep: fn(i32, i32) -> Option<bool>,
+}
+
+impl RowCondition for OneRow {
+    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<Kept, JoinError> {
+        let one = self.numbers[row];
+        let others = others.column(0).as_primitive::<Int32Type>().values();
+        let keep =
+            |&other: &i32| if self.one == Side::Left { (self.keep)(one, other) } else { (self.keep)(other, one) };
+        let kept: BooleanArray = others.iter().map(keep).collect();
+        Ok(match kept.true_count() {
+            0 => Kept::None,
+            all if all == kept.len() => Kept::All,
+            _ => Kept::Some(kept),
+        })
+    }
+}
+
 /// The algorithm that finds the pairs.
 pub enum Method {
-    Loops,
+    Loops(Option<Arc<dyn LoopCondition>>),
     Merge(Box<MergeCondition>),
 }
 
@@ -63,21 +119,25 @@ pub struct Spread {
 
 /// A host's part of the build side.
 enum Host {
-    Loops(RecordBatch),
+    Loops(RecordBatch, Option<Arc<dyn LoopCondition>>),
     Merge(Arc<MergeJoin>, Box<MergeBuild>),
 }
 
 impl Host {
     fn batch(&self) -> &RecordBatch {
         match self {
-            Self::Loops(batch) => batch,
+            Self::Loops(batch, _) => batch,
             Self::Merge(_, build) => build.batch(),
         }
     }
 
     fn probe(&self, fragment: &RecordBatch, rows: Range<u32>, wanted: Wanted, sink: &mut impl PairSink) {
         match self {
-            Self::Loops(batch) => LoopsBuild::try_new(batch.num_rows()).unwrap().probe(rows, wanted, sink),
+            Self::Loops(batch, condition) => {
+                let probe = fragment.slice(rows.start as usize, rows.len());
+                let loops = Loops::new(condition.as_deref(), Sides { left: batch, right: &probe }, wanted).unwrap();
+                loops.with_first_probe_row(rows.start).all(sink)
+            }
             Self::Merge(join, build) => {
                 // As it arrives from another host, and as it is where it was sorted.
                 let mut counts = Vec::new();
@@ -138,8 +198,11 @@ pub fn run(
 
 fn prepare(method: &Method, build: &RecordBatch, probe: &RecordBatch, spread: Spread) -> (Vec<Host>, Vec<RecordBatch>) {
     let (parts, origins) = (pieces(build, spread.hosts), pieces(probe, spread.fragments));
-    let Method::Merge(condition) = method else {
-        return (parts.into_iter().map(Host::Loops).collect(), origins);
+    let condition = match method {
+        Method::Merge(condition) => condition,
+        Method::Loops(condition) => {
+            return (parts.into_iter().map(|part| Host::Loops(part, condition.clone())).collect(), origins);
+        }
     };
     let join = Arc::new(MergeJoin::try_new(condition, build.schema_ref(), probe.schema_ref()).unwrap());
     // Several batches each, as in practice.

@@ -24,7 +24,6 @@ use crate::{
     config::RingConfig,
     error::RoundaboutError,
     link::{Inbox, Incoming, Link},
-    progress::Progress,
     ring::Place,
     rotation::{Frame, Rotation},
 };
@@ -36,7 +35,6 @@ use crate::{
 /// the others report that it failed.
 pub struct Host {
     shared: Arc<Shared>,
-    progress: Arc<Progress>,
     finished: bool,
 }
 
@@ -109,7 +107,7 @@ impl Host {
             link.alarm(failure);
         }
         shared.put(Incoming::Credited(credits));
-        Ok(Self { shared, progress: Arc::new(Progress::new()), finished: false })
+        Ok(Self { shared, finished: false })
     }
 
     /// Runs one revolution. `fill` writes this host's fragments, one at a time, and returns the
@@ -142,32 +140,12 @@ impl Host {
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
         join: impl FnMut(OwnedFragment) -> Result<OwnedFragment, E>,
     ) -> Result<Revolution, E> {
-        let revolution = self.turn(fill, join, Some(&self.progress))?;
-        self.progress.has_turned();
-        Ok(revolution)
-    }
-
-    /// Like [`revolve`](Self::revolve), for what is not a part of the work that
-    /// [`progress`](Self::progress) counts.
-    ///
-    /// # Errors
-    /// As [`revolve`](Self::revolve).
-    pub fn revolve_uncounted<E: From<RoundaboutError> + Send>(
-        &mut self,
-        fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
-        join: impl FnMut(Fragment<'_>) -> Result<(), E>,
-    ) -> Result<Revolution, E> {
-        self.turn(fill, borrowing(join), None)
+        self.turn(fill, join)
     }
 
     /// Returns this host's place in the ring.
     pub fn place(&self) -> Place {
         self.shared.place
-    }
-
-    /// Returns the counters of this host, for another thread.
-    pub fn progress(&self) -> Arc<Progress> {
-        Arc::clone(&self.progress)
     }
 
     /// Returns a handle that makes this host give up, from any thread.
@@ -206,7 +184,7 @@ impl Host {
     pub fn finish(mut self) -> Result<(), RoundaboutError> {
         // When every host has announced an empty revolution, all have finished those before.
         self.shared.drain();
-        self.join_all(|fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }), None)?;
+        self.join_all(|fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }))?;
         // From now on a failure of another host is not a failure of this ring.
         self.shared.state().at_failure = None;
         self.finished = true;

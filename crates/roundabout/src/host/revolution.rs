@@ -15,7 +15,6 @@ use super::{
 use crate::{
     arena::Buffer,
     error::RoundaboutError,
-    progress::Progress,
     rotation::{Frame, Slot},
 };
 
@@ -100,12 +99,11 @@ pub(super) fn borrowing<E>(
 }
 
 impl Host {
-    /// Runs one revolution with both callbacks, and counts its fragments in `progress`.
+    /// Runs one revolution with both callbacks.
     pub(super) fn turn<E: From<RoundaboutError> + Send>(
         &self,
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
         join: impl FnMut(OwnedFragment) -> Result<OwnedFragment, E>,
-        progress: Option<&Progress>,
     ) -> Result<Revolution, E> {
         thread::scope(|scope| {
             // The thread ends with this one's part of the revolution, even if that fails.
@@ -115,7 +113,7 @@ impl Host {
                 self.shared.give_up();
                 RoundaboutError::Thread { source }
             })?;
-            let joined = self.join_all(join, progress);
+            let joined = self.join_all(join);
             let (injected, filling) = filler.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
             Ok(Revolution { injected, filling, ..joined? })
         })
@@ -125,7 +123,6 @@ impl Host {
     pub(super) fn join_all<E: From<RoundaboutError>>(
         &self,
         mut join: impl FnMut(OwnedFragment) -> Result<OwnedFragment, E>,
-        progress: Option<&Progress>,
     ) -> Result<Revolution, E> {
         let mut revolution = Revolution::default();
         let _unless_it_returns = GiveUpOnPanic(&self.shared);
@@ -137,7 +134,6 @@ impl Host {
             revolution.joined += 1;
             revolution.bytes += bytes as u64;
             revolution.received += if frame.origin == self.shared.place.me() { 0 } else { bytes as u64 };
-            progress.inspect(|progress| progress.has_joined(bytes));
             self.shared.joined(slot, buffer, bytes);
         }
         Ok(revolution)
@@ -167,11 +163,9 @@ impl Host {
             let (is_first, is_last) = (state.rotation.has_received_nothing(), state.rotation.has_joined_own());
             let start = Instant::now();
             (state.waits, state.wakes, state.woken) = (Some(start), false, None);
-            self.progress.waits();
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.count_wait_for_fill();
             state.waits = None;
-            self.progress.goes_on();
             let waited = state.woken.take().unwrap_or_else(Instant::now) - start;
             revolution.waiting += waited;
             if is_first {

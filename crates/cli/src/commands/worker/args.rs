@@ -89,6 +89,14 @@ pub struct WorkerArgs {
     /// not encrypted, and shows plans to anyone who reaches it.
     #[arg(long, value_name = "HOST:PORT")]
     pub status: Option<String>,
+    /// Libfabric provider for joins that go around a ring of workers
+    ///
+    /// Such as verbs;ofi_rxm, efa, tcp or shm, with an address of this host if the provider needs
+    /// one. The ring uses it if all workers of a join name the same provider. With certificates,
+    /// rows are encrypted.
+    #[cfg(feature = "ofi")]
+    #[arg(long, value_name = "PROVIDER[@ADDRESS]")]
+    pub fabric: Option<String>,
     /// Threads that run queries [default: number of cores]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub threads: Option<usize>,
@@ -114,6 +122,8 @@ pub enum WorkerCommand {
     AddSubmitter(AddSubmitterArgs),
     /// Ask workers whether they are there
     Ping(PingArgs),
+    /// Show what workers do: their queries, memory and disk
+    Status(StatusArgs),
 }
 
 const PING_EXAMPLES: &str = "\
@@ -132,6 +142,33 @@ pub struct PingArgs {
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     pub wait: Option<Duration>,
     /// Print one JSON object per worker
+    #[arg(long)]
+    pub json: bool,
+}
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  annulus worker status --workers 10.0.0.1:7500,10.0.0.2:7500
+  annulus worker status --workers workers.txt --certificates certs --json
+  annulus worker status --workers workers.txt --page 127.0.0.1:7502
+
+Prints the workers, and the queries that run on them. The exit code is 1 if a
+worker does not answer.
+
+With --page, serves a page until Ctrl-C, which shows the workers, the queries
+with their stages, and joins that go around a ring. By HTTP: the page at /,
+/status.json, /healthz, and /readyz, which is 200 while all workers take
+queries. It is not encrypted, and shows plans to anyone who reaches it.";
+
+#[derive(Args)]
+#[command(after_long_help = STATUS_EXAMPLES)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Serve a page at this address; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "json")]
+    pub page: Option<String>,
+    /// Print a JSON object instead of tables
     #[arg(long)]
     pub json: bool,
 }

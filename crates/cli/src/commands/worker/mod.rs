@@ -1,11 +1,12 @@
 //! `annulus worker`: runs a worker for the queries of other processes, asks workers whether they are
-//! there, or creates the certificates with which they know each other.
+//! there and what they do, or creates the certificates with which they know each other.
 
 mod args;
 mod certificates;
 mod config;
 mod ping;
 mod run;
+mod status;
 mod stores;
 
 pub use args::WorkerArgs;

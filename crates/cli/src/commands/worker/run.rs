@@ -11,6 +11,8 @@ use std::{
 
 use annulus_distributed::{AnnulusWorker, Channels, Roots, Server, StatusServer, WorkerFiles};
 use annulus_roundabout::secure::{Authority, Identity, Role};
+#[cfg(feature = "ofi")]
+use annulus_roundabout::{RingConfig, fabric::FabricOptions};
 use anyhow::{Context, Result, bail};
 use futures::FutureExt;
 use serde_json::json;
@@ -19,7 +21,7 @@ use tracing::{info, warn};
 
 use super::{
     args::{WorkerArgs, WorkerCommand},
-    certificates, config, ping,
+    certificates, config, ping, status,
     stores::WorkerStores,
 };
 use crate::{
@@ -38,6 +40,7 @@ pub fn run(args: WorkerArgs) -> Result<Outcome> {
         Some(WorkerCommand::AddHost(args)) => return certificates::add_host(args).map(|()| Outcome::Done),
         Some(WorkerCommand::AddSubmitter(args)) => return certificates::add_submitter(args).map(|()| Outcome::Done),
         Some(WorkerCommand::Ping(args)) => return runtime::run(until_interrupted(ping::run(args))),
+        Some(WorkerCommand::Status(args)) => return runtime::run(until_interrupted(status::run(args))),
     }
     let args = config::complete(args)?;
     runtime::run_with_spill(args.threads, args.memory_bytes, async |spill| serve(&args, spill).await)
@@ -74,6 +77,11 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
     let mut channels = Channels::new(args.silence);
     if let Some(identity) = &identity {
         channels = channels.with_identity(identity.clone());
+    }
+    #[cfg(feature = "ofi")]
+    if let Some(name) = &args.fabric {
+        FabricOptions::named(name).check(&RingConfig::default()).context("--fabric")?;
+        channels = channels.with_fabric(name);
     }
     let (files, most) = (WorkerFiles { read, write }, args.max_queries.unwrap_or(usize::MAX));
     let worker = AnnulusWorker::with_limits(runtime, channels, files, most);

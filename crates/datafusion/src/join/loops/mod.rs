@@ -6,10 +6,11 @@
 //! ```
 //! See [`morsels`](super::morsels) for what surrounds this.
 
-mod compare;
+mod condition;
 mod exec;
 mod once;
 mod plan;
 mod value;
 
+pub(super) use condition::PairCondition;
 pub use exec::LoopJoinExec;

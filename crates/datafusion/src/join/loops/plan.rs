@@ -1,20 +1,17 @@
 //! A join by nested loops.
 
-use std::sync::Arc;
-
-use annulus_join::{FilterColumn, Side, Sides, Wanted};
+use annulus_join::{LoopCondition, Loops, Sides};
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 use datafusion::{
-    common::{internal_datafusion_err, utils::memory::RecordBatchMemoryCounter},
+    common::utils::memory::RecordBatchMemoryCounter,
     error::Result,
-    physical_expr::PhysicalExpr,
     physical_plan::joins::{NestedLoopJoinExec, utils::JoinFilter},
 };
 
-use super::compare::{Comparison, Found};
-use crate::join::{
-    convert::side,
-    morsels::{Method, Names, RowsPlan, Step},
+use super::condition::PairCondition;
+use crate::{
+    error::from_join,
+    join::morsels::{Method, Names, RowsPlan, Step},
 };
 
 /// The rows, and the bytes of memory, of which either makes a part of the left side large enough.
@@ -24,17 +21,7 @@ const PART_BYTES: usize = 16 << 20;
 /// A join by nested loops, with the left side as the build side.
 pub(super) struct LoopPlan {
     rows: RowsPlan,
-    condition: Option<Condition>,
-}
-
-/// A condition over columns of both sides.
-pub(super) struct Condition {
-    pub(super) expr: Arc<dyn PhysicalExpr>,
-    /// The columns of the expression, by their places in `columns`.
-    pub(super) places: Vec<FilterColumn>,
-    pub(super) schema: SchemaRef,
-    /// The columns of each side, by their places in what is read.
-    pub(super) columns: Sides<Vec<usize>>,
+    condition: Option<PairCondition>,
 }
 
 impl LoopPlan {
@@ -45,30 +32,15 @@ impl LoopPlan {
     pub(super) fn of(stock: &NestedLoopJoinExec) -> Result<Self> {
         let filtered = stock.filter().map_or(&[][..], JoinFilter::column_indices);
         let rows = RowsPlan::new(stock, |_| [].iter(), filtered)?;
-        let condition = stock.filter().map(|filter| Condition::of(filter, &rows)).transpose()?;
+        let condition = stock.filter().map(|filter| PairCondition::of(filter, &rows)).transpose()?;
         Ok(Self { rows, condition })
-    }
-}
-
-impl Condition {
-    fn of(filter: &JoinFilter, rows: &RowsPlan) -> Result<Self> {
-        let mut columns: Sides<Vec<usize>> = Sides::default();
-        let places = filter.column_indices().iter().map(|column| {
-            let side: Option<Side> = side(column.side);
-            let place = side.and_then(|side| Some((side, rows.sides[side].place(column.index)?)));
-            let (side, place) = place.ok_or_else(|| internal_datafusion_err!("a filter reads a mark"))?;
-            columns[side].push(place);
-            Ok(FilterColumn { side, index: columns[side].len() - 1 })
-        });
-        let places = places.collect::<Result<_>>()?;
-        Ok(Self { expr: Arc::clone(filter.expression()), places, schema: Arc::clone(filter.schema()), columns })
     }
 }
 
 impl Method for LoopPlan {
     type Left = RecordBatch;
     type Right = RecordBatch;
-    type Place = Option<Comparison>;
+    type Place = Option<Loops>;
 
     const NAMES: Names =
         Names { operator: "LoopJoinExec", join: "nested-loops join", prepare_time: "concat_time", pairs: "loop_pairs" };
@@ -119,18 +91,15 @@ impl Method for LoopPlan {
 
     fn join(&self, step: Step<'_, Self>) -> Result<(usize, bool)> {
         let Step { left, right: (right, rows), place, output, writer } = step;
-        let comparison = match place {
-            Some(comparison) => comparison,
+        let loops = match place {
+            Some(loops) => loops,
             None => {
-                let wanted = if self.condition.is_some() { Wanted::All } else { output.wanted() };
+                let condition = self.condition.as_ref().map(|condition| condition as &dyn LoopCondition);
                 let sides = Sides { left: &left.left, right };
-                place.insert(Comparison::new(self.condition.as_ref(), sides, (output.emits(), wanted))?)
+                place.insert(Loops::new(condition, sides, output.wanted()).map_err(from_join)?)
             }
         };
-        let needs_one = !output.emits().pairs;
-        let matched = Sides { left: left.rows.matched(), right: rows.matched() };
-        let is_done = |side, row| needs_one && matched[side].is_some_and(|matched| matched.get(row as u32));
-        comparison.some(Found { sink: &mut writer.sink(&left.rows, rows), is_done: &is_done })
+        loops.some(&mut writer.sink(&left.rows, rows)).map_err(from_join)
     }
 }
 

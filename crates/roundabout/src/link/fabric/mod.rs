@@ -74,6 +74,21 @@ impl<'a> FabricOptions<'a> {
         Self { provider, node: None, sealed: false }
     }
 
+    /// Returns options for `PROVIDER` or `PROVIDER@ADDRESS`, with unsealed fragments.
+    pub fn named(name: &'a str) -> Self {
+        let (provider, node) = name.split_once('@').map_or((name, None), |(provider, node)| (provider, Some(node)));
+        Self::new(provider).with_node(node)
+    }
+
+    /// Opens the provider, and closes it again.
+    ///
+    /// # Errors
+    /// If a host with the options of `config` could not use it: it does not exist or refuses, or
+    /// memory is short.
+    pub fn check(&self, config: &RingConfig) -> Result<(), RoundaboutError> {
+        Fabric::open(self, config).map(drop)
+    }
+
     /// Sets the [local address](Self::node).
     #[must_use]
     pub fn with_node(self, node: impl Into<Option<&'a str>>) -> Self {

@@ -1,0 +1,126 @@
+//! The condition of a join, with the columns of one row as constants.
+
+use std::sync::Arc;
+
+use annulus_join::{FilterColumn, JoinError, Kept, LoopCondition, RowCondition, Side, Sides};
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch},
+    datatypes::SchemaRef,
+};
+use datafusion::{
+    common::{
+        ScalarValue,
+        cast::as_boolean_array,
+        internal_datafusion_err, internal_err,
+        tree_node::{Transformed, TreeNode},
+    },
+    error::Result,
+    logical_expr::ColumnarValue,
+    physical_expr::{PhysicalExpr, expressions::Column},
+    physical_plan::joins::utils::JoinFilter,
+};
+
+use super::{
+    once::Once,
+    value::{Row, RowValue, takes_constants},
+};
+use crate::{
+    error::into_join,
+    join::{convert::side, morsels::RowsPlan},
+};
+
+/// A condition over columns of both sides.
+#[derive(Debug)]
+pub(in crate::join) struct PairCondition {
+    expr: Arc<dyn PhysicalExpr>,
+    /// The columns of the expression, by their places in `columns`.
+    places: Vec<FilterColumn>,
+    schema: SchemaRef,
+    /// The columns of each side, by their places in what is read.
+    columns: Sides<Vec<usize>>,
+}
+
+impl PairCondition {
+    /// Returns the condition of a filter on what `rows` reads.
+    ///
+    /// # Errors
+    /// If the filter reads a column that is not read.
+    pub(in crate::join) fn of(filter: &JoinFilter, rows: &RowsPlan) -> Result<Self> {
+        let mut columns: Sides<Vec<usize>> = Sides::default();
+        let places = filter.column_indices().iter().map(|column| {
+            let side: Option<Side> = side(column.side);
+            let place = side.and_then(|side| Some((side, rows.sides[side].place(column.index)?)));
+            let (side, place) = place.ok_or_else(|| internal_datafusion_err!("a filter reads a mark"))?;
+            columns[side].push(place);
+            Ok(FilterColumn { side, index: columns[side].len() - 1 })
+        });
+        let places = places.collect::<Result<_>>()?;
+        Ok(Self { expr: Arc::clone(filter.expression()), places, schema: Arc::clone(filter.schema()), columns })
+    }
+
+    /// Returns the condition over columns of the other side, with those of `one` as the values of a
+    /// row, which is the first one.
+    fn of_one_row(&self, one: Side, batch: &RecordBatch) -> Result<OneRow> {
+        let columns: Vec<ArrayRef> = self.columns[one].iter().map(|&column| Arc::clone(batch.column(column))).collect();
+        let constants = takes_constants(&self.expr, self.schema.fields().iter().map(|field| field.data_type()));
+        let row = Arc::new(Row::new(&columns, constants)?);
+        let moved = Arc::clone(&self.expr).transform_down(|expr| {
+            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+            let (Some(place), Some(field)) =
+                (self.places.get(column.index()), self.schema.fields().get(column.index()))
+            else {
+                return internal_err!("the filter of a join has no column {column}");
+            };
+            let moved: Arc<dyn PhysicalExpr> = if place.side == one {
+                let field = Arc::clone(field);
+                Arc::new(RowValue::new(Arc::clone(&row), place.index, field))
+            } else {
+                Arc::new(Column::new(column.name(), place.index))
+            };
+            Ok(Transformed::yes(moved))
+        })?;
+        Ok(OneRow { expr: if constants { Once::within(moved.data)? } else { moved.data }, row })
+    }
+}
+
+impl LoopCondition for PairCondition {
+    fn columns(&self, side: Side) -> &[usize] {
+        &self.columns[side]
+    }
+
+    fn of_rows(&self, one: Side, rows: &RecordBatch) -> Result<Box<dyn RowCondition>, JoinError> {
+        Ok(Box::new(self.of_one_row(one, rows).map_err(into_join)?))
+    }
+}
+
+/// A condition over columns of one side, and the row of the other whose values are constants in it.
+struct OneRow {
+    expr: Arc<dyn PhysicalExpr>,
+    row: Arc<Row>,
+}
+
+impl OneRow {
+    fn kept(&self, row: usize, others: &RecordBatch) -> Result<Kept> {
+        self.row.set(row as u32)?;
+        Ok(match self.expr.evaluate(others)? {
+            ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => Kept::All,
+            ColumnarValue::Scalar(_) => Kept::None,
+            ColumnarValue::Array(kept) if kept.len() == others.num_rows() => {
+                Kept::Some(as_boolean_array(&kept)?.clone())
+            }
+            ColumnarValue::Array(kept) => {
+                return internal_err!(
+                    "a filter returned {} values for {} pairs of rows",
+                    kept.len(),
+                    others.num_rows()
+                );
+            }
+        })
+    }
+}
+
+impl RowCondition for OneRow {
+    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<Kept, JoinError> {
+        self.kept(row, others).map_err(into_join)
+    }
+}
