@@ -27,8 +27,17 @@ impl Cursor for Everything {
     }
 }
 
+/// The rows that a search compares at once, without a branch for each: how far the next match is
+/// cannot be predicted. Worth it for keys that are numbers.
+const NUMBERS: usize = 4;
+/// The same for other keys, which are compared one by one.
+const ONE_BY_ONE: usize = 0;
+
 /// The keys of both sides.
 pub(super) trait BothKeys {
+    /// The rows to compare at once.
+    const AT_ONCE: usize = ONE_BY_ONE;
+
     /// Compares the key of a row of the build side to that of a row of the fragment.
     fn compare(&self, build: usize, probe: usize) -> Ordering;
 }
@@ -40,6 +49,8 @@ pub(super) struct WordKeys<'a, W> {
 }
 
 impl<W: Word> BothKeys for WordKeys<'_, W> {
+    const AT_ONCE: usize = NUMBERS;
+
     #[inline]
     fn compare(&self, build: usize, probe: usize) -> Ordering {
         self.build[build].cmp(&self.probe[probe])
@@ -82,8 +93,8 @@ pub(super) struct Equal<K> {
 impl<K: BothKeys> Cursor for Equal<K> {
     #[inline]
     fn matches(&mut self, row: usize) -> Range<usize> {
-        let start = advance(self.at, 0..self.rows, |build| self.keys.compare(build, row).is_lt());
-        let end = advance(start, start..self.rows, |build| self.keys.compare(build, row).is_eq());
+        let start = advance(K::AT_ONCE, self.at, 0..self.rows, |build| self.keys.compare(build, row).is_lt());
+        let end = advance(K::AT_ONCE, start, start..self.rows, |build| self.keys.compare(build, row).is_eq());
         self.at = start;
         start..end
     }
@@ -109,20 +120,28 @@ impl<C: Cursor, W: Word> Cursor for Banded<'_, C, W> {
         if within.is_empty() {
             return within;
         }
-        let start = advance(self.at.start, within.clone(), |build| self.build[build] < low);
-        let end = advance(self.at.end, within, |build| self.build[build] <= high);
+        let start = advance(NUMBERS, self.at.start, within.clone(), |build| self.build[build] < low);
+        let end = advance(NUMBERS, self.at.end, within, |build| self.build[build] <= high);
         self.at = start..end;
         start..end.max(start)
     }
 }
 
 /// Returns the first row of `rows` for which `before` is false. All rows for which it is true come
-/// first. The search starts at `from`, which should be near the result.
+/// first. The search starts at `from`, which should be near the result, and asks about the next
+/// `at_once` rows first.
 #[inline]
-fn advance(from: usize, rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
+fn advance(at_once: usize, from: usize, rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
     let mut low = from.clamp(rows.start, rows.end);
     if low > rows.start && !before(low - 1) {
         return partition_point(rows.start..low - 1, before);
+    }
+    if at_once > 0 && low + at_once <= rows.end {
+        let passed: usize = (low..low + at_once).map(|row| usize::from(before(row))).sum();
+        low += passed;
+        if passed < at_once {
+            return low;
+        }
     }
     // Galloping search: steps double, as the result is near; then a binary search within the last
     // step.
@@ -160,7 +179,10 @@ mod tests {
                 for end in start..=rows {
                     for first in start..=end {
                         for from in 0..=rows + 1 {
-                            assert_eq!(advance(from, start..end, |row| row < first), first, "{from} {start}..{end}");
+                            for at_once in [ONE_BY_ONE, 1, NUMBERS] {
+                                let found = advance(at_once, from, start..end, |row| row < first);
+                                assert_eq!(found, first, "{from} {start}..{end}, {at_once} at once");
+                            }
                         }
                     }
                 }
