@@ -228,8 +228,9 @@ fn joins_go_around_a_ring_over_the_fabric() {
         for (fabrics, uses) in [(["tcp@127.0.0.1"; 3], true), (["tcp@127.0.0.1", "shm", "tcp@127.0.0.1"], false)] {
             let workers = start(fabrics);
             let list = list(&workers);
-            let mut options = vec!["--workers", list.as_str()];
-            options.extend(with("me").chain(AROUND.iter().copied()).chain(TINY));
+            let mut options = vec!["--workers".to_owned(), list];
+            options.extend(with("me").chain(AROUND.iter().copied()).chain(TINY).map(str::to_owned));
+            let options: Vec<_> = options.iter().map(String::as_str).collect();
             let there = sql(at, &[&[QUERY][..], &options].concat()).succeeds();
             assert_eq!(there.stdout, here.stdout);
             let explain = format!("EXPLAIN ANALYZE {QUERY}");
@@ -240,7 +241,9 @@ fn joins_go_around_a_ring_over_the_fabric() {
             }
         }
     }
-    let unknown = Annulus::new(["worker", "--allow-read", ".", "--fabric", "nowhere"]).at(at).fails();
+    let unprotected = Annulus::new(["worker", "--allow-read", ".", "--fabric", "tcp"]).at(at).fails();
+    assert!(unprotected.stderr.contains("without --certificates"), "{}", unprotected.stderr);
+    let unknown = Annulus::new(["worker", "--allow-read", ".", "--fabric", "nowhere@127.0.0.1"]).at(at).fails();
     assert!(unknown.stderr.contains("--fabric") && unknown.stderr.contains("nowhere"), "{}", unknown.stderr);
     fs::remove_dir_all(at.join("keys")).expect("it is removed");
     assert_eq!(names(at), ["a", "b"], "nothing is left");

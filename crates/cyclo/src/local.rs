@@ -42,7 +42,7 @@ pub(crate) struct Schemas<'a> {
 pub(crate) enum Local {
     Hash(BuildSide),
     Merge(MergeJoin, MergeBuild),
-    Loops(Option<Arc<dyn LoopCondition>>, RecordBatch),
+    Loops(RecordBatch),
 }
 
 /// A fragment, split for the threads that join it.
@@ -78,7 +78,7 @@ impl Condition {
                 let build = join.prepare_build(batches, threads)?;
                 Local::Merge(join, build)
             }
-            Self::Any(condition) => Local::Loops(condition.clone(), concat_batches(schemas.build, &batches)?),
+            Self::Any(_) => Local::Loops(concat_batches(schemas.build, &batches)?),
         })
     }
 
@@ -177,7 +177,7 @@ impl Local {
         match self {
             Self::Hash(build) => build.batch(),
             Self::Merge(_, build) => build.batch(),
-            Self::Loops(_, batch) => batch,
+            Self::Loops(batch) => batch,
         }
     }
 
@@ -186,7 +186,7 @@ impl Local {
         match self {
             Self::Hash(build) => build.memory_bytes(),
             Self::Merge(_, build) => build.memory_bytes(),
-            Self::Loops(_, batch) => batch.get_array_memory_size(),
+            Self::Loops(batch) => batch.get_array_memory_size(),
         }
     }
 
@@ -208,11 +208,12 @@ impl Local {
         })
     }
 
-    /// Joins one part of a fragment. Returns the number of pairs compared.
+    /// Joins one part of a fragment, on the condition for which both sides were prepared. Returns the
+    /// number of pairs compared.
     pub(crate) fn probe(
         &self,
-        fragment: &Fragment,
-        ready: &Ready,
+        condition: &Condition,
+        (fragment, ready): (&Fragment, &Ready),
         part: usize,
         wanted: Wanted,
         sink: &mut impl PairSink,
@@ -226,7 +227,11 @@ impl Local {
             (Self::Merge(join, build), Ready::Merge(fragment, step)) => {
                 join.probe(build, fragment, rows(*step), wanted, sink)
             }
-            (Self::Loops(condition, build), Ready::Loops(step)) => {
+            (Self::Loops(build), Ready::Loops(step)) => {
+                // The rows may have been prepared for another join by pairs, with its own condition.
+                let Condition::Any(condition) = condition else {
+                    return Err(JoinError::Fragment { what: "it was prepared for another join" });
+                };
                 let rows = rows(*step);
                 let probe = fragment.batch().slice(rows.start as usize, rows.len());
                 let loops = Loops::new(condition.as_deref(), Sides { left: build, right: &probe }, wanted)?;

@@ -11,7 +11,8 @@ use crate::{
     turn::Part,
 };
 
-/// The specification of a join. All hosts pass the same one; only `threads` may differ.
+/// The specification of a join. All hosts pass the same one; only `threads`, `cancel` and
+/// `watch` may differ.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct JoinSpec {
@@ -30,7 +31,7 @@ pub struct JoinSpec {
     /// Ends the join from another thread, within the limits of [`CancelToken`]. The join cancels it
     /// itself when the ring fails.
     pub cancel: CancelToken,
-    /// Is called after each fragment, on the thread that turns the ring.
+    /// A function that is called after each fragment, on the thread that turns the ring.
     pub watch: Option<Watch>,
 }
 

@@ -67,7 +67,7 @@ impl Around {
         own_rows: Rows<'_, '_>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Met, CycloError> {
-        let Self { output, spec: JoinSpec { threads, cancel, watch, .. }, .. } = self;
+        let Self { output, spec: JoinSpec { condition, threads, cancel, watch, .. }, .. } = self;
         let Part { local, rows: build_rows } = part;
         let (threads, wanted) = (*threads, output.wanted());
         let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
@@ -82,7 +82,7 @@ impl Around {
             while let Some(part) = round.next_part() {
                 // A part may yield no pairs, and only pairs check for cancellation themselves.
                 cancel.check()?;
-                found += local.probe(fragment, ready, part, wanted, &mut sink)?;
+                found += local.probe(condition, (fragment, ready), part, wanted, &mut sink)?;
             }
             compared.fetch_add(found, Relaxed);
             Ok(())

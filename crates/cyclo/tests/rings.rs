@@ -13,10 +13,10 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Probe, Share, Supply, Turn};
+use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Prepared, Probe, Share, Supply, Turn};
 use annulus_join::{
-    Band, FilterColumn, JoinError, JoinType, KeyFilterKind, KeyPair, MergeCondition, Offset, OutputSpec, PairFilter,
-    Partitions, Side, Sides,
+    Band, FilterColumn, JoinError, JoinType, Kept, KeyFilterKind, KeyPair, LoopCondition, MergeCondition, Offset,
+    OutputSpec, PairFilter, Partitions, RowCondition, Side, Sides,
 };
 use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
@@ -92,20 +92,63 @@ struct Case {
 }
 
 /// The way the local joins find their pairs.
+/// The number of the left row, with a number added to it, is less than that of the right row.
+#[derive(Debug)]
+struct LoopLess {
+    build: Side,
+    added: i64,
+}
+
+impl LoopLess {
+    fn shared(build: Side, added: i64) -> Arc<dyn LoopCondition> {
+        Arc::new(Self { build, added })
+    }
+}
+
+impl LoopCondition for LoopLess {
+    fn columns(&self, _side: Side) -> &[usize] {
+        &[1]
+    }
+
+    fn of_rows(&self, one: Side, rows: &RecordBatch) -> Result<Box<dyn RowCondition>, JoinError> {
+        // Here the build side is the left one.
+        let is_left = (one == Side::Left) == (self.build == Side::Left);
+        let numbers = rows.column(1).as_primitive::<Int64Type>().values().to_vec();
+        Ok(Box::new(OneLess { is_left, numbers, added: self.added }))
+    }
+}
+
+struct OneLess {
+    is_left: bool,
+    numbers: Vec<i64>,
+    added: i64,
+}
+
+impl RowCondition for OneLess {
+    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<Kept, JoinError> {
+        let one = self.numbers[row];
+        let others = others.column(0).as_primitive::<Int64Type>().values().iter();
+        let less = |&other: &i64| if self.is_left { one + self.added < other } else { other + self.added < one };
+        Ok(Kept::Some(others.map(less).collect::<Vec<_>>().into()))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum By {
     Hash,
     Merge,
     /// The keys differ by at most this number.
     Band(i32),
-    /// Every pair, of which the filter drops some.
+    /// Every pair, or those that satisfy a condition.
     Loops,
 }
 
 impl Case {
     fn spec(&self) -> JoinSpec {
         let column = |side| FilterColumn { side, index: 1 };
-        let filter = self.filtered.then(|| Arc::new(Less([column(Side::Left), column(Side::Right)])) as _);
+        // Nested loops have a condition instead.
+        let filter = (self.filtered && self.by != By::Loops)
+            .then(|| Arc::new(Less([column(Side::Left), column(Side::Right)])) as _);
         JoinSpec::new(
             OutputSpec::new(self.join, self.build, Sides::from_fn(|_| schema(self.views)))
                 .with_columns(Sides { left: vec![1, 2], right: vec![1, 2] })
@@ -141,7 +184,7 @@ impl Case {
                 let band = Some(Band { keys, low: offset(-width), high: offset(width) });
                 Condition::Merge(Box::new(MergeCondition { band, ..MergeCondition::default() }))
             }
-            By::Loops => Condition::Any(None),
+            By::Loops => Condition::Any(self.filtered.then(|| LoopLess::shared(self.build, 0))),
         }
     }
 
@@ -528,5 +571,28 @@ fn a_key_filter_that_would_drop_results_is_refused() {
         let listener = UnixListener::bind(path(folder.path(), 0)).unwrap();
         let error = case.host(place, listener, folder.path(), &Mutex::new(Vec::new())).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
+    }
+}
+
+/// Rows that were prepared for one join by pairs serve another one, with its own condition.
+#[test]
+fn prepared_rows_have_the_condition_of_each_join() {
+    let rows: Vec<Row> = (0..50).map(|number| (None, number)).collect();
+    let spec = |added| {
+        let output = OutputSpec::new(JoinType::Inner, Side::Left, Sides::from_fn(|_| schema(false)));
+        JoinSpec::new(output, Condition::Any(Some(LoopLess::shared(Side::Left, added))), 1 << 20)
+    };
+    let prepared = Prepared::new(&spec(0), batches(&rows, false)).unwrap();
+    for added in [0, 40] {
+        let share = Share::with_prepared(&spec(added), &prepared, batches(&rows, false)).unwrap();
+        let mut host = Host::alone(&RingConfig::default()).unwrap();
+        let found = AtomicU64::new(0);
+        let emit = |_, batch: RecordBatch| {
+            found.fetch_add(batch.num_rows() as u64, Relaxed);
+            Ok(())
+        };
+        share.turn(&mut host, &emit).unwrap();
+        let expected = (0..50).flat_map(|left| (0..50).filter(move |right| left + added < *right)).count();
+        assert_eq!(found.into_inner(), expected as u64);
     }
 }

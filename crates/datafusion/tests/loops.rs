@@ -221,3 +221,17 @@ async fn the_choice_and_its_reason() {
     let text = explained(&context, query).await;
     assert!(text.contains("NestedLoopJoinExec: join_type=Right, filter=s@0 < s@1, projection=[n"), "{text}");
 }
+
+/// A function gets a row's value once for each row of the other side: a large one not for all at once.
+#[tokio::test]
+async fn large_values_are_compared() {
+    let texts = |texts: StringArray| RecordBatch::try_from_iter([("t", Arc::new(texts) as ArrayRef)]).unwrap();
+    let large = texts((0..2).map(|number| Some(format!("{}{number}", "x".repeat(400_000)))).collect());
+    let words = texts((0..9000).map(|number| (number % 7000 == 1).then_some("x1")).collect());
+    let context = session(Joins::Always, (1, 8192), [&large, &words]);
+    context.deregister_table("b").unwrap();
+    context.register_batch("b", words).unwrap();
+    let query = "SELECT count(*), sum(length(a.t)) FROM a JOIN b ON strpos(a.t, b.t) > 0";
+    let (found, joins) = answer(&context, query).await.unwrap();
+    assert_eq!((&found[..], joins), (&["2|800002".to_owned()][..], 1));
+}

@@ -33,6 +33,6 @@ pub use results::{NewDataset, Written};
 pub use roots::{ReadOnlyStore, Roots, WorkerFiles};
 pub use server::Server;
 pub use session::SessionStateBuilderExt;
-pub use status::{AllReport, OneReport, OperatorReport, QueryReport, StatusServer, TaskReport, WorkerReport};
+pub use status::{ClusterReport, OperatorReport, QueryReport, StatusServer, TaskReport, WorkerAnswer, WorkerReport};
 pub use worker::{AnnulusWorker, on_worker};
 pub use workers::{Workers, address_of};

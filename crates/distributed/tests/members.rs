@@ -4,7 +4,7 @@ mod common;
 
 use std::{path::Path, sync::Arc};
 
-use annulus_distributed::{AllReport, Channels};
+use annulus_distributed::{Channels, ClusterReport};
 use annulus_roundabout::secure::{Authority, Identity, Role};
 use common::{Cluster, register, rows, stock, write_tables};
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -51,8 +51,8 @@ async fn only_submitters_of_the_ring_send_queries() {
     let refused = ask(None).await.unwrap_err();
     assert!(refused.contains("worker 127.0.0.1:"), "{refused}");
 
-    // Fifty strangers at each worker, who say nothing, nothing sensible, or have certificates of another ring, hold up
-    // no query.
+    // Fifty strangers at each worker, that say nothing or nothing sensible, and some with certificates of
+    // another ring, hold up no query.
     let mut strangers = Vec::new();
     let garbage: Vec<u8> = (0..1000u32).map(|number| (number.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
     let texts =
@@ -60,7 +60,7 @@ async fn only_submitters_of_the_ring_send_queries() {
     for url in cluster.workers.urls() {
         for text in texts.into_iter().cycle().take(50) {
             let mut stream = TcpStream::connect(url.socket_addrs(|| None).unwrap()[0]).await.unwrap();
-            // One that was hung up on is as good.
+            // A connection that was closed is fine.
             stream.write_all(text).await.ok();
             strangers.push(stream);
         }
@@ -78,7 +78,7 @@ async fn only_submitters_see_what_workers_do() {
     let hosts = [alpha.clone(), beta].map(|host| (Arc::new(RuntimeEnv::default()), Some(host)));
     let cluster = Cluster::start_as(hosts).await;
     let all = async |identity: Identity| {
-        AllReport::ask(&cluster.workers, &Channels::default().with_identity(identity)).await.workers
+        ClusterReport::ask(&cluster.workers, &Channels::default().with_identity(identity)).await.workers
     };
     let seen = all(me).await;
     assert!(seen.len() == 2 && seen.iter().all(|worker| worker.report.as_ref().is_some_and(|report| report.ready)));

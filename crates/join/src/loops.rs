@@ -37,7 +37,8 @@ pub trait LoopCondition: fmt::Debug + Send + Sync {
     fn of_rows(&self, one: Side, rows: &RecordBatch) -> Result<Box<dyn RowCondition>, JoinError>;
 }
 
-/// A [`LoopCondition`] with rows of one side.
+/// A [`LoopCondition`] with rows of one side. It keeps no columns of the other side, and those of
+/// its own until it is dropped: they may lie in a buffer that is used again.
 pub trait RowCondition: Send {
     /// Returns which of `others` match a row, given by its place. `others` has the condition's
     /// columns of the other side.
@@ -102,6 +103,8 @@ pub struct Loops {
     /// The first row of the chunk, and the chunk if a row has been compared with it.
     start: usize,
     chunk: Option<RecordBatch>,
+    /// Pairs that are not passed on yet.
+    pairs: Pairs,
 }
 
 impl Loops {
@@ -138,7 +141,19 @@ impl Loops {
         let chunk_rows = if one_match == Some(one) { ONE_MATCH_CHUNK_ROWS } else { CHUNK_ROWS };
         let others = if rows[one] > 0 { rows[one.other()] } else { 0 };
         let first = Sides::default();
-        Ok(Self { one, rows: rows[one], others, first, condition, columns, chunk_rows, row: 0, start: 0, chunk: None })
+        Ok(Self {
+            one,
+            rows: rows[one],
+            others,
+            first,
+            condition,
+            columns,
+            chunk_rows,
+            row: 0,
+            start: 0,
+            chunk: None,
+            pairs: Pairs::default(),
+        })
     }
 
     /// Sets the number of the first row of the probe side, which is 0 otherwise: for a batch that is
@@ -171,8 +186,7 @@ impl Loops {
     /// Those of the condition and the sink.
     pub fn some(&mut self, sink: &mut impl PairSink) -> Result<(usize, bool), JoinError> {
         sink.check()?;
-        let (mut pairs, mut compared) = (Pairs::default(), 0);
-        let mut visited = 0;
+        let (mut visited, mut compared) = (0, 0);
         let (first_one, first_other) = self.first.one_and_other(self.one);
         while self.start < self.others && visited < MOST_PAIRS {
             let rows = self.chunk_rows.min(self.others - self.start);
@@ -180,10 +194,11 @@ impl Loops {
             if sink.is_done(self.one, one) {
                 visited += 1;
             } else {
-                if pairs.ones.len() + rows > MOST_PAIRS {
-                    pairs.pass(self.one, sink)?;
+                if self.pairs.ones.len() + rows > MOST_PAIRS {
+                    self.pairs.pass(self.one, sink)?;
                 }
-                pairs.add(one, first_other + self.start as u32, rows, &self.kept(rows)?);
+                let kept = self.kept(rows)?;
+                self.pairs.add(one, first_other + self.start as u32, rows, &kept);
                 visited += rows;
                 compared += rows;
             }
@@ -194,7 +209,7 @@ impl Loops {
                 self.chunk = None;
             }
         }
-        pairs.pass(self.one, sink)?;
+        self.pairs.pass(self.one, sink)?;
         Ok((compared, self.start == self.others))
     }
 

@@ -24,7 +24,8 @@ pub trait PairSink {
         false
     }
 
-    /// Ends a join that may find no pairs for long.
+    /// Returns an error if the join is to end. Called now and then by a join that may find no pairs
+    /// for long.
     ///
     /// # Errors
     /// [`JoinError::Cancelled`] if the join shall end.

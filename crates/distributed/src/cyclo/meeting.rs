@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, time::timeout};
 use uuid::Uuid;
 
+/// The provider of libfabric for the processes of a machine.
+const SHARED_MEMORY: &str = "shm";
 /// The longest time that a task waits for the others, which may have many more rows to read.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
@@ -93,9 +95,11 @@ impl Met {
         self.of_all(|host| host.local.as_ref().map(|local| &*local.machine)).is_some()
     }
 
-    /// Returns the provider of libfabric that all tasks have.
+    /// Returns the provider of libfabric that all tasks have. The one for shared memory needs one
+    /// machine, as the ring's own shared memory does.
     pub(crate) fn fabric(&self) -> Option<&str> {
-        self.of_all(|host| host.fabric.as_deref())
+        let fabric = self.of_all(|host| host.fabric.as_deref());
+        fabric.filter(|&provider| provider != SHARED_MEMORY || self.is_local())
     }
 
     /// Returns what all tasks have, if it is the same.
@@ -263,7 +267,10 @@ mod tests {
         };
         assert_eq!(all[0].hosts[1], second);
         let mut apart = all[0].clone();
+        apart.hosts.iter_mut().for_each(|host| host.fabric = Some("shm".to_owned()));
+        assert_eq!(apart.fabric(), Some("shm"));
         apart.hosts[2].local = None;
+        assert_eq!(apart.fabric(), None, "they are not on one machine");
         apart.hosts[1].fabric = Some("verbs".to_owned());
         assert!(!apart.is_local() && apart.fabric().is_none());
         // The next execution of a join meets anew.

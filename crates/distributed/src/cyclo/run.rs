@@ -186,6 +186,12 @@ impl Run {
         };
         timer.done();
         metrics.fabric.add(usize::from(met.fabric().is_some()));
+        if let (Some(access), None) = (access, met.fabric())
+            && let Some(own) = access.channels.fabric()
+            && count > 1
+        {
+            tracing::warn!("a join does not use the provider {own}, which other workers do not have: it uses sockets");
+        }
         let ended = |error| ended(error, &met, index);
         let condition = match join.method() {
             CycloMethod::Hash { build, probe, nulls_equal } => Condition::Hash {

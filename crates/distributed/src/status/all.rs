@@ -1,7 +1,10 @@
 //! What all workers do at a moment.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use super::report::WorkerReport;
 use crate::{
@@ -9,18 +12,21 @@ use crate::{
     workers::{Workers, address_of},
 };
 
+/// The longest time in which a worker answers.
+const LONGEST: Duration = Duration::from_secs(5);
+
 /// What all workers do at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct AllReport {
+pub struct ClusterReport {
     /// The workers, in the order of their list.
-    pub workers: Vec<OneReport>,
+    pub workers: Vec<WorkerAnswer>,
 }
 
 /// What one of several workers does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct OneReport {
+pub struct WorkerAnswer {
     /// The address of the worker.
     pub worker: String,
     /// What it does; none if it does not answer.
@@ -29,15 +35,18 @@ pub struct OneReport {
     pub error: Option<String>,
 }
 
-impl AllReport {
-    /// Asks all workers at once. One that does not answer is lost after the silence of `channels`.
+impl ClusterReport {
+    /// Asks all workers at once. One that does not answer is lost after the silence of `channels`, or
+    /// after five seconds.
     pub async fn ask(workers: &Workers, channels: &Channels) -> Self {
         let asked = workers.urls().iter().map(async |url| {
-            let (report, error) = match channels.report_of(url).await {
-                Ok(report) => (Some(report), None),
-                Err(error) => (None, Some(error.strip_backtrace())),
+            let most = channels.silence().min(LONGEST);
+            let (report, error) = match timeout(most, channels.report_of(url)).await {
+                Ok(Ok(report)) => (Some(report), None),
+                Ok(Err(error)) => (None, Some(error.strip_backtrace())),
+                Err(_) => (None, Some(format!("no answer within {most:?}"))),
             };
-            OneReport { worker: address_of(url), report, error }
+            WorkerAnswer { worker: address_of(url), report, error }
         });
         Self { workers: join_all(asked).await }
     }

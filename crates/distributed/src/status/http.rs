@@ -1,21 +1,31 @@
 //! Serves what a worker does over HTTP: for probes, for Prometheus, and for people.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http::{
+    Method, Request, Response, StatusCode,
+    header::{CONTENT_TYPE, HOST},
+    uri::Authority,
+};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::TcpListener,
-    sync::Semaphore,
+    sync::{Mutex, Semaphore},
     task::JoinSet,
     time::{sleep, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{all::AllReport, metrics, report::Shown};
+use super::{all::ClusterReport, metrics, report::Shown};
 use crate::{channels::Channels, error::ServeError, network, worker::AnnulusWorker, workers::Workers};
 
 /// The most connections at a time.
@@ -24,6 +34,8 @@ const CONNECTIONS: usize = 64;
 const LONGEST: Duration = Duration::from_secs(30);
 /// The longest time in which a request arrives.
 const REQUEST: Duration = Duration::from_secs(5);
+/// The age up to which the answers of several workers are shown again.
+const FRESH: Duration = Duration::from_millis(900);
 /// The time to wait after the system refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -38,17 +50,51 @@ const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 /// | `/healthz` | 200 while it serves | 200 while this serves |
 /// | `/readyz` | 200 while it takes queries, else 503 | 200 while all of them do |
 /// | `/metrics` | for Prometheus | 404: each worker has its own |
-/// | `/status.json` | a [`WorkerReport`](super::WorkerReport) | an [`AllReport`] |
+/// | `/status.json` | a [`WorkerReport`](super::WorkerReport) | an [`ClusterReport`] |
 /// | `/` | a page that shows it | the same page |
 pub struct StatusServer {
     listener: std::net::TcpListener,
     source: Arc<Source>,
 }
 
-/// Whose queries are shown.
+/// The workers to show.
 enum Source {
     One(Shown),
-    All(Workers, Box<Channels>),
+    All(Box<All>),
+}
+
+/// Workers that are asked, with the rights of this process.
+struct All {
+    workers: Workers,
+    channels: Channels,
+    /// The name at which this server listens.
+    name: String,
+    /// Their last answers, which requests share.
+    last: Mutex<Option<(Instant, Arc<ClusterReport>)>>,
+}
+
+impl All {
+    async fn report(&self) -> Arc<ClusterReport> {
+        let mut last = self.last.lock().await;
+        if let Some((at, report)) = &*last
+            && at.elapsed() < FRESH
+        {
+            return Arc::clone(report);
+        }
+        let report = Arc::new(ClusterReport::ask(&self.workers, &self.channels).await);
+        *last = Some((Instant::now(), Arc::clone(&report)));
+        report
+    }
+
+    /// Returns whether a request names this server. A page of another site that has its name resolved
+    /// to this address does not.
+    fn is_meant(&self, request: &Request<Incoming>) -> bool {
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        let Some(Ok(host)) = host.map(str::parse::<Authority>) else { return host.is_none() };
+        let name = host.host();
+        let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+        is_address || name == "localhost" || name == self.name
+    }
 }
 
 impl StatusServer {
@@ -66,7 +112,9 @@ impl StatusServer {
     /// # Errors
     /// As [`bind`](Self::bind).
     pub async fn bind_all(address: &str, workers: Workers, channels: Channels) -> Result<Self, ServeError> {
-        Self::of(address, Source::All(workers, Box::new(channels))).await
+        let name = address.rsplit_once(':').map_or(address, |(name, _)| name).to_owned();
+        let all = All { workers, channels, name, last: Mutex::default() };
+        Self::of(address, Source::All(Box::new(all))).await
     }
 
     async fn of(address: &str, source: Source) -> Result<Self, ServeError> {
@@ -124,17 +172,20 @@ impl Source {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET\n");
         }
+        if let Self::All(all) = self
+            && !all.is_meant(request)
+        {
+            return text(StatusCode::FORBIDDEN, "text/plain", "this page has another name\n");
+        }
         match (request.uri().path(), self) {
             ("/", _) => text(StatusCode::OK, "text/html; charset=utf-8", PAGE),
             ("/healthz", _) => text(StatusCode::OK, "text/plain", "ok\n"),
             ("/readyz", Self::One(worker)) => ready(worker.queries.is_ready(), "stopping\n"),
-            ("/readyz", Self::All(workers, channels)) => {
-                ready(AllReport::ask(workers, channels).await.is_ready(), "a worker is stopping or does not answer\n")
+            ("/readyz", Self::All(all)) => {
+                ready(all.report().await.is_ready(), "a worker is stopping or does not answer\n")
             }
             ("/status.json", Self::One(worker)) => made(serde_json::to_string(&worker.report()), "application/json"),
-            ("/status.json", Self::All(workers, channels)) => {
-                made(serde_json::to_string(&AllReport::ask(workers, channels).await), "application/json")
-            }
+            ("/status.json", Self::All(all)) => made(serde_json::to_string(&*all.report().await), "application/json"),
             ("/metrics", Self::One(worker)) => {
                 let (report, totals) = worker.with_totals();
                 made(metrics::text(report, totals), METRICS)

@@ -12,7 +12,7 @@ mod metrics;
 mod queries;
 mod report;
 
-pub use all::{AllReport, OneReport};
+pub use all::{ClusterReport, WorkerAnswer};
 pub use http::StatusServer;
 pub(crate) use queries::{Hold, Refusal, Task, TaskPlan, WorkerQueries};
 pub(crate) use report::Shown;

@@ -5,7 +5,7 @@ use std::{
     io::{Write, stderr, stdout},
 };
 
-use annulus_distributed::{AllReport, StatusServer};
+use annulus_distributed::{ClusterReport, StatusServer};
 use annulus_terminal::report::plain;
 use anyhow::{Context, Result, anyhow, bail};
 use indicatif::HumanBytes;
@@ -24,7 +24,7 @@ pub async fn run(args: &StatusArgs) -> Result<Outcome> {
         server.serve().await.context("--page")?;
         return Ok(Outcome::Done);
     }
-    let all = AllReport::ask(&remote.workers, &remote.channels).await;
+    let all = ClusterReport::ask(&remote.workers, &remote.channels).await;
     let text = if args.json { serde_json::to_string(&all)? } else { tables(&all) };
     writeln!(stdout(), "{text}").context("cannot print")?;
     match all.workers.iter().filter(|worker| worker.report.is_none()).count() {
@@ -42,7 +42,7 @@ struct Query {
     seconds: f64,
 }
 
-fn tables(all: &AllReport) -> String {
+fn tables(all: &ClusterReport) -> String {
     let of = |used: u64, limit: Option<u64>| match limit {
         Some(limit) => format!("{} of {}", HumanBytes(used), HumanBytes(limit)),
         None => HumanBytes(used).to_string(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use annulus_join::{FilterColumn, JoinError, Kept, LoopCondition, RowCondition, Side, Sides};
 use arrow::{
-    array::{Array, ArrayRef, RecordBatch},
+    array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch},
     datatypes::SchemaRef,
 };
 use datafusion::{
@@ -102,6 +102,26 @@ struct OneRow {
 impl OneRow {
     fn kept(&self, row: usize, others: &RecordBatch) -> Result<Kept> {
         self.row.set(row as u32)?;
+        let most = self.row.most_rows();
+        if others.num_rows() <= most {
+            return self.kept_at_once(others);
+        }
+        let mut kept = BooleanBufferBuilder::new(others.num_rows());
+        for start in (0..others.num_rows()).step_by(most) {
+            let rows = most.min(others.num_rows() - start);
+            match self.kept_at_once(&others.slice(start, rows))? {
+                Kept::All => kept.append_n(rows, true),
+                Kept::None => kept.append_n(rows, false),
+                Kept::Some(some) => kept.append_buffer(&match some.nulls() {
+                    Some(nulls) => some.values() & nulls.inner(),
+                    None => some.values().clone(),
+                }),
+            }
+        }
+        Ok(Kept::Some(BooleanArray::new(kept.finish(), None)))
+    }
+
+    fn kept_at_once(&self, others: &RecordBatch) -> Result<Kept> {
         Ok(match self.expr.evaluate(others)? {
             ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => Kept::All,
             ColumnarValue::Scalar(_) => Kept::None,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use arrow::{
-    array::{ArrayRef, RecordBatch, UInt32Array},
+    array::{Array, ArrayRef, RecordBatch, UInt32Array},
     compute::take,
     datatypes::{DataType, FieldRef, Schema},
 };
@@ -24,6 +24,9 @@ use datafusion::{
     },
 };
 use parking_lot::Mutex;
+
+/// The most memory for repeated values of a row, if one is not larger.
+const MOST_REPEATED_BYTES: usize = 16 << 20;
 
 /// One row, which changes between evaluations.
 #[derive(Debug)]
@@ -57,6 +60,18 @@ impl Row {
             *values.lock() = now.collect::<Result<_>>()?;
         }
         Ok(())
+    }
+
+    /// Returns how many rows of the other side may be compared with the row at a time: its values are
+    /// repeated for each of them, unless they are constants. At least one.
+    pub(super) fn most_rows(&self) -> usize {
+        if self.values.is_some() {
+            return usize::MAX;
+        }
+        let row = *self.number.lock() as usize;
+        let bytes = |column: &ArrayRef| column.slice(row, 1).to_data().get_slice_memory_size().unwrap_or(usize::MAX);
+        let bytes = self.columns.iter().map(bytes).fold(0, usize::saturating_add);
+        (MOST_REPEATED_BYTES / bytes.max(1)).max(1)
     }
 
     fn value(&self, column: usize, rows: usize) -> Result<ColumnarValue> {
