@@ -43,7 +43,7 @@ const JOINS: &[&str] = &[
     "SELECT b.id, s.k FROM (SELECT * FROM big WHERE id < 300) b RIGHT JOIN small s ON (b.k * s.k) % 997 = 1",
     "SELECT id FROM big b WHERE id < 300 AND EXISTS (SELECT 1 FROM small s WHERE (b.k * s.k) % 997 = 1)",
     "SELECT k FROM small s WHERE NOT EXISTS (SELECT 1 FROM big b WHERE b.id < 300 AND (b.k * s.k) % 997 = 1)",
-    "SELECT b.id, s.k FROM (SELECT * FROM big WHERE id < 300) b JOIN small s ON b.t LIKE '%' || s.g || '%1'",
+    "SELECT b.id, s.k FROM big b JOIN small s ON b.t LIKE '%' || s.g || '%1' WHERE b.id < 20 AND s.k < 20",
     "SELECT b.id, s.k FROM (SELECT * FROM big WHERE id < 300) b JOIN small s ON strpos(b.t, cast(s.g AS varchar)) > 2",
     "SELECT b.id, s.name FROM big b JOIN small s ON b.k = s.k WHERE b.id % 3 = 0",
     "SELECT b.id, s.name FROM big b LEFT JOIN small s ON b.k = s.k AND s.g < 3",
