@@ -30,6 +30,13 @@ pub trait LoopCondition: fmt::Debug + Send + Sync {
     /// Returns the columns of a side that the condition reads, by their places in its batches.
     fn columns(&self, side: Side) -> &[usize];
 
+    /// Returns the side whose rows are to be taken one by one, if it matters: what is costly to make
+    /// of a row, such as a pattern, is then made once for many pairs. Else it is the side with fewer
+    /// rows.
+    fn prefers(&self) -> Option<Side> {
+        None
+    }
+
     /// Returns the condition for rows of side `one`, which have all columns of that side.
     ///
     /// # Errors
@@ -132,7 +139,8 @@ impl Loops {
             rows[side.other()] = rows[side.other()].min(1);
         }
         let smaller = if rows.left <= rows.right { Side::Left } else { Side::Right };
-        let one = one_match.filter(|side| rows[side.other()] >= ONE_BY_ONE_ROWS).unwrap_or(smaller);
+        let one = condition.and_then(LoopCondition::prefers);
+        let one = one.or(one_match.filter(|side| rows[side.other()] >= ONE_BY_ONE_ROWS)).unwrap_or(smaller);
         let columns = condition.map_or(&[][..], |condition| condition.columns(one.other()));
         let columns = sides[one.other()].project(columns)?;
         // A condition may need the first row.

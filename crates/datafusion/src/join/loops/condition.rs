@@ -1,6 +1,6 @@
 //! The condition of a join, with the columns of one row as constants.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use annulus_join::{FilterColumn, JoinError, Kept, LoopCondition, RowCondition, Side, Sides};
 use arrow::{
@@ -12,11 +12,15 @@ use datafusion::{
         ScalarValue,
         cast::as_boolean_array,
         internal_datafusion_err, internal_err,
-        tree_node::{Transformed, TreeNode},
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     error::Result,
-    logical_expr::ColumnarValue,
-    physical_expr::{PhysicalExpr, expressions::Column},
+    logical_expr::{ColumnarValue, Operator},
+    physical_expr::{
+        PhysicalExpr,
+        expressions::{BinaryExpr, Column, LikeExpr},
+        utils::collect_columns,
+    },
     physical_plan::joins::utils::JoinFilter,
 };
 
@@ -38,6 +42,8 @@ pub(in crate::join) struct PairCondition {
     schema: SchemaRef,
     /// The columns of each side, by their places in what is read.
     columns: Sides<Vec<usize>>,
+    /// The side that patterns are made of, if it is one.
+    patterns: Option<Side>,
 }
 
 impl PairCondition {
@@ -54,8 +60,10 @@ impl PairCondition {
             columns[side].push(place);
             Ok(FilterColumn { side, index: columns[side].len() - 1 })
         });
-        let places = places.collect::<Result<_>>()?;
-        Ok(Self { expr: Arc::clone(filter.expression()), places, schema: Arc::clone(filter.schema()), columns })
+        let places: Vec<_> = places.collect::<Result<_>>()?;
+        let (expr, schema) = (Arc::clone(filter.expression()), Arc::clone(filter.schema()));
+        let patterns = pattern_side(&expr, &places)?;
+        Ok(Self { expr, places, schema, columns, patterns })
     }
 
     /// Returns the condition over columns of the other side, with those of `one` as the values of a
@@ -88,9 +96,35 @@ impl LoopCondition for PairCondition {
         &self.columns[side]
     }
 
+    fn prefers(&self) -> Option<Side> {
+        self.patterns
+    }
+
     fn of_rows(&self, one: Side, rows: &RecordBatch) -> Result<Box<dyn RowCondition>, JoinError> {
         Ok(Box::new(self.of_one_row(one, rows).map_err(into_join)?))
     }
+}
+
+/// Returns the side whose columns all patterns of an expression have, and the other has none in them.
+fn pattern_side(expr: &Arc<dyn PhysicalExpr>, places: &[FilterColumn]) -> Result<Option<Side>> {
+    let mut sides = HashSet::new();
+    expr.apply(|part| {
+        let pattern = match (part.downcast_ref::<LikeExpr>(), part.downcast_ref::<BinaryExpr>()) {
+            (Some(like), _) => Some(like.pattern()),
+            (_, Some(binary)) if is_regex(binary.op()) => Some(binary.right()),
+            _ => None,
+        };
+        for column in pattern.into_iter().flat_map(collect_columns) {
+            sides.extend(places.get(column.index()).map(|place| place.side));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(if sides.len() == 1 { sides.into_iter().next() } else { None })
+}
+
+fn is_regex(op: &Operator) -> bool {
+    use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch};
+    matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch)
 }
 
 /// A condition over columns of one side, and the row of the other whose values are constants in it.
@@ -142,5 +176,29 @@ impl OneRow {
 impl RowCondition for OneRow {
     fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<Kept, JoinError> {
         self.kept(row, others).map_err(into_join)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_of_one_side_or_of_none() {
+        let places = [Side::Left, Side::Right].map(|side| FilterColumn { side, index: 0 });
+        let column = |index| Arc::new(Column::new("c", index)) as Arc<dyn PhysicalExpr>;
+        let like = |text, pattern| Arc::new(LikeExpr::new(false, false, text, pattern)) as Arc<dyn PhysicalExpr>;
+        let binary = |left, op, right| Arc::new(BinaryExpr::new(left, op, right)) as Arc<dyn PhysicalExpr>;
+        let both = binary(column(0), Operator::StringConcat, column(1));
+        for (expr, expected) in [
+            (like(column(0), column(1)), Some(Side::Right)),
+            (like(column(1), column(0)), Some(Side::Left)),
+            (binary(column(0), Operator::RegexMatch, column(1)), Some(Side::Right)),
+            (binary(like(column(0), column(1)), Operator::And, like(column(1), column(0))), None),
+            (like(column(0), both), None),
+            (binary(column(0), Operator::Lt, column(1)), None),
+        ] {
+            assert_eq!(pattern_side(&expr, &places).unwrap(), expected, "{expr}");
+        }
     }
 }
