@@ -115,6 +115,14 @@ impl Cluster {
     pub fn remote(&self) -> Option<&Remote> {
         self.remote.as_ref()
     }
+
+    /// Returns the workers of a command that is about them.
+    ///
+    /// # Errors
+    /// If the command has none.
+    pub fn workers(&self) -> Result<&Remote> {
+        self.remote().context("missing argument: give --workers LIST")
+    }
 }
 
 /// A worker that is a process of this machine. It ends when this is dropped.

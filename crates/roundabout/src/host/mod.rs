@@ -130,19 +130,6 @@ impl Host {
         self.revolve_owned(fill, borrowing(join))
     }
 
-    /// Like [`revolve`](Self::revolve), with a `join` that owns the fragment and its buffer, and
-    /// returns it when it has joined it. What refers to the fragment meanwhile may share it.
-    ///
-    /// # Errors
-    /// As [`revolve`](Self::revolve).
-    pub fn revolve_owned<E: From<RoundaboutError> + Send>(
-        &mut self,
-        fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
-        join: impl FnMut(OwnedFragment) -> Result<OwnedFragment, E>,
-    ) -> Result<Revolution, E> {
-        self.turn(fill, join)
-    }
-
     /// Returns this host's place in the ring.
     pub fn place(&self) -> Place {
         self.shared.place

@@ -99,9 +99,13 @@ pub(super) fn borrowing<E>(
 }
 
 impl Host {
-    /// Runs one revolution with both callbacks.
-    pub(super) fn turn<E: From<RoundaboutError> + Send>(
-        &self,
+    /// Like [`revolve`](Self::revolve), with a `join` that owns the fragment and its buffer, and
+    /// returns it when it has joined it. What refers to the fragment meanwhile may share it.
+    ///
+    /// # Errors
+    /// As [`revolve`](Self::revolve).
+    pub fn revolve_owned<E: From<RoundaboutError> + Send>(
+        &mut self,
         fill: impl FnMut(&mut [u8]) -> Result<Option<usize>, E> + Send,
         join: impl FnMut(OwnedFragment) -> Result<OwnedFragment, E>,
     ) -> Result<Revolution, E> {

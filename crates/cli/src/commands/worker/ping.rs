@@ -6,7 +6,7 @@ use std::{
 };
 
 use annulus_distributed::{Channels, address_of};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 use tokio::time::sleep;
 use url::Url;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Prints the version of each worker.
 pub async fn run(args: &PingArgs) -> Result<Outcome> {
     let cluster = args.cluster.start(None)?;
-    let Some(remote) = cluster.remote() else { bail!("missing argument: give --workers LIST") };
+    let remote = cluster.workers()?;
     let end = Instant::now() + args.wait.unwrap_or_default();
     let mut missing = 0;
     for url in remote.workers.urls() {

@@ -80,15 +80,16 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
     }
     #[cfg(feature = "ofi")]
     if let Some(name) = &args.fabric {
-        let node = name.split_once('@').map(|(_, node)| node);
-        let stays_here = name == "shm" || node.is_some_and(|node| is_local(&format!("{node}:0")).unwrap_or(false));
+        let options = FabricOptions::named(name);
+        let is_here = |node| is_local(&format!("{node}:0")).unwrap_or(false);
+        let stays_here = options == FabricOptions::new("shm") || options.node.is_some_and(is_here);
         if identity.is_none() && !args.insecure && !stays_here {
             bail!(
                 "cannot use --fabric {name}: without --certificates, anyone who reaches it can change rows; name an \
                  address of this machine alone, as in tcp@127.0.0.1, or allow it with --insecure"
             );
         }
-        FabricOptions::named(name).check(&RingConfig::default()).context("--fabric")?;
+        options.check(&RingConfig::default()).context("--fabric")?;
         channels = channels.with_fabric(name);
     }
     let (files, most) = (WorkerFiles { read, write }, args.max_queries.unwrap_or(usize::MAX));

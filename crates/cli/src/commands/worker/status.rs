@@ -7,7 +7,7 @@ use std::{
 
 use annulus_distributed::{ClusterReport, StatusServer};
 use annulus_terminal::report::plain;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use indicatif::HumanBytes;
 
 use super::args::StatusArgs;
@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 /// Prints what the workers do, or serves it as a page.
 pub async fn run(args: &StatusArgs) -> Result<Outcome> {
     let cluster = args.cluster.start(None)?;
-    let Some(remote) = cluster.remote() else { bail!("missing argument: give --workers LIST") };
+    let remote = cluster.workers()?;
     if let Some(address) = &args.page {
         let server = StatusServer::bind_all(address, remote.workers.clone(), remote.channels.clone());
         let server = server.await.context("--page")?;
