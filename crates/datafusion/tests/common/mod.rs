@@ -193,6 +193,13 @@ pub fn context(runtime: Arc<RuntimeEnv>, batch_rows: usize) -> Arc<TaskContext> 
     Arc::new(TaskContext::default().with_session_config(config).with_runtime(runtime))
 }
 
+/// Returns a context like `context`, in which each output partition of a join reads its own rows of
+/// the right side only.
+pub fn apart(context: &TaskContext) -> Arc<TaskContext> {
+    let config = context.session_config().clone().with_target_partitions(1);
+    Arc::new(TaskContext::default().with_session_config(config).with_runtime(context.runtime_env()))
+}
+
 /// Returns the rows of `batches` as text, in their order.
 pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default().with_null("null");

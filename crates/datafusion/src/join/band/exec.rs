@@ -8,7 +8,6 @@ use std::{any::Any, fmt, sync::Arc};
 use datafusion::{
     common::{JoinType, internal_datafusion_err},
     error::Result,
-    execution::TaskContext,
     physical_plan::{
         ChildrenPropertiesMode, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, joins::NestedLoopJoinExec,
         metrics::ExecutionPlanMetricsSet, projection::ProjectionExec,
@@ -16,13 +15,7 @@ use datafusion::{
 };
 
 use super::{condition::Condition, plan::BandPlan};
-use crate::{
-    executions::{Executions, Ticket},
-    join::{
-        morsels::{BuildFuture, BuildInput},
-        properties::Joined,
-    },
-};
+use crate::join::{morsels::MorselExecutions, properties::Joined};
 
 /// A join on a band or an inequality, by sorting.
 ///
@@ -37,7 +30,7 @@ pub struct BandJoinExec {
     explain_as_stock: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    executions: Executions<BuildFuture<BandPlan>>,
+    executions: MorselExecutions<BandPlan>,
 }
 
 impl BandJoinExec {
@@ -74,7 +67,7 @@ impl BandJoinExec {
         }
         let Some(plan) = BandPlan::of(stock)?.map(Arc::new) else { return Ok(None) };
         let (stock, properties) = (Arc::clone(stock), Joined::from(stock.as_ref()).properties(stock.properties())?);
-        let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
+        let (metrics, executions) = (ExecutionPlanMetricsSet::new(), MorselExecutions::default());
         Ok(Some(Self { stock, plan, why, explain_as_stock, properties, metrics, executions }))
     }
 
@@ -114,14 +107,6 @@ impl BandJoinExec {
     fn over(&self, stock: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let ours = self.rewrap(stock)?;
         ours.ok_or_else(|| internal_datafusion_err!("a band join cannot have these children"))
-    }
-
-    /// Returns the build side for an output partition.
-    fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<(BuildFuture<BandPlan>, Ticket)> {
-        let probes = self.properties().partitioning.partition_count();
-        let (plan, left) = (&self.plan, self.stock.left());
-        let start = || Ok(BuildInput::new(Arc::clone(plan), left, probes, context, &self.metrics)?.start());
-        self.executions.share((partition, probes), context, start)
     }
 }
 

@@ -8,7 +8,6 @@ use std::{any::Any, fmt, sync::Arc};
 use datafusion::{
     common::internal_datafusion_err,
     error::Result,
-    execution::TaskContext,
     physical_plan::{
         ChildrenPropertiesMode, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, joins::NestedLoopJoinExec,
         metrics::ExecutionPlanMetricsSet, projection::ProjectionExec,
@@ -16,13 +15,7 @@ use datafusion::{
 };
 
 use super::plan::LoopPlan;
-use crate::{
-    executions::{Executions, Ticket},
-    join::{
-        morsels::{BuildFuture, BuildInput},
-        properties::Joined,
-    },
-};
+use crate::join::{morsels::MorselExecutions, properties::Joined};
 
 /// A join by nested loops: all pairs are compared, on any condition.
 ///
@@ -37,7 +30,7 @@ pub struct LoopJoinExec {
     why: Arc<str>,
     explain_as_stock: bool,
     metrics: ExecutionPlanMetricsSet,
-    executions: Executions<BuildFuture<LoopPlan>>,
+    executions: MorselExecutions<LoopPlan>,
 }
 
 impl LoopJoinExec {
@@ -56,7 +49,7 @@ impl LoopJoinExec {
         let plan = Arc::new(LoopPlan::of(stock)?);
         let (properties, metrics) =
             (Joined::from(stock.as_ref()).properties(stock.properties())?, ExecutionPlanMetricsSet::new());
-        let (stock, executions) = (Arc::clone(stock), Executions::default());
+        let (stock, executions) = (Arc::clone(stock), MorselExecutions::default());
         Ok(Some(Self { stock, plan, properties, why, explain_as_stock, metrics, executions }))
     }
 
@@ -88,14 +81,6 @@ impl LoopJoinExec {
     fn over(&self, stock: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let ours = self.within(stock)?;
         ours.ok_or_else(|| internal_datafusion_err!("a join by nested loops cannot have these children"))
-    }
-
-    /// Returns the build side for an output partition.
-    fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<(BuildFuture<LoopPlan>, Ticket)> {
-        let probes = self.properties.partitioning.partition_count();
-        let (plan, left) = (&self.plan, self.stock.left());
-        let start = || Ok(BuildInput::new(Arc::clone(plan), left, probes, context, &self.metrics)?.start());
-        self.executions.share((partition, probes), context, start)
     }
 }
 

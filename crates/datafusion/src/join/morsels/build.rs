@@ -35,7 +35,7 @@ const PART_BYTES: usize = 16 << 20;
 const LEAST_BYTES: usize = 1 << 16;
 
 /// The prepared build side of one execution, which all output partitions share.
-pub(in crate::join) struct Build<M: Method> {
+pub(super) struct Build<M: Method> {
     pub(super) left: Left<M>,
     pub(super) output: Arc<Output>,
     /// The memory of a morsel from which on it is large enough, unless it has enough rows.
@@ -48,10 +48,10 @@ pub(in crate::join) struct Build<M: Method> {
 
 /// The build side, once it is there. The output partitions poll it; dropping all of them stops the
 /// inputs.
-pub(in crate::join) type BuildFuture<M> = Shared<BoxFuture<'static, Result<Arc<Build<M>>, Arc<DataFusionError>>>>;
+pub(super) type BuildFuture<M> = Shared<BoxFuture<'static, Result<Arc<Build<M>>, Arc<DataFusionError>>>>;
 
 /// The parts from which a build side is made.
-pub(in crate::join) struct BuildInput<M> {
+pub(super) struct BuildInput<M> {
     method: Arc<M>,
     inputs: Vec<SendableRecordBatchStream>,
     memory: MemoryReservation,
@@ -68,7 +68,7 @@ impl<M: Method> BuildInput<M> {
     ///
     /// # Errors
     /// Those of the left side.
-    pub(in crate::join) fn new(
+    pub(super) fn new(
         method: Arc<M>,
         left: &Arc<dyn ExecutionPlan>,
         probes: usize,
@@ -95,7 +95,7 @@ impl<M: Method> BuildInput<M> {
     }
 
     /// Returns the future of the build side. Nothing is read until it is polled.
-    pub(in crate::join) fn start(self) -> BuildFuture<M> {
+    pub(super) fn start(self) -> BuildFuture<M> {
         self.build().map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared()
     }
 

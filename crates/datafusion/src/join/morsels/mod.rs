@@ -7,13 +7,15 @@
 //! right partition --morsels, prepared by the method ----------------------+--> pairs --> output partition
 //! ```
 //! Each output partition joins the rows of its own partition of the right side, as with the stock
-//! operator. Only the left side need not come in one partition.
+//! operator, and what is left of the others, if nobody can tell (`shared_inputs.rs`). The left side
+//! need not come in one partition.
 //!
 //! If the left side does not fit into memory, each part of it is read again for each morsel. Then
 //! morsels are as large as memory allows. The right side is read once, and never written.
 
 mod alone;
 mod build;
+mod execution;
 mod input;
 mod left;
 mod method;
@@ -23,7 +25,6 @@ mod reader;
 mod rows;
 mod side;
 
-pub(in crate::join) use build::{BuildFuture, BuildInput};
+pub(in crate::join) use execution::MorselExecutions;
 pub(in crate::join) use method::{Method, Names, Step};
-pub(in crate::join) use probe::ProbeInput;
 pub(in crate::join) use rows::RowsPlan;

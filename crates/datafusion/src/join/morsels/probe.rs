@@ -28,7 +28,10 @@ use super::{
     metrics::ProbeMetrics,
     reader::Reader,
 };
-use crate::error::{from_join, into_join};
+use crate::{
+    error::{from_join, into_join},
+    join::collect::all_go_on,
+};
 
 /// Rows of a morsel from which on it is large enough, if the left side is on disk.
 const SPILLED_MORSEL_ROWS: usize = 1 << 22;
@@ -42,15 +45,15 @@ pub(super) type Ready = Arc<Mutex<VecDeque<RecordBatch>>>;
 pub(in crate::join) type Emit = Box<dyn FnMut(RecordBatch) -> Result<(), JoinError> + Send>;
 
 /// The parts from which an output partition is made.
-pub(in crate::join) struct ProbeInput<M: Method> {
-    pub(in crate::join) method: Arc<M>,
-    pub(in crate::join) build: BuildFuture<M>,
-    pub(in crate::join) input: SendableRecordBatchStream,
+pub(super) struct ProbeInput<M: Method> {
+    pub(super) method: Arc<M>,
+    pub(super) build: BuildFuture<M>,
+    pub(super) input: SendableRecordBatchStream,
 }
 
 impl<M: Method> ProbeInput<M> {
     /// Returns the stream of the partition.
-    pub(in crate::join) fn stream(
+    pub(super) fn stream(
         self,
         partition: usize,
         context: &TaskContext,
@@ -143,7 +146,7 @@ impl<M: Method> Probe<M> {
         let Self { method, reader, state, ready, metrics, .. } = self;
         match state {
             State::Waiting(build) => {
-                let build = build.clone().await.map_err(|error| DataFusionError::from(&error))?;
+                let build = all_go_on(build.clone()).await.map_err(|error| DataFusionError::from(&error))?;
                 let writer = Writer::new(Arc::clone(&build.output), into(method, ready));
                 *state = State::Probing(Box::new(Probing { build, writer, morsel: None }));
             }

@@ -20,7 +20,6 @@ use datafusion::{
 };
 
 use super::LoopJoinExec;
-use crate::join::morsels::ProbeInput;
 
 impl ExecutionPlan for LoopJoinExec {
     fn name(&self) -> &str {
@@ -68,10 +67,7 @@ impl ExecutionPlan for LoopJoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.stock.right().execute(partition, Arc::clone(&context))?;
-        let (build, ticket) = self.build(partition, &context)?;
-        let input = ProbeInput { method: Arc::clone(&self.plan), build, input };
-        Ok(ticket.stream(input.stream(partition, &context, &self.metrics)))
+        self.executions.execute(&self.plan, &self.stock, (partition, &context), &self.metrics)
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -1,0 +1,102 @@
+//! How the output partitions of a join share the rows of its right side, and the threads.
+
+mod common;
+
+use std::{
+    fmt,
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+use arrow::datatypes::SchemaRef;
+use common::{Plan, Step, bands::band, batch, context, lines, rows, run, schema, scripted, shared_join, within};
+use datafusion::{
+    common::{JoinType, exec_err},
+    execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnv},
+    physical_plan::{
+        common::collect,
+        stream::RecordBatchStreamAdapter,
+        streaming::{PartitionStream, StreamingTableExec},
+    },
+};
+use futures::{StreamExt, future::try_join_all, stream};
+
+/// Returns a hash join and a band join of a left side with the right sides that `right` makes.
+fn joins(right: impl Fn() -> Plan) -> [Plan; 2] {
+    let sparse = rows(2, 4, 50_000).0;
+    [shared_join((rows(2, 1, 50).0, right()), JoinType::Inner), band((sparse, right()), JoinType::Inner)]
+}
+
+#[tokio::test]
+async fn one_output_reads_what_another_leaves() {
+    let rows_of =
+        |batches: i64, first| (0..batches).map(move |index| Step::Batch(batch(first + index * 50_000, 50_000)));
+    let right = || scripted(vec![rows_of(7, 0).collect(), rows_of(1, 350_000).collect()]).0;
+    let two = || context(Arc::new(RuntimeEnv::default()), 8192);
+    for (shared, apart) in joins(right).into_iter().zip(joins(right)) {
+        let expected = run(apart, &common::apart(&two())).await.unwrap();
+        let context = two();
+        let mut first = shared.execute(0, Arc::clone(&context)).unwrap();
+        let second = shared.execute(1, context).unwrap();
+        let mut found = vec![within("a batch", first.next()).await.unwrap().unwrap()];
+        let of_second = within("the second", collect(second)).await.unwrap();
+        assert!(lines(&of_second).len() > 2 * expected[1].len(), "{}", shared.name());
+        found.extend(within("the first", collect(first)).await.unwrap());
+        found.extend(of_second);
+        let (mut found, mut expected) = (lines(&found), expected.concat());
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert!(found == expected, "{} has {} rows of {}", shared.name(), found.len(), expected.len());
+    }
+}
+
+/// Partitions whose first batches come when all of them have been asked for, each on a thread of its
+/// own.
+#[derive(Clone)]
+struct Meeting {
+    schema: SchemaRef,
+    missing: Arc<(Mutex<usize>, Condvar)>,
+}
+
+impl fmt::Debug for Meeting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meeting")
+    }
+}
+
+impl PartitionStream for Meeting {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let missing = Arc::clone(&self.missing);
+        let first = async move {
+            let (missing, all) = &*missing;
+            let mut left = missing.lock().expect("no panic");
+            *left -= 1;
+            all.notify_all();
+            let left = all.wait_timeout_while(left, Duration::from_secs(60), |left| *left > 0).expect("no panic");
+            if left.1.timed_out() { exec_err!("{} partitions do not run", left.0) } else { Ok(batch(0, 50)) }
+        };
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream::once(first)))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_outputs_run_once_the_left_side_is_there() {
+    let right = || -> Plan {
+        let meeting = Meeting { schema: schema(), missing: Arc::new((Mutex::new(2), Condvar::new())) };
+        let partitions: Vec<Arc<dyn PartitionStream>> = vec![Arc::new(meeting.clone()), Arc::new(meeting)];
+        Arc::new(StreamingTableExec::try_new(schema(), partitions, None, [], false, None).unwrap())
+    };
+    for join in joins(right) {
+        let context = context(Arc::new(RuntimeEnv::default()), 8192);
+        let streams: Vec<_> = (0..2).map(|partition| join.execute(partition, Arc::clone(&context)).unwrap()).collect();
+        let tasks = streams.into_iter().map(|stream| tokio::spawn(collect(stream)));
+        let found = try_join_all(tasks).await.unwrap();
+        for found in found {
+            found.unwrap_or_else(|error| panic!("{}: {error}", join.name()));
+        }
+    }
+}
