@@ -182,7 +182,7 @@ async fn dropping_the_last_stream_frees_all_though_the_plan_lives() {
 async fn a_partition_may_never_be_executed() {
     let runtime = limited(1 << 20);
     let context = context(Arc::clone(&runtime), 16);
-    let expected = run(shared_join(overlapping(), JoinType::Inner), &common::apart(&context)).await.unwrap();
+    let expected = run(shared_join(overlapping(), JoinType::Inner), &context).await.unwrap();
     let ours = shared_join(overlapping(), JoinType::Inner);
     let first = within("the partition", collect(ours.execute(0, Arc::clone(&context)).unwrap())).await.unwrap();
     assert_eq!(common::lines(&first), expected[0]);
@@ -195,7 +195,7 @@ async fn a_partition_may_never_be_executed() {
 #[tokio::test]
 async fn a_partition_executed_after_another_was_dropped_has_all_its_rows() {
     let context = context(unlimited(), 16);
-    let expected = run(shared_join(overlapping(), JoinType::Right), &common::apart(&context)).await.unwrap();
+    let expected = run(shared_join(overlapping(), JoinType::Right), &context).await.unwrap();
     let ours = shared_join(overlapping(), JoinType::Right);
     let mut first = ours.execute(0, Arc::clone(&context)).unwrap();
     within("a batch", first.next()).await.unwrap().unwrap();

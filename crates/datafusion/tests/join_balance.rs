@@ -8,8 +8,13 @@ use std::{
     time::Duration,
 };
 
+use annulus_datafusion::LoopJoinExec;
 use arrow::datatypes::SchemaRef;
-use common::{Plan, Step, bands::band, batch, context, lines, rows, run, schema, scripted, shared_join, within};
+use common::{
+    Plan, Step,
+    bands::{band, stock},
+    batch, context, lines, rows, run, schema, scripted, within,
+};
 use datafusion::{
     common::{JoinType, exec_err},
     execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnv},
@@ -21,10 +26,11 @@ use datafusion::{
 };
 use futures::{StreamExt, future::try_join_all, stream};
 
-/// Returns a hash join and a band join of a left side with the right sides that `right` makes.
+/// Returns a band join and a join by nested loops with the right sides that `right` makes.
 fn joins(right: impl Fn() -> Plan) -> [Plan; 2] {
-    let sparse = rows(2, 4, 50_000).0;
-    [shared_join((rows(2, 1, 50).0, right()), JoinType::Inner), band((sparse, right()), JoinType::Inner)]
+    let all = stock((rows(1, 1, 1).0, right()), JoinType::Inner, (1 << 40, 1 << 40), None);
+    let looped = LoopJoinExec::try_new(&all, "a test", false).unwrap().unwrap();
+    [band((rows(2, 4, 50_000).0, right()), JoinType::Inner), Arc::new(looped)]
 }
 
 #[tokio::test]

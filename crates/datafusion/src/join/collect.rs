@@ -1,17 +1,12 @@
 //! Reads all of one side of a join.
 
-use std::task::Poll;
-
 use arrow::array::RecordBatch;
 use datafusion::{
     common::runtime::SpawnedTask,
     error::{DataFusionError, Result},
     execution::{SendableRecordBatchStream, TaskContext},
 };
-use futures::{
-    StreamExt,
-    future::{self, BoxFuture, Shared},
-};
+use futures::{StreamExt, future};
 
 use crate::error::from_panic;
 
@@ -49,26 +44,6 @@ pub(super) async fn ended<T>(task: SpawnedTask<Result<T>>) -> Result<T> {
         Ok(payload) => from_panic(&*payload),
         Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),
     })?
-}
-
-/// Waits for a build side that several tasks wait for.
-///
-/// The task in which the last step of `build` runs wakes the others on its own thread, and tokio
-/// keeps the last one that it woke for that thread (its `lifo_slot`). So that all go on at once, on
-/// as many threads as are free, each task goes once to the queue from which other threads take tasks.
-pub(super) async fn all_go_on<T: Clone>(build: Shared<BoxFuture<'static, T>>) -> T {
-    let built = build.await;
-    let mut is_queued = false;
-    // Unlike `tokio::task::yield_now`, this tells an idle thread.
-    future::poll_fn(|context| {
-        if std::mem::replace(&mut is_queued, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-    built
 }
 
 /// Returns the error for a pool that has no room for the build side.

@@ -22,7 +22,6 @@ mod key_filter;
 mod loops;
 mod morsels;
 mod properties;
-mod shared_inputs;
 
 pub use band::BandJoinExec;
 pub(crate) use band::as_nested_loops;

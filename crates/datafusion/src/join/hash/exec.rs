@@ -210,18 +210,17 @@ impl ExecutionPlan for SharedHashJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.properties.partitioning.partition_count();
-        let is_ordered = self.properties.output_ordering().is_some();
-        let start = || Execution::start(&self.stock, is_ordered, &self.metrics, &context);
+        let start = || Execution::start(&self.stock, &self.metrics, &context);
         let (execution, ticket) = self.executions.share((partition, partitions), &context, start)?;
         let (layout, batch_rows) = (Arc::clone(&execution.layout), context.session_config().batch_size());
         let setup = Setup {
             output: Arc::new(layout.output(batch_rows)?),
             build: Some(execution.table(&self.stock, partition, &context)?),
-            is_ordered,
+            is_ordered: self.properties.output_ordering().is_some(),
             finder: None,
             shown: Arc::clone(&layout),
             layout,
-            probe: execution.probe(&self.stock, partition, context)?,
+            probe: self.stock.right().execute(partition, context)?,
             batch_rows,
             fetch: self.stock.fetch(),
             null_aware: self.stock.null_aware,

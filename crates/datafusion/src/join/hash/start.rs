@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::{
     error::Result,
-    execution::{SendableRecordBatchStream, TaskContext},
+    execution::TaskContext,
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties,
         joins::{HashJoinExec, PartitionMode},
@@ -19,19 +19,13 @@ use super::{
     metrics::BuildMetrics,
     spill::{Crowd, Metrics, Tools},
 };
-use crate::join::{
-    collect::threads,
-    key_filter::{Publisher, has_filters_from_above},
-    shared_inputs::SharedInputs,
-};
+use crate::join::key_filter::{Publisher, has_filters_from_above};
 
 /// What the partitions of one execution share.
 #[derive(Clone, Debug)]
 pub(super) struct Execution {
     pub(super) layout: Arc<Layout>,
     tables: Tables,
-    /// The probe side, if each stream may read all of it.
-    probe: Option<Arc<SharedInputs>>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,14 +37,12 @@ enum Tables {
 }
 
 impl Execution {
-    /// Starts to read the build side, unless each partition has its own. The output may have to be in
-    /// the order of the probe side.
+    /// Starts to read the build side, unless each partition has its own.
     ///
     /// # Errors
     /// If a child cannot be executed.
     pub(super) fn start(
         stock: &HashJoinExec,
-        is_ordered: bool,
         metrics: &ExecutionPlanMetricsSet,
         context: &Arc<TaskContext>,
     ) -> Result<Self> {
@@ -70,26 +62,7 @@ impl Execution {
             let setup = Setup { tools: Arc::new(tools), streams, publisher, metrics: build };
             Tables::One(setup.start(starts_now(left)?))
         };
-        let may_share = stock.mode != PartitionMode::Partitioned && !is_ordered;
-        let probe = may_share.then(|| SharedInputs::of(stock.right(), threads(context))).flatten();
-        Ok(Self { layout, tables, probe })
-    }
-
-    /// Returns the stream of the probe side for a partition.
-    ///
-    /// # Errors
-    /// If the probe side cannot be executed.
-    pub(super) fn probe(
-        &self,
-        stock: &HashJoinExec,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let own = stock.right().execute(partition, context)?;
-        Ok(match &self.probe {
-            Some(shared) => shared.open(partition, own),
-            None => own,
-        })
+        Ok(Self { layout, tables })
     }
 
     /// Returns the table that a partition probes, in the making.

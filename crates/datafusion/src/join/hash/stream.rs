@@ -21,7 +21,7 @@ use super::{
     setup::{Probed, Setup},
     spill::Walk,
 };
-use crate::{error::from_join, join::collect::all_go_on};
+use crate::error::from_join;
 
 /// The join of one partition of the probe side.
 struct Joining {
@@ -84,7 +84,7 @@ impl Joining {
             match &mut self.stage {
                 Stage::Building => {
                     let Some(build) = self.setup.build.take() else { return Ok(None) };
-                    let built = all_go_on(build).await.map_err(|error| DataFusionError::from(&error))?;
+                    let built = build.await.map_err(|error| DataFusionError::from(&error))?;
                     self.begin(built)?;
                 }
                 Stage::Probing(built, probing @ None) => {

@@ -1,6 +1,9 @@
 //! The build side: all rows of the left input, prepared.
 
-use std::sync::{Arc, atomic::AtomicUsize};
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    task::Poll,
+};
 
 use annulus_join::Output;
 use arrow::array::RecordBatch;
@@ -17,7 +20,7 @@ use datafusion::{
 };
 use futures::{
     FutureExt,
-    future::{BoxFuture, Shared},
+    future::{self, BoxFuture, Shared},
 };
 
 use super::{
@@ -49,6 +52,26 @@ pub(super) struct Build<M: Method> {
 /// The build side, once it is there. The output partitions poll it; dropping all of them stops the
 /// inputs.
 pub(super) type BuildFuture<M> = Shared<BoxFuture<'static, Result<Arc<Build<M>>, Arc<DataFusionError>>>>;
+
+/// Waits for a build side that several tasks wait for.
+///
+/// The task in which the last step of `build` runs wakes the others on its own thread, and tokio
+/// keeps the last one that it woke for that thread (its `lifo_slot`). So that all go on at once, on
+/// as many threads as are free, each task goes once to the queue from which other threads take tasks.
+pub(super) async fn all_go_on<F: Future<Output: Clone>>(build: Shared<F>) -> F::Output {
+    let built = build.await;
+    let mut is_queued = false;
+    // Unlike `tokio::task::yield_now`, this tells an idle thread.
+    future::poll_fn(|context| {
+        if std::mem::replace(&mut is_queued, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    built
+}
 
 /// The parts from which a build side is made.
 pub(super) struct BuildInput<M> {

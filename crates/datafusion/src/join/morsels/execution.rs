@@ -12,11 +12,9 @@ use super::{
     build::{BuildFuture, BuildInput},
     method::Method,
     probe::ProbeInput,
+    shared_inputs::SharedInputs,
 };
-use crate::{
-    executions::Executions,
-    join::{collect::threads, shared_inputs::SharedInputs},
-};
+use crate::{executions::Executions, join::collect::threads};
 
 /// The executions of a plan, of which several may run at once.
 pub(in crate::join) struct MorselExecutions<M: Method>(Executions<Shared<M>>);

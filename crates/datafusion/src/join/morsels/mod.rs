@@ -23,6 +23,7 @@ mod metrics;
 mod probe;
 mod reader;
 mod rows;
+mod shared_inputs;
 mod side;
 
 pub(in crate::join) use execution::MorselExecutions;

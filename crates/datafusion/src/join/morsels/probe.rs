@@ -22,16 +22,13 @@ use parking_lot::Mutex;
 
 use super::{
     alone::Alone,
-    build::{Build, BuildFuture},
+    build::{Build, BuildFuture, all_go_on},
     left::{Left, Part},
     method::{Method, Step},
     metrics::ProbeMetrics,
     reader::Reader,
 };
-use crate::{
-    error::{from_join, into_join},
-    join::collect::all_go_on,
-};
+use crate::error::{from_join, into_join};
 
 /// Rows of a morsel from which on it is large enough, if the left side is on disk.
 const SPILLED_MORSEL_ROWS: usize = 1 << 22;

@@ -341,7 +341,7 @@ mod tests {
                         }
                     });
                 }
-                let stops = |own: usize| own > 0 && (round + own) % 3 == 0;
+                let stops = |own: usize| own > 0 && (round + own).is_multiple_of(3);
                 let tasks: Vec<_> = readers
                     .into_iter()
                     .enumerate()
