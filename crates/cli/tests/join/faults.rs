@@ -69,11 +69,13 @@ fn workers_end_with_their_command_and_the_next_run_works() {
             let ended = Ended::of(running);
             scene.wait_for_ends();
             println!("seed {seed}, {place:?} killed: {:?} after {:?}", ended.code, ended.after);
-            if ended.code != Some(0) {
+            // The signal may come when all is done but the exit.
+            if !scene.output.join("manifest.json").exists() {
+                assert_ne!(ended.code, Some(0));
                 scene.assert_nothing_visible();
                 assert_eq!(scene.join(place).succeeds().stderr, "", "the next run works");
-                assert_eq!(scene.rows_told(), undisturbed.rows);
             }
+            assert_eq!(scene.rows_told(), undisturbed.rows);
             std::fs::remove_dir_all(&scene.output).expect("it is removed");
         }
     }

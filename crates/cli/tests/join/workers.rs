@@ -144,7 +144,7 @@ fn workers_write_below_their_folders_for_submitters_only() {
     assert_eq!(names(&at.join("out")), ["joined"], "nothing is left");
 }
 
-/// An output, and a condition of which there are 25 million pairs.
+/// An output, and a condition of which there are 400 million pairs to compare.
 const LONG: [&str; 2] = ["--where", "(a.k * 7 + b.k * 5) % 1009 = 5"];
 
 /// Starts a join of two workers that takes a while, and returns it when a worker has computed for this long.
@@ -169,7 +169,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn a_lost_worker_is_named_and_nothing_is_left() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    write_tables(at, 5000);
+    write_tables(at, 20_000);
     for seed in crate::seeds("ANNULUS_JOIN_FAULTS", 2) {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut workers: Vec<_> = (0..3).map(|_| worker(at, &["--allow-write", "."])).collect();
@@ -208,7 +208,7 @@ fn a_lost_worker_is_named_and_nothing_is_left() {
 fn workers_that_stop_let_a_join_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    write_tables(at, 5000);
+    write_tables(at, 20_000);
     let workers: Vec<_> = (0..2).map(|_| worker(at, &["--allow-write", ".", "--drain", "600"])).collect();
     let mut running = disturbed(at, &workers, 40, &[]);
     workers.iter().for_each(|(process, _)| process.signal("TERM"));
@@ -223,7 +223,7 @@ fn workers_that_stop_let_a_join_end() {
 fn an_interrupted_join_leaves_nothing_on_workers() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    write_tables(at, 5000);
+    write_tables(at, 20_000);
     let workers: Vec<_> = (0..2).map(|_| worker(at, &["--allow-write", "."])).collect();
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let mut running = disturbed(at, &workers, 20, &[]);
@@ -255,7 +255,7 @@ fn an_interrupted_join_leaves_nothing_on_workers() {
 fn a_second_interrupt_ends_a_join_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    write_tables(at, 5000);
+    write_tables(at, 20_000);
     let workers: Vec<_> = (0..2).map(|_| worker(at, &["--allow-write", "."])).collect();
     let mut running = disturbed(at, &workers, 5, &["--silence", "60"]);
     workers.iter().for_each(|(process, _)| process.signal("STOP"));
