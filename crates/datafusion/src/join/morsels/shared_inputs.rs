@@ -75,18 +75,18 @@ impl SharedInputs {
             *input.stream.lock() = Some(stream);
             input.waiting.wake_by_ref();
         }
-        Box::pin(Reader { inputs: Arc::clone(self), own, schema })
+        Box::pin(AnyInput { inputs: Arc::clone(self), own, schema })
     }
 }
 
 /// Reads its own input, and after its end all others that are there.
-struct Reader {
+struct AnyInput {
     inputs: Arc<SharedInputs>,
     own: usize,
     schema: SchemaRef,
 }
 
-impl Stream for Reader {
+impl Stream for AnyInput {
     type Item = Result<RecordBatch>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -103,7 +103,7 @@ impl Stream for Reader {
     }
 }
 
-impl RecordBatchStream for Reader {
+impl RecordBatchStream for AnyInput {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
