@@ -90,7 +90,7 @@ impl JoinSpec {
         let drops = match self.output.join.emits(self.output.build).probe {
             Alone::None => true,
             Alone::Matched => parts == NonZeroUsize::MIN,
-            Alone::Unmatched => false,
+            Alone::Unmatched | Alone::Marked => false,
         };
         Ok(if drops { self.condition.equal_keys(self.schemas())? } else { None })
     }

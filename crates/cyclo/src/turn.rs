@@ -58,7 +58,7 @@ pub(crate) struct Met {
 
 impl Around {
     /// Runs one revolution for `part`: sends the prepared fragments, then those of `own_rows`. At
-    /// the end it outputs the rows that the join type emits alone, matched or unmatched.
+    /// the end it outputs the rows that the join type emits alone.
     pub(crate) fn turn(
         &self,
         host: &mut Host,

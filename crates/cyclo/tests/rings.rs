@@ -29,7 +29,7 @@ use proptest::{collection::vec, prelude::*};
 
 /// The key and the number of a row. Its text is made from the number.
 type Row = (Option<i32>, i64);
-/// The numbers of the left and the right row.
+/// The numbers of the left and the right row. A mark is 1 or 0 in the place of the other side.
 type Pair = (Option<i64>, Option<i64>);
 
 /// Returns the columns of a side. With `views`, batches may refer to the memory of its rows.
@@ -215,6 +215,7 @@ impl Case {
                 out.extend(left.iter().filter(|row| !left_has(row)).map(of_left));
             }
             JoinType::LeftSemi => out.extend(left.iter().filter(left_has).map(of_left)),
+            JoinType::LeftMark => out.extend(left.iter().map(|row| (Some(row.1), Some(i64::from(left_has(&row)))))),
             _ => {}
         }
         match self.join {
@@ -222,6 +223,7 @@ impl Case {
                 out.extend(right.iter().filter(|row| !right_has(row)).map(of_right));
             }
             JoinType::RightSemi => out.extend(right.iter().filter(right_has).map(of_right)),
+            JoinType::RightMark => out.extend(right.iter().map(|row| (Some(i64::from(right_has(&row))), Some(row.1)))),
             _ => {}
         }
         out.sort_unstable();
@@ -280,9 +282,8 @@ impl Case {
             later.chunks(self.fed.unwrap_or(1)).try_for_each(|rows| give(batches(rows, self.views)))
         };
         let feed: Option<&Probe<'_>> = if self.fed.is_some() { Some(&feed) } else { None };
-        let alone = matches!(self.join, JoinType::RightSemi | JoinType::RightAnti);
         let emit = |_, batch| {
-            out.lock().unwrap().extend(pairs(&batch, alone));
+            out.lock().unwrap().extend(pairs(&batch, self.join));
             Ok(())
         };
         let turn = if self.parts == 1 && feed.is_none() {
@@ -321,11 +322,14 @@ fn path(folder: &Path, host: u16) -> std::path::PathBuf {
     folder.join(format!("host-{host}"))
 }
 
-/// Returns the numbers of a batch, after a check of their texts. A semi or anti join has the
+/// Returns the numbers of a batch, after a check of their texts. A semi, anti or mark join has the
 /// columns of one side.
-fn pairs(batch: &RecordBatch, right_alone: bool) -> Vec<Pair> {
+fn pairs(batch: &RecordBatch, join: JoinType) -> Vec<Pair> {
     let side = |first: usize| -> Vec<Option<i64>> {
         let Some(numbers) = batch.columns().get(first) else { return vec![None; batch.num_rows()] };
+        if let Some(marks) = numbers.as_boolean_opt() {
+            return marks.iter().map(|mark| mark.map(i64::from)).collect();
+        }
         let texts = cast(batch.column(first + 1), &DataType::Utf8).unwrap();
         let (numbers, texts) = (numbers.as_primitive::<Int64Type>(), texts.as_string::<i32>());
         let value = |row: usize| {
@@ -337,7 +341,11 @@ fn pairs(batch: &RecordBatch, right_alone: bool) -> Vec<Pair> {
         (0..batch.num_rows()).map(value).collect()
     };
     let (first, second) = (side(0), side(2));
-    if right_alone { second.into_iter().zip(first).collect() } else { first.into_iter().zip(second).collect() }
+    if !join.outputs(Side::Left) {
+        second.into_iter().zip(first).collect()
+    } else {
+        first.into_iter().zip(second).collect()
+    }
 }
 
 fn arb_case() -> impl Strategy<Value = Case> {

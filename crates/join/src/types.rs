@@ -21,11 +21,15 @@ pub enum JoinType {
     LeftAnti,
     /// Rows of the right side without a match.
     RightAnti,
+    /// All rows of the left side, and a last column that says which have a match.
+    LeftMark,
+    /// All rows of the right side, and a last column that says which have a match.
+    RightMark,
 }
 
 impl JoinType {
     /// All join types.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Inner,
         Self::Left,
         Self::Right,
@@ -34,13 +38,15 @@ impl JoinType {
         Self::RightSemi,
         Self::LeftAnti,
         Self::RightAnti,
+        Self::LeftMark,
+        Self::RightMark,
     ];
 
     /// Returns whether the join outputs columns of `side`.
     pub fn outputs(self, side: Side) -> bool {
         match self {
-            Self::LeftSemi | Self::LeftAnti => side == Side::Left,
-            Self::RightSemi | Self::RightAnti => side == Side::Right,
+            Self::LeftSemi | Self::LeftAnti | Self::LeftMark => side == Side::Left,
+            Self::RightSemi | Self::RightAnti | Self::RightMark => side == Side::Right,
             _ => true,
         }
     }
@@ -53,9 +59,14 @@ impl JoinType {
         }
     }
 
+    /// Returns whether the output has a last column of marks.
+    pub fn marks(self) -> bool {
+        matches!(self, Self::LeftMark | Self::RightMark)
+    }
+
     /// Returns what a local join with this build side emits.
     pub fn emits(self, build: Side) -> Emits {
-        use Alone::{Matched, None, Unmatched};
+        use Alone::{Marked, Matched, None, Unmatched};
         let (pairs, left, right) = match self {
             Self::Inner => (true, None, None),
             Self::Left => (true, Unmatched, None),
@@ -65,6 +76,8 @@ impl JoinType {
             Self::RightSemi => (false, None, Matched),
             Self::LeftAnti => (false, Unmatched, None),
             Self::RightAnti => (false, None, Unmatched),
+            Self::LeftMark => (false, Marked, None),
+            Self::RightMark => (false, None, Marked),
         };
         let (build, probe) = Sides { left, right }.one_and_other(build);
         Emits { pairs, build, probe }
@@ -92,6 +105,15 @@ pub enum Alone {
     Matched,
     /// Rows that have no match.
     Unmatched,
+    /// All rows, each with a mark that says whether it has a match.
+    Marked,
+}
+
+impl Alone {
+    /// Returns whether rows without a match are among them.
+    pub fn has_unmatched(self) -> bool {
+        matches!(self, Self::Unmatched | Self::Marked)
+    }
 }
 
 #[cfg(test)]

@@ -12,19 +12,19 @@ use datafusion::{
 
 use crate::error::into_join;
 
-/// Returns a join type of `annulus-join`, and for a mark join the side that it marks.
-pub(super) fn join_type(join: common::JoinType) -> (JoinType, Option<Side>) {
+/// Returns a join type of `annulus-join`.
+pub(super) fn join_type(join: common::JoinType) -> JoinType {
     match join {
-        common::JoinType::Inner => (JoinType::Inner, None),
-        common::JoinType::Left => (JoinType::Left, None),
-        common::JoinType::Right => (JoinType::Right, None),
-        common::JoinType::Full => (JoinType::Full, None),
-        common::JoinType::LeftSemi => (JoinType::LeftSemi, None),
-        common::JoinType::RightSemi => (JoinType::RightSemi, None),
-        common::JoinType::LeftAnti => (JoinType::LeftAnti, None),
-        common::JoinType::RightAnti => (JoinType::RightAnti, None),
-        common::JoinType::LeftMark => (JoinType::LeftSemi, Some(Side::Left)),
-        common::JoinType::RightMark => (JoinType::RightSemi, Some(Side::Right)),
+        common::JoinType::Inner => JoinType::Inner,
+        common::JoinType::Left => JoinType::Left,
+        common::JoinType::Right => JoinType::Right,
+        common::JoinType::Full => JoinType::Full,
+        common::JoinType::LeftSemi => JoinType::LeftSemi,
+        common::JoinType::RightSemi => JoinType::RightSemi,
+        common::JoinType::LeftAnti => JoinType::LeftAnti,
+        common::JoinType::RightAnti => JoinType::RightAnti,
+        common::JoinType::LeftMark => JoinType::LeftMark,
+        common::JoinType::RightMark => JoinType::RightMark,
     }
 }
 

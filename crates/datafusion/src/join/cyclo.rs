@@ -57,8 +57,8 @@ impl fmt::Display for CycloMethod {
 
 impl CycloJoin {
     /// Returns `node` as a join by nested loops, whose filter is the whole condition. `None` if it is
-    /// no join, or one that a ring cannot run: it marks rows, has a limit, or has keys whose nulls
-    /// decide about other rows.
+    /// no join, or one that a ring cannot run: it has a limit, or keys whose nulls decide about other
+    /// rows.
     ///
     /// # Errors
     /// If the join is invalid.
@@ -72,8 +72,8 @@ impl CycloJoin {
         Ok((Arc::clone(node) as Arc<dyn Any + Send + Sync>).downcast().ok())
     }
 
-    /// Returns the join that `stock` describes. `None` if a ring cannot run it: it marks rows, or its
-    /// condition has another value each time.
+    /// Returns the join that `stock` describes. `None` if a ring cannot run it: an input never ends,
+    /// or its condition has another value each time.
     ///
     /// # Errors
     /// If the stock join is invalid.
@@ -82,14 +82,13 @@ impl CycloJoin {
         if is_volatile || stock.properties().boundedness.is_unbounded() {
             return Ok(None);
         }
-        let join = match merge_condition(stock)? {
-            Some((merge, rows)) => Self { rows, method: CycloMethod::Merge(Box::new(merge)) },
-            None => match Self::by_hash(stock)? {
-                Some(join) => join,
-                None => Self::by_pairs(stock)?,
-            },
-        };
-        Ok((!join.rows.marks()).then_some(join))
+        if let Some((merge, rows)) = merge_condition(stock)? {
+            return Ok(Some(Self { rows, method: CycloMethod::Merge(Box::new(merge)) }));
+        }
+        match Self::by_hash(stock)? {
+            Some(join) => Ok(Some(join)),
+            None => Self::by_pairs(stock).map(Some),
+        }
     }
 
     fn by_hash(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {

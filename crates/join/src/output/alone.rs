@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 
 use annulus_rows::{gather::BatchBuilder, partition};
 use arrow::{
-    array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array},
+    array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array},
     datatypes::Schema,
 };
 
@@ -14,7 +14,8 @@ use crate::{error::JoinError, sides::Side, types::Alone};
 
 impl Output {
     /// Outputs the rows of a range of the build side that the join emits alone, in their order.
-    /// Call it after all fragments have been joined. An outer join has nulls for the other side.
+    /// Call it after all fragments have been joined. An outer join has nulls for the other side, and
+    /// a mark join a mark with each row.
     /// Batches have at most [`OutputSpec::batch_rows`](crate::OutputSpec::batch_rows) rows. O(rows).
     ///
     /// # Errors
@@ -52,14 +53,20 @@ impl Output {
     ) -> Result<(), JoinError> {
         let (Some(matched), true) = (source.matched(), alone != Alone::None) else { return Ok(()) };
         let rows = range.start as u32..range.end.min(source.rows) as u32;
-        let rows: Vec<u32> = rows.filter(|&row| matched.get(row) == (alone == Alone::Matched)).collect();
+        let is_marked = alone == Alone::Marked;
+        let rows: Vec<u32> = rows.filter(|&row| is_marked || matched.get(row) == (alone == Alone::Matched)).collect();
         let nulls = nulls(&other.output.schema, rows.len().min(self.batch_rows));
         let mut builder = BatchBuilder::new(Arc::clone(&own.output.schema), self.batch_rows, Arc::clone(&self.pool));
-        let mut emit = |own: RecordBatch| {
+        let mut emit = |own: RecordBatch, numbers: &[u32]| {
             let rows = own.num_rows();
             let nulls = nulls.iter().map(|column| column.slice(0, rows));
             let own = own.columns().iter().cloned();
-            let columns = if side == Side::Left { own.chain(nulls).collect() } else { nulls.chain(own).collect() };
+            let mut columns: Vec<_> =
+                if side == Side::Left { own.chain(nulls).collect() } else { nulls.chain(own).collect() };
+            if is_marked {
+                let marks = numbers.iter().map(|&row| matched.get(row)).collect::<Vec<_>>();
+                columns.push(Arc::new(BooleanArray::from(marks)));
+            }
             let options = RecordBatchOptions::new().with_row_count(Some(rows));
             emit(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
         };
@@ -67,8 +74,9 @@ impl Output {
         while !rows.is_empty() {
             self.cancel.check()?;
             let taken = builder.append(&source.output, rows).map_err(outside)?.rows;
-            rows = rows.split_at(taken).1;
-            builder.finish().map_err(outside)?.map_or(Ok(()), &mut emit)?;
+            let (now, rest) = rows.split_at(taken);
+            rows = rest;
+            builder.finish().map_err(outside)?.map_or(Ok(()), |own| emit(own, now.as_slice()))?;
         }
         Ok(())
     }

@@ -36,8 +36,8 @@ pub struct OutputSpec {
     pub build: Side,
     /// All columns of each side.
     pub schemas: Sides<SchemaRef>,
-    /// The columns of each side to output, in this order, those of the left side first. A semi or
-    /// anti join outputs the columns of one side only.
+    /// The columns of each side to output, in this order, those of the left side first. A semi, anti
+    /// or mark join outputs the columns of one side only, and a mark join the marks behind them.
     pub columns: Sides<Vec<usize>>,
     /// The part of the condition that no join algorithm evaluates, if any.
     pub filter: Option<Arc<dyn PairFilter>>,
@@ -100,7 +100,8 @@ impl Output {
             SideColumns::new(&spec.schemas[side], output.to_vec(), filter)
         })?;
         let fields = |side: Side| sides[side].output.fields(spec.join.may_lack(side));
-        let fields: Vec<Field> = fields(Side::Left).chain(fields(Side::Right)).collect();
+        let mark = spec.join.marks().then(|| Field::new("mark", DataType::Boolean, false));
+        let fields: Vec<Field> = fields(Side::Left).chain(fields(Side::Right)).chain(mark).collect();
         let (build, probe) = sides.one_and_other(spec.build);
         let filter = spec.filter.map(|filter| FilterPlan::new(filter, spec.build, &build.filter, &probe.filter));
         Ok(Self {
@@ -127,8 +128,8 @@ impl Output {
         Self { cancel, ..self }
     }
 
-    /// Returns the columns of the output: the left side's, then the right side's. The columns of a
-    /// side that may be missing from a row are nullable.
+    /// Returns the columns of the output: the left side's, then the right side's, then the marks. The
+    /// columns of a side that may be missing from a row are nullable.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }

@@ -6,7 +6,7 @@ use annulus_join::{JoinType, MergeCondition, Offset, Side};
 
 use super::values::{Kind, Table, Value, compare};
 
-/// A row of output: the number of the row of each side, if it has one.
+/// A row of output: the number of the row of each side, if it has one. A mark is 1 or 0 in the place of the other side.
 pub type Pair = (Option<i32>, Option<i32>);
 
 /// Returns whether a pair of rows of the build and the probe side satisfies the merge join's own
@@ -78,6 +78,8 @@ pub fn join(join: JoinType, left: &Table, right: &Table, matches: impl Fn(i32, i
         JoinType::Left | JoinType::LeftAnti => pairs.extend(lefts(false).into_iter().map(|l| (Some(l), None))),
         JoinType::LeftSemi => pairs.extend(lefts(true).into_iter().map(|l| (Some(l), None))),
         JoinType::RightSemi => pairs.extend(rights(true).into_iter().map(|r| (None, Some(r)))),
+        JoinType::LeftMark => pairs.extend(left.clone().map(|l| (Some(l), Some(i32::from(!right_of(l).is_empty()))))),
+        JoinType::RightMark => pairs.extend(right.clone().map(|r| (Some(i32::from(!left_of(r).is_empty())), Some(r)))),
         _ => {}
     }
     if matches!(join, JoinType::Full) {

@@ -260,13 +260,10 @@ pub fn pieces(batch: &RecordBatch, pieces: usize) -> Vec<RecordBatch> {
 
 /// Returns the numbers of the rows, after a check of their other columns.
 fn read(join: JoinType, batches: &[RecordBatch]) -> Vec<Pair> {
-    let sides = match join {
-        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::RightSemi | JoinType::RightAnti => 1,
-        _ => 2,
-    };
+    let sides = Side::BOTH.into_iter().filter(|&side| join.outputs(side)).count();
     let mut pairs = Vec::new();
     for batch in batches {
-        assert_eq!(batch.num_columns(), 2 * sides);
+        assert_eq!(batch.num_columns(), 2 * sides + usize::from(join.marks()));
         let row = |side: usize, row: usize| {
             let (texts, rows) = (batch.column(2 * side), batch.column(2 * side + 1));
             assert_eq!(texts.is_null(row), rows.is_null(row));
@@ -278,10 +275,19 @@ fn read(join: JoinType, batches: &[RecordBatch]) -> Vec<Pair> {
         };
         pairs.extend((0..batch.num_rows()).map(|index| match (sides, join) {
             (2, _) => (row(0, index), row(1, index)),
+            (_, JoinType::LeftMark) => (row(0, index), Some(mark(batch, index))),
+            (_, JoinType::RightMark) => (Some(mark(batch, index)), row(0, index)),
             (_, JoinType::RightSemi | JoinType::RightAnti) => (None, row(0, index)),
             _ => (row(0, index), None),
         }));
     }
     pairs.sort_unstable();
     pairs
+}
+
+/// Returns the mark of a row.
+fn mark(batch: &RecordBatch, row: usize) -> i32 {
+    let marks = batch.column(batch.num_columns() - 1).as_boolean();
+    assert!(marks.is_valid(row));
+    i32::from(marks.value(row))
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use annulus_join::{JoinType, Keys, Output, OutputSpec, Side, Sides};
 use arrow::{
-    array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array},
+    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array},
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{
@@ -32,11 +32,9 @@ pub(super) const PROBE: Side = Side::Right;
 pub(super) struct Layout {
     pub(super) sides: Sides<SideLayout>,
     pub(super) join: JoinType,
-    /// The side that a mark join marks. It is planned as a semi join.
-    pub(super) mark: Option<Side>,
     filter: Option<Arc<ExprFilter>>,
-    /// For each column of the output its number in that of `annulus-join`; none for the mark.
-    arrange: Vec<Option<usize>>,
+    /// For each column of the output its number in that of `annulus-join`.
+    arrange: Vec<usize>,
     nulls_equal: bool,
     schema: SchemaRef,
 }
@@ -73,9 +71,10 @@ impl Layout {
             }
         }
         let arrange = places.iter().map(|place| {
-            let side = convert::side(place.side)?;
+            // The mark is the last column.
+            let Some(side) = convert::side(place.side) else { return output.left.len() + output.right.len() };
             let before = if side == Side::Left { 0 } else { output.left.len() };
-            output[side].iter().position(|&column| column == place.index).map(|column| before + column)
+            before + output[side].iter().take_while(|&&column| column != place.index).count()
         });
         let arrange = arrange.collect();
         let filtered = stock.filter().map_or(&[][..], |filter| filter.column_indices());
@@ -85,9 +84,9 @@ impl Layout {
             SideLayout::new(&schemas[side], &output[side], filtered.map(|column| column.index), &keys)
         })?;
         let filter = stock.filter().map(|filter| ExprFilter::new(filter, |side, column| sides[side].place(column)));
-        let (join, mark) = convert::join_type(*stock.join_type());
+        let join = convert::join_type(*stock.join_type());
         let nulls_equal = stock.null_equality() == NullEquality::NullEqualsNull;
-        Ok(Self { sides, join, mark, filter: filter.map(Arc::new), arrange, nulls_equal, schema: stock.schema() })
+        Ok(Self { sides, join, filter: filter.map(Arc::new), arrange, nulls_equal, schema: stock.schema() })
     }
 
     /// Returns whether the join has a filter on pairs.
@@ -113,7 +112,9 @@ impl Layout {
         };
         let mut numbered = Self { schema: with_number(&self.schema), ..self.clone() };
         let place = self.sides.left.output.len() + self.sides.right.output.len();
-        numbered.arrange.push(Some(place));
+        // The mark, if there is one, comes behind the number.
+        numbered.arrange.iter_mut().filter(|column| **column == place).for_each(|mark| *mark += 1);
+        numbered.arrange.push(place);
         let probe = &mut numbered.sides[PROBE];
         probe.output.push(probe.schema.fields().len());
         probe.schema = with_number(&probe.schema);
@@ -134,13 +135,9 @@ impl Layout {
         Output::try_new(spec.with_filter(filter).with_batch_rows(batch_rows)).map_err(from_join)
     }
 
-    /// Returns a batch of the operator's output from one of `annulus-join`'s, and the mark.
-    pub(super) fn arrange(&self, batch: &RecordBatch, mark: Option<&BooleanArray>) -> Result<RecordBatch> {
-        let column = |place: &Option<usize>| match (place, mark) {
-            (Some(column), _) => Some(Arc::clone(batch.column(*column))),
-            (None, mark) => mark.map(|mark| Arc::new(mark.clone()) as ArrayRef),
-        };
-        let columns = self.arrange.iter().filter_map(column).collect();
+    /// Returns a batch of the operator's output from one of `annulus-join`'s.
+    pub(super) fn arrange(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self.arrange.iter().map(|&column| Arc::clone(batch.column(column))).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
@@ -212,11 +209,6 @@ impl SideLayout {
     pub(super) fn null_keys(&self, read: &RecordBatch) -> Vec<u32> {
         let nulls: Vec<_> = self.keys.iter().filter_map(|&key| read.column(key).logical_nulls()).collect();
         (0..read.num_rows() as u32).filter(|&row| nulls.iter().any(|nulls| nulls.is_null(row as usize))).collect()
-    }
-
-    /// Returns the columns that are output, of a batch that [`read`](Self::read) returned.
-    pub(super) fn output(&self, read: &RecordBatch) -> Result<RecordBatch> {
-        Ok(read.project(&self.output)?)
     }
 }
 

@@ -60,7 +60,7 @@ impl Probed {
 impl Setup {
     /// Returns whether there may be output though the build side has no rows.
     pub(super) fn needs_no_partner(&self) -> bool {
-        self.layout.mark == Some(PROBE) || self.output.emits().probe == Alone::Unmatched
+        self.output.emits().probe.has_unmatched()
     }
 
     /// Returns whether a null key of the probe side decides about all rows of the build side.

@@ -3,10 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use annulus_join::{Alone, Wanted};
-use arrow::{
-    array::{BooleanArray, RecordBatch},
-    compute::BatchCoalescer,
-};
+use arrow::{array::RecordBatch, compute::BatchCoalescer};
 use datafusion::{
     error::{DataFusionError, Result},
     execution::SendableRecordBatchStream,
@@ -16,7 +13,6 @@ use futures::{Stream, StreamExt, stream};
 
 use super::{
     build::Built,
-    layout::{BUILD, PROBE},
     merged::{merged, without_numbers},
     setup::{Probed, Setup},
     spill::Walk,
@@ -181,13 +177,13 @@ impl Joining {
                     made.extend(self.setup.alone(probed, probed.done..met)?);
                     probed.done = met;
                 }
-                merged(&made)?.map_or(Ok(()), |batch| self.push(&batch, None))
+                merged(&made)?.map_or(Ok(()), |batch| self.push(&batch))
             }
             None => {
                 if let Some((build, probe)) = probed.null_pairs(built) {
                     // It marks those that the filter keeps.
                     let joined = output.joined((&built.rows, &probed.rows), &build, &probe).map_err(from_join)?;
-                    return joined.map_or(Ok(()), |batch| self.push(&batch, None));
+                    return joined.map_or(Ok(()), |batch| self.push(&batch));
                 }
                 match probing.take() {
                     Some(probed) if self.walk.as_mut().is_none_or(|walk| walk.end(&probed.rows)) => {
@@ -201,21 +197,15 @@ impl Joining {
 
     /// Outputs the rows of a batch of the probe side that are output alone.
     fn probe_alone(&mut self, probed: &Probed) -> Result<()> {
-        let layout = &self.setup.layout;
-        if layout.mark == Some(PROBE) {
-            let mark = probed.rows.matched().map(|matched| matched.to_array());
-            let read = layout.sides[PROBE].output(&probed.batch)?;
-            return self.push(&read, mark.as_ref());
-        }
         let alone = self.setup.alone(probed, probed.done..probed.batch.num_rows())?;
-        alone.iter().try_for_each(|batch| self.push(batch, None))
+        alone.iter().try_for_each(|batch| self.push(batch))
     }
 
     /// Outputs the next rows of the build side that are output alone.
     fn alone(&mut self) -> Result<()> {
         let Stage::Alone(built, rest) = &mut self.stage else { return Ok(()) };
         let built = Arc::clone(built);
-        let Setup { layout, output, batch_rows, .. } = &self.setup;
+        let Setup { output, batch_rows, .. } = &self.setup;
         let now = rest.start..rest.end.min(rest.start + batch_rows);
         rest.start = now.end;
         let is_none = output.emits().build == Alone::None || self.setup.decides_by_nulls() && !built.settle_nulls();
@@ -223,23 +213,17 @@ impl Joining {
             self.stage = Stage::Next;
             return Ok(());
         }
-        if layout.mark == Some(BUILD) {
-            let mark = |row| built.rows.matched().is_some_and(|matched| matched.get(row as u32));
-            let mark: BooleanArray = now.clone().map(mark).collect::<Vec<_>>().into();
-            let read = layout.sides[BUILD].output(&built.side.batch().slice(now.start, now.len()))?;
-            return self.push(&read, Some(&mark));
-        }
         let mut made = Vec::new();
         let emit = |batch| {
             made.push(batch);
             Ok(())
         };
         output.build_alone(&built.rows, now, emit).map_err(from_join)?;
-        made.iter().try_for_each(|batch| self.push(batch, None))
+        made.iter().try_for_each(|batch| self.push(batch))
     }
 
-    fn push(&mut self, batch: &RecordBatch, mark: Option<&BooleanArray>) -> Result<()> {
-        let mut batch = self.setup.layout.arrange(batch, mark)?;
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut batch = self.setup.layout.arrange(batch)?;
         if self.walk.is_none() && self.setup.merges() {
             batch = without_numbers(&batch)?;
         }

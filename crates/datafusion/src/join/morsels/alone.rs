@@ -46,19 +46,7 @@ impl<M: Method> Alone<M> {
         };
         let _compute = metrics.baseline.elapsed_compute().timer();
         let end = rows.end.min(rows.start + BATCH_ROWS);
-        let plan = method.rows();
-        match plan.mark {
-            _ if rows.start == rows.end => {}
-            Some(side) => {
-                let batch = M::left_batch(&left.left);
-                let marked = plan.marked((side, batch), left.rows.matched(), rows.start..end)?;
-                ready.lock().push_back(marked);
-            }
-            None => {
-                let emit = into(method, ready);
-                build.output.build_alone(&left.rows, rows.start..end, emit).map_err(from_join)?;
-            }
-        }
+        build.output.build_alone(&left.rows, rows.start..end, into(method, ready)).map_err(from_join)?;
         rows.start = end;
         if rows.start == rows.end {
             (*part, *number) = (None, *number + 1);

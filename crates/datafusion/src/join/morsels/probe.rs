@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use annulus_join::{JoinError, Side, SideRows, Writer};
+use annulus_join::{JoinError, SideRows, Writer};
 use arrow::array::RecordBatch;
 use datafusion::{
     error::{DataFusionError, Result},
@@ -237,21 +237,14 @@ impl<M: Method> Probing<M> {
                 return Ok(false);
             }
         }
-        let Some(Morsel { right, rows, .. }) = morsel.take() else { return Ok(true) };
-        let plan = method.rows();
-        if plan.mark == Some(Side::Right) {
-            let batch = M::right_batch(&right);
-            let marked = plan.marked((Side::Right, batch), rows.matched(), 0..batch.num_rows())?;
-            ready.lock().push_back(marked);
-        } else {
-            let emits = build.output.emits();
-            if emits.pairs && emits.probe != annulus_join::Alone::None {
-                // Rows alone come after the pairs, as from DataFusion's operator.
-                let pairs = Writer::new(Arc::clone(&build.output), into(method, ready));
-                std::mem::replace(writer, pairs).finish().map_err(from_join)?;
-            }
-            build.output.probe_alone(&rows, 0..usize::MAX, into(method, ready)).map_err(from_join)?;
+        let Some(Morsel { rows, .. }) = morsel.take() else { return Ok(true) };
+        let emits = build.output.emits();
+        if emits.pairs && emits.probe != annulus_join::Alone::None {
+            // Rows alone come after the pairs, as from DataFusion's operator.
+            let pairs = Writer::new(Arc::clone(&build.output), into(method, ready));
+            std::mem::replace(writer, pairs).finish().map_err(from_join)?;
         }
+        build.output.probe_alone(&rows, 0..usize::MAX, into(method, ready)).map_err(from_join)?;
         Ok(true)
     }
 }

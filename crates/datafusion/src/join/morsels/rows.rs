@@ -1,10 +1,10 @@
 //! The columns of a join: what it reads of each side, and what it outputs.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
-use annulus_join::{FilterColumn, JoinType, Matched, Output, OutputSpec, PairFilter, Side, Sides};
+use annulus_join::{FilterColumn, JoinType, Output, OutputSpec, PairFilter, Side, Sides};
 use arrow::{
-    array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions},
+    array::{RecordBatch, RecordBatchOptions},
     datatypes::SchemaRef,
 };
 use datafusion::{
@@ -29,13 +29,10 @@ use crate::{
 /// The columns of a join whose build side is the left one.
 pub(in crate::join) struct RowsPlan {
     pub(in crate::join) sides: Sides<SideInput>,
-    /// The side that a mark join marks. It runs as a semi join that outputs all rows.
-    pub(super) mark: Option<Side>,
     kind: JoinType,
     columns: Sides<Vec<usize>>,
     filter: Option<Arc<ExprFilter>>,
-    /// For each column of the output, its place in the output of `annulus-join`. A mark is behind
-    /// all of these.
+    /// For each column of the output, its place in the output of `annulus-join`.
     order: Vec<usize>,
     schema: SchemaRef,
 }
@@ -51,10 +48,10 @@ impl RowsPlan {
         keys: impl Fn(Side) -> K,
         others: &[ColumnIndex],
     ) -> Result<Self> {
-        let (kind, mark) = join_type(*stock.join_type());
+        let kind = join_type(*stock.join_type());
         let schemas = Sides { left: stock.left().schema(), right: stock.right().schema() };
         let fields = schemas.as_ref().map(|schema| schema.fields().len());
-        let output = output_columns((kind, mark), fields, stock.projection());
+        let output = output_columns(kind, fields, stock.projection());
         let sides = Sides::try_from_fn(|side| {
             let output = output.iter().flatten().filter(|column| column.side == side);
             let others = others.iter().filter(|column| self::side(column.side) == Some(side));
@@ -62,7 +59,7 @@ impl RowsPlan {
             SideInput::new(&schemas[side], columns, keys(side))
         })?;
         let (columns, order) = arrangement(&output, &sides)?;
-        Ok(Self { sides, mark, kind, columns, filter: None, order, schema: stock.schema() })
+        Ok(Self { sides, kind, columns, filter: None, order, schema: stock.schema() })
     }
 
     /// Sets a filter on pairs, whose columns are among those that the join reads.
@@ -89,40 +86,13 @@ impl RowsPlan {
             .with_filter(self.filter.clone().map(|filter| filter as Arc<dyn PairFilter>))
     }
 
-    /// Returns whether the join marks rows.
-    pub(in crate::join) fn marks(&self) -> bool {
-        self.mark.is_some()
-    }
-
-    /// Returns some rows of the marked side with their marks, in the order of
-    /// [`finish`](Self::finish).
-    ///
-    /// # Errors
-    /// If a column does not exist.
-    pub(super) fn marked(
-        &self,
-        (side, batch): (Side, &RecordBatch),
-        matched: Option<&Matched>,
-        rows: Range<usize>,
-    ) -> Result<RecordBatch> {
-        let mark = |row| matched.is_some_and(|matched| matched.get(row as u32));
-        let marks: BooleanArray = rows.clone().map(mark).collect::<Vec<_>>().into();
-        let shown = batch.slice(rows.start, rows.len()).project(&self.columns[side])?;
-        let columns = shown.columns().iter().cloned().chain([Arc::new(marks) as ArrayRef]);
-        self.arranged(columns.collect(), rows.len())
-    }
-
     /// Returns a batch of the output of `annulus-join` as the stock operator would return it.
     ///
     /// # Errors
     /// If a column has another type.
     pub(in crate::join) fn finish(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        self.arranged(batch.columns().to_vec(), batch.num_rows())
-    }
-
-    fn arranged(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-        let columns = self.order.iter().map(|&column| Arc::clone(&columns[column])).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let columns = self.order.iter().map(|&column| Arc::clone(batch.column(column))).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
@@ -134,7 +104,7 @@ impl RowsPlan {
 
 /// Returns the columns of the output; none for a mark.
 fn output_columns(
-    (kind, mark): (JoinType, Option<Side>),
+    kind: JoinType,
     fields: Sides<usize>,
     projection: &Option<Arc<[usize]>>,
 ) -> Vec<Option<FilterColumn>> {
@@ -142,7 +112,7 @@ fn output_columns(
         let columns = if kind.outputs(side) { 0..fields[side] } else { 0..0 };
         columns.map(move |index| Some(FilterColumn { side, index }))
     };
-    let all = of_side(Side::Left).chain(of_side(Side::Right)).chain(mark.map(|_| None));
+    let all = of_side(Side::Left).chain(of_side(Side::Right)).chain(kind.marks().then_some(None));
     let all: Vec<Option<FilterColumn>> = all.collect();
     match projection {
         Some(projection) => projection.iter().map(|&column| all[column]).collect(),

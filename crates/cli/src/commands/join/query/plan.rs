@@ -57,6 +57,8 @@ fn join_type(join: JoinType) -> common::JoinType {
         JoinType::RightSemi => common::JoinType::RightSemi,
         JoinType::LeftAnti => common::JoinType::LeftAnti,
         JoinType::RightAnti => common::JoinType::RightAnti,
+        JoinType::LeftMark => common::JoinType::LeftMark,
+        JoinType::RightMark => common::JoinType::RightMark,
     }
 }
 

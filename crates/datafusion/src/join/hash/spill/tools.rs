@@ -122,7 +122,7 @@ impl Tools {
 
     /// Returns whether rows of a side without a partner are output.
     pub(super) fn keeps_unmatched(&self, side: Side) -> bool {
-        self.alone(side) == Alone::Unmatched || self.layout.mark == Some(side)
+        self.alone(side).has_unmatched()
     }
 
     fn alone(&self, side: Side) -> Alone {
