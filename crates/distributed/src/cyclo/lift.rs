@@ -64,11 +64,15 @@ impl PhysicalOptimizerRule for LiftInputs {
                 let inputs = inputs.collect::<Result<_>>()?;
                 return node.replace_children(inputs, options).map(Transformed::yes);
             }
-            if node.is::<WriteExec>() {
+            if let Some(write) = node.downcast_ref::<WriteExec>() {
+                if write.gathers() {
+                    let inputs = node.children().into_iter().map(|input| gathered(Arc::clone(input))).collect();
+                    return node.replace_children(inputs, options).map(Transformed::yes);
+                }
                 // Each task writes its own rows.
                 let inputs = node.children().into_iter().map(|input| {
-                    let gathered = input.downcast_ref::<CoalescePartitionsExec>().filter(|all| all.fetch().is_none());
-                    Arc::clone(gathered.map_or(input, CoalescePartitionsExec::input))
+                    let all = input.downcast_ref::<CoalescePartitionsExec>().filter(|all| all.fetch().is_none());
+                    Arc::clone(all.map_or(input, CoalescePartitionsExec::input))
                 });
                 let inputs = inputs.collect();
                 let apart = node.replace_children(inputs, options)?;
@@ -77,13 +81,12 @@ impl PhysicalOptimizerRule for LiftInputs {
             if !node.is::<CycloJoinExec>() {
                 return Ok(Transformed::no(node));
             }
-            let before = node.output_partitioning().partition_count();
+            let has_one = node.output_partitioning().partition_count() == 1;
             let inputs = node.children().into_iter().map(|input| lift(input, partitions, broadcasts));
             let inputs = inputs.collect::<Result<_>>()?;
             let lifted = node.replace_children(inputs, options)?;
             // Operators above rely on one partition.
-            let is_split = before == 1 && lifted.output_partitioning().partition_count() > 1;
-            Ok(Transformed::yes(if is_split { Arc::new(CoalescePartitionsExec::new(lifted)) } else { lifted }))
+            Ok(Transformed::yes(if has_one { gathered(lifted) } else { lifted }))
         })?;
         // With a limit it would leave the ring when it has enough groups. Those of other tasks may be others,
         // and have to be found.
@@ -106,6 +109,12 @@ impl PhysicalOptimizerRule for LiftInputs {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Returns the input in one partition.
+fn gathered(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let has_one = input.output_partitioning().partition_count() == 1;
+    if has_one { input } else { Arc::new(CoalescePartitionsExec::new(input)) }
 }
 
 /// Returns whether a join around a ring is in the same stage as `plan`, below it.

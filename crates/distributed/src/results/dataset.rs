@@ -71,7 +71,7 @@ impl fmt::Debug for NewDataset {
 }
 
 impl NewDataset {
-    /// Returns a dataset in the folder `dir`, which queries of this process write.
+    /// Returns a dataset in the folder `dir`, which this process writes, though its queries may run on workers.
     pub fn new(dir: impl Into<PathBuf>, format: OutputFormat) -> Self {
         let id = Uuid::new_v4();
         let target = Target {
@@ -149,7 +149,10 @@ impl NewDataset {
         let schema = Arc::clone(plan.schema().inner());
         let (target, own) = (Arc::new(self.target.clone()), self.channels.results().clone());
         let name = format!("'{}'", target.dir.display());
-        let operator = move |input| Arc::new(WriteExec::new(input, Arc::clone(&target), Some(own.clone()))) as _;
+        let gathers = self.workers.is_none();
+        let operator = move |input| {
+            Arc::new(WriteExec::new(input, Arc::clone(&target), Some(own.clone())).gathering(gathers)) as _
+        };
         let table = Inserts { name, schema, operator };
         LogicalPlanBuilder::insert_into(plan, "result", provider_as_source(Arc::new(table)), InsertOp::Append)?.build()
     }

@@ -48,12 +48,15 @@ const MEMORY_SHARE: usize = 8;
 
 /// Writes all rows of its input, and outputs how many each partition has written. The files of a task are
 /// hidden until the coordinator has them published.
+///
+/// On the workers each task writes, unless this has the rows [brought](Self::gathering) to the coordinator.
 #[derive(Debug)]
 pub(crate) struct WriteExec {
     input: Arc<dyn ExecutionPlan>,
     target: Arc<Target>,
     /// Where the coordinator's own process keeps its part.
     own: Option<Results>,
+    gathers: bool,
     properties: Arc<PlanProperties>,
     executions: Executions<Arc<Writing>>,
 }
@@ -66,7 +69,18 @@ impl WriteExec {
             EmissionType::Final,
             Boundedness::Bounded,
         );
-        Self { input, target, own, properties: Arc::new(properties), executions: Executions::default() }
+        let (properties, executions) = (Arc::new(properties), Executions::default());
+        Self { input, target, own, gathers: false, properties, executions }
+    }
+
+    /// Lets the coordinator's own process write all rows, if `gathers`.
+    #[must_use]
+    pub(crate) fn gathering(self, gathers: bool) -> Self {
+        Self { gathers, ..self }
+    }
+
+    pub(crate) fn gathers(&self) -> bool {
+        self.gathers
     }
 
     pub(crate) fn target(&self) -> &Arc<Target> {
@@ -225,7 +239,7 @@ impl ExecutionPlan for WriteExec {
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.target), self.own.clone())))
+        Ok(Arc::new(Self::new(input, Arc::clone(&self.target), self.own.clone()).gathering(self.gathers)))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {

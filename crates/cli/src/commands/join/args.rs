@@ -187,9 +187,6 @@ impl JoinArgs {
             output if is_remote => (None, output.map(|output| PathBuf::from(absolute(&output.to_string_lossy())))),
             output => (None, output),
         };
-        if url.is_some() && self.cluster.workers.is_some() {
-            bail!("--output must be a folder with --workers: they write files; with --cluster it may be a URL");
-        }
         let sides = Sides { left: input(&self.left, "a"), right: input(&self.right, "b") };
         if sides.left.name == sides.right.name {
             bail!("LEFT and RIGHT are both named '{}': give one of them another name (NAME=PATH)", sides.left.name);

@@ -98,7 +98,9 @@ impl Attempt {
             .with_dictionaries(query.dictionaries.clone())
             .with_views(query.views.clone())
             .with_first_member(first_member);
-        if let Some(Remote { workers, channels }) = remote {
+        // What is uploaded is written here first, where other machines cannot write.
+        let is_here = job.url.is_some() && job.cluster.workers.is_some();
+        if let Some(Remote { workers, channels }) = remote.filter(|_| !is_here) {
             output = output.on_workers(workers.clone(), channels.clone());
         }
         let has_output = job.output.is_some();
