@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_roundabout::secure::Identity;
+use annulus_roundabout::{KeptBuffers, secure::Identity};
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::{
@@ -71,6 +71,8 @@ pub struct Channels {
     resident: ResidentStore,
     /// The datasets that this process writes.
     results: Results,
+    /// The buffers of rings, which outlive them.
+    buffers: KeptBuffers,
     /// The worker of this process, and the URL by which others know it.
     own: Option<(Url, Weak<Worker>)>,
 }
@@ -92,8 +94,8 @@ impl Channels {
     /// even the connection's own questions.
     pub fn new(silence: Duration) -> Self {
         let (open, queries, meetings) = (Arc::default(), Queries::default(), Meetings::default());
-        let (resident, results) = (ResidentStore::default(), Results::default());
-        Self { open, queries, silence, identity: None, fabric: None, meetings, resident, results, own: None }
+        let (resident, results, buffers) = (ResidentStore::default(), Results::default(), KeptBuffers::default());
+        Self { open, queries, silence, identity: None, fabric: None, meetings, resident, results, buffers, own: None }
     }
 
     /// Encrypts connections, with `identity` on this side and hosts of its ring on the other. Workers
@@ -143,6 +145,16 @@ impl Channels {
     /// Returns the provider of libfabric for joins, `PROVIDER` or `PROVIDER@ADDRESS`.
     pub(crate) fn fabric(&self) -> Option<&str> {
         self.fabric.as_deref()
+    }
+
+    /// Lets joins around a ring borrow buffers that this process keeps.
+    pub(crate) fn with_buffers(self, buffers: KeptBuffers) -> Self {
+        Self { buffers, ..self }
+    }
+
+    /// Returns the buffers that this process keeps for rings.
+    pub(crate) fn buffers(&self) -> &KeptBuffers {
+        &self.buffers
     }
 
     /// Returns the meetings at the worker of this process.

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use annulus_datafusion::AnnulusConfig;
+use annulus_roundabout::KeptBuffers;
 use datafusion::{
     error::{DataFusionError, Result},
-    execution::{SessionState, runtime_env::RuntimeEnv},
+    execution::{SessionState, memory_pool::MemoryLimit, runtime_env::RuntimeEnv},
 };
 use datafusion_distributed::{
     DistributedConfig, DistributedExt, DistributedTaskContext, Worker, WorkerPlanRewriteEvent,
@@ -24,6 +25,11 @@ use crate::{
     status::{Shown, TaskPlan, WorkerQueries},
 };
 
+/// The most bytes of buffers that a worker keeps for rings: those of two with the default options.
+const KEPT_BYTES: usize = 36 << 20;
+/// The share of the memory limit that they take at most.
+const KEPT_SHARE: usize = 8;
+
 /// A worker that runs the stages of queries on the operators of Annulus.
 #[derive(Clone)]
 pub struct AnnulusWorker {
@@ -40,10 +46,16 @@ impl AnnulusWorker {
         Self::with_limits(runtime, channels, WorkerFiles::default(), usize::MAX)
     }
 
-    /// Returns such a worker, which opens datasets and writes them only as `files` allow, and refuses
+    /// Returns such a worker, which keeps the buffers of its rings for the next joins: at most 36 MiB, and an
+    /// eighth of the memory limit. It opens datasets and writes them only as `files` allow, and refuses
     /// queries while it runs `most` others. Their error says so.
     pub fn with_limits(runtime: Arc<RuntimeEnv>, channels: Channels, files: WorkerFiles, most: usize) -> Self {
         let queries = WorkerQueries::new(most);
+        let most_kept = match runtime.memory_pool.memory_limit() {
+            MemoryLimit::Finite(limit) => KEPT_BYTES.min(limit / KEPT_SHARE),
+            MemoryLimit::Infinite | MemoryLimit::Unknown => KEPT_BYTES,
+        };
+        let channels = channels.with_buffers(KeptBuffers::new(most_kept));
         let worker = Arc::new_cyclic(|worker: &Weak<Worker>| {
             let (channels, files, queries) = (channels.clone(), Arc::new(files), queries.clone());
             let sessions = Sessions { channels, worker: Weak::clone(worker), files, queries };

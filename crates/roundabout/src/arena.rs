@@ -121,6 +121,16 @@ impl Arena {
         self.layout.buffers
     }
 
+    /// Returns the bytes of the mapping.
+    pub(crate) fn bytes(&self) -> usize {
+        self.layout.total
+    }
+
+    /// Returns whether the buffers are as many and as large.
+    pub(crate) fn is_of(&self, buffers: u32, fragment_bytes: usize) -> bool {
+        (self.layout.buffers, self.layout.fragment_bytes) == (buffers, fragment_bytes)
+    }
+
     /// Takes a buffer. Returns `None` if it is taken in this process, or does not exist. A process
     /// may take a buffer of a shared arena only if the buffer was handed to it.
     pub(crate) fn take(self: &Arc<Self>, number: u32) -> Option<Buffer> {

@@ -2,10 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::{
-    arena::{Arena, Buffer},
-    error::RoundaboutError,
-};
+use crate::{arena::Buffer, error::RoundaboutError, kept::KeptBuffers};
 
 /// The sizes, counts and times of a ring. All hosts must use the same fragment size and timeout.
 ///
@@ -125,10 +122,10 @@ impl RingConfig {
         Ok(self)
     }
 
-    /// Allocates `buffers` buffers for one fragment each.
-    pub(crate) fn allocate(&self, buffers: u32) -> Result<Vec<Buffer>, RoundaboutError> {
+    /// Returns `buffers` buffers for one fragment each, kept or new ones.
+    pub(crate) fn allocate(&self, buffers: u32, kept: &KeptBuffers) -> Result<Vec<Buffer>, RoundaboutError> {
         let bytes = self.fragment_bytes as usize;
-        let arena = Arena::private(buffers, bytes);
+        let arena = kept.private(buffers, bytes);
         Ok(arena.map_err(|source| RoundaboutError::Memory { buffers, bytes, source })?.take_all())
     }
 

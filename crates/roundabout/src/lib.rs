@@ -7,6 +7,7 @@ mod config;
 mod credits;
 mod error;
 mod host;
+mod kept;
 mod link;
 mod ring;
 mod rotation;
@@ -19,6 +20,7 @@ pub use self::{
     config::{FRAGMENT_BYTES, RingConfig},
     error::RoundaboutError,
     host::{Fragment, Host, OwnedFragment, Revolution, Stopper},
+    kept::KeptBuffers,
     link::socket::{Address, Carrier, Clear, Protect, Tls},
     ring::{HostId, MOST_HOSTS, Place},
     rotation::Frame,

@@ -6,6 +6,7 @@ use crate::{
     config::RingConfig,
     error::RoundaboutError,
     host::{Host, Stopper},
+    kept::KeptBuffers,
     link::{
         alone::Alone,
         socket::{Address, Clear, Protect, Sockets, connect_until},
@@ -40,13 +41,14 @@ impl Host {
     /// If an option is invalid or memory is short.
     pub fn alone(config: &RingConfig) -> Result<Self, RoundaboutError> {
         let config = config.checked()?;
-        Self::start(Place::ALONE, config, |_| Alone::open(&config))
+        Self::start(Place::ALONE, config, |_| Alone::open(&config, &KeptBuffers::default()))
     }
 
     /// Connects to both neighbours and starts the host, as `joining` describes.
     ///
-    /// Allocates `own` + `places` buffers of `fragment_bytes`. With Unix sockets buffers are handed
-    /// over instead of copied, and all of them hold own fragments. The only host of a ring needs no
+    /// Allocates `own` + `places` buffers of `fragment_bytes`, or borrows them
+    /// ([`with_kept_buffers`](Joining::with_kept_buffers)). With Unix sockets buffers are handed over
+    /// instead of copied, and all of them hold own fragments. The only host of a ring needs no
     /// neighbour: its address is ignored, and it allocates `own` buffers.
     ///
     /// # Errors
@@ -54,11 +56,11 @@ impl Host {
     /// expected host, or runs with other options. [`RoundaboutError::Stopped`] if the host was
     /// stopped. With libfabric, also if it lacks the provider or refuses.
     pub fn join_ring<P: Protect>(joining: Joining<'_, P>) -> Result<Self, RoundaboutError> {
-        let Joining { place, session, config, address, protect, stopper, .. } = joining;
+        let Joining { place, session, config, address, protect, stopper, kept, .. } = joining;
         unless_stopped(place, &config, &stopper, |config| {
             #[cfg(feature = "ofi")]
             if let Some(options) = joining.fabric {
-                let fabric = Fabric::open(options, &config)?;
+                let fabric = Fabric::open(options, &config, &kept)?;
                 let connections = connect_until(place, session, &config, address, protect, &stopper)?;
                 // The neighbours have not sent the addresses of their endpoints yet.
                 let _waiting = stopper.waits(&connections.sockets())?;
@@ -67,7 +69,7 @@ impl Host {
             let shared = matches!(address, Address::Unix { .. });
             let config = if shared { config.handing_over() } else { config };
             let connections = connect_until(place, session, &config, address, protect, &stopper)?;
-            Self::start(place, config, |inbox| Sockets::start(place, session, &config, connections, inbox))
+            Self::start(place, config, |inbox| Sockets::start(place, session, (&config, &kept), connections, inbox))
         })
     }
 }
@@ -82,6 +84,7 @@ pub struct Joining<'a, P: Protect = Clear> {
     address: Address,
     protect: &'a P,
     stopper: Stopper,
+    kept: KeptBuffers,
     #[cfg(feature = "ofi")]
     fabric: Option<&'a FabricOptions<'a>>,
 }
@@ -97,6 +100,7 @@ impl Joining<'_> {
             address,
             protect: &Clear,
             stopper: Stopper::default(),
+            kept: KeptBuffers::default(),
             #[cfg(feature = "ofi")]
             fabric: None,
         }
@@ -118,6 +122,7 @@ impl<'a, P: Protect> Joining<'a, P> {
             address: self.address,
             protect,
             stopper: self.stopper,
+            kept: self.kept,
             #[cfg(feature = "ofi")]
             fabric: self.fabric,
         }
@@ -127,6 +132,11 @@ impl<'a, P: Protect> Joining<'a, P> {
     /// later.
     pub fn with_stopper(self, stopper: &Stopper) -> Self {
         Self { stopper: stopper.clone(), ..self }
+    }
+
+    /// Borrows buffers that outlive the ring.
+    pub fn with_kept_buffers(self, kept: &KeptBuffers) -> Self {
+        Self { kept: kept.clone(), ..self }
     }
 
     /// Sends fragments through libfabric. All other messages use sockets: TCP, with TLS if

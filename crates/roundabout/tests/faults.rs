@@ -16,7 +16,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Failure, Frame, Host, HostId, Joining, Place, Reason, RingConfig, RoundaboutError,
+    Address, Clear, Failure, Frame, Host, HostId, Joining, KeptBuffers, Place, Reason, RingConfig, RoundaboutError,
     testing::{
         Alone, Announcement, Buffer, Hello, Inbox, Incoming, Lane, Link, MESSAGE_BYTES, Message, Opened, Slot, Sockets,
         connect,
@@ -239,7 +239,11 @@ fn nowhere(place: Place) -> (Host, Arc<dyn Inbox>) {
     let mut kept = None;
     let host = Host::start(place, config(), |inbox| {
         kept = Some(Arc::clone(inbox));
-        Ok(Opened { link: Nowhere(Mutex::default()), own: Alone::open(&config())?.own, credits: 0 })
+        Ok(Opened {
+            link: Nowhere(Mutex::default()),
+            own: Alone::open(&config(), &KeptBuffers::default())?.own,
+            credits: 0,
+        })
     });
     (host.unwrap(), kept.unwrap())
 }
@@ -259,7 +263,11 @@ fn who_promises_too_much_room_is_named() {
 fn a_source_that_goes_on_after_its_end_is_not_the_neighbours_failure() {
     let config = config().with_own(2);
     let mut host = Host::start(Place::new(0, 4).unwrap(), config, |_| {
-        Ok(Opened { link: Nowhere(Mutex::default()), own: Alone::open(&config)?.own, credits: 2 })
+        Ok(Opened {
+            link: Nowhere(Mutex::default()),
+            own: Alone::open(&config, &KeptBuffers::default())?.own,
+            credits: 2,
+        })
     })
     .unwrap();
     let mut answers = [None, Some(0)].into_iter();
@@ -335,7 +343,7 @@ fn a_link_that_is_dropped_is_a_failure() {
     let place = Place::new(1, 2).unwrap();
     let connections = connect(place, SESSION, &config(), other, &Clear).unwrap();
     let failed = Host::start::<Sockets>(place, config(), |inbox| {
-        drop(Sockets::start(place, SESSION, &config(), connections, inbox)?);
+        drop(Sockets::start(place, SESSION, (&config(), &KeptBuffers::default()), connections, inbox)?);
         Err(RoundaboutError::Stopped)
     });
     assert!(failed.is_err());

@@ -57,14 +57,14 @@ fn start(net: &str, place: Place, config: RingConfig, folder: &str) -> Result<Ho
     #[cfg(feature = "ofi")]
     if let Some(provider) = net.strip_prefix("ofi-") {
         use annulus_roundabout::{
-            Clear,
+            Clear, KeptBuffers,
             fabric::FabricOptions,
             testing::{Fabric, connect},
         };
 
         let options = FabricOptions::new(provider);
         let options = if provider == "tcp" { options.with_node("127.0.0.1") } else { options };
-        let fabric = Fabric::open(&options, &config)?;
+        let fabric = Fabric::open(&options, &config, &KeptBuffers::default())?;
         let connections = connect(place, SESSION, &config, address(place, folder), &Clear)?;
         return Host::start(place, config, |inbox| fabric.start(place, SESSION, &config, connections, inbox));
     }

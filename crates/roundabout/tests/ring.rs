@@ -6,14 +6,14 @@ use std::{
     net::{TcpListener, TcpStream},
     os::unix::net::UnixListener,
     path::Path,
-    sync::{Mutex, mpsc},
+    sync::{LazyLock, Mutex, mpsc},
     thread,
     time::Duration,
 };
 
 use annulus_roundabout::{
-    Address, Clear, Failure, Fragment, Frame, Host, HostId, Joining, Place, Protect, Reason, Revolution, RingConfig,
-    RoundaboutError, Tls,
+    Address, Clear, Failure, Fragment, Frame, Host, HostId, Joining, KeptBuffers, Place, Protect, Reason, Revolution,
+    RingConfig, RoundaboutError, Tls,
     secure::{self, Authority, HostFiles, HostName, Identity, Refusal, RingName, SecureError},
     testing::{Announcement, Hello, Lane, MESSAGE_BYTES, Message},
 };
@@ -24,6 +24,8 @@ use annulus_roundabout::{
 };
 
 const SESSION: u64 = 7;
+/// All rings of this process borrow from each other.
+static KEPT: LazyLock<KeptBuffers> = LazyLock::new(|| KeptBuffers::new(1 << 20));
 
 fn config() -> RingConfig {
     RingConfig::default()
@@ -149,15 +151,12 @@ fn start_over(
     address: Address,
 ) -> Result<Host, RoundaboutError> {
     match net {
-        Net::Tcp | Net::Tls | Net::Unix => {
-            Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
-        }
         #[cfg(feature = "ofi")]
-        Net::Fabric(_) if place.hosts() == 1 => {
-            Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
+        Net::Fabric(provider) if place.hosts() > 1 => start_fabric(provider, protect, place, config, address),
+        _ => {
+            let joining = Joining::new(place, SESSION, address).with_config(config).with_protect(protect);
+            Host::join_ring(joining.with_kept_buffers(&KEPT))
         }
-        #[cfg(feature = "ofi")]
-        Net::Fabric(provider) => start_fabric(provider, protect, place, config, address),
     }
 }
 
@@ -174,7 +173,7 @@ fn start_fabric(
         Provider::Shm => ("shm", None),
     };
     let options = FabricOptions::new(name).with_node(node).with_sealed(provider == Provider::Sealed);
-    let fabric = Fabric::open(&options, config)?;
+    let fabric = Fabric::open(&options, config, &KEPT)?;
     let connections = connect(place, SESSION, config, address, protect)?;
     Host::start(place, *config, |inbox| fabric.start(place, SESSION, config, connections, inbox))
 }

@@ -99,7 +99,12 @@ pub(super) fn connect(
     let (successor, predecessor) = (&met.hosts[place.successor().index()], &met.hosts[place.predecessor().index()]);
     let Listening { tcp, unix, _folder, .. } = listening;
     let config = config(met.fragment_bytes, met.silence);
-    let joining = |address| Joining::new(place, met.session, address).with_config(&config).with_stopper(stopper);
+    let joining = |address| {
+        Joining::new(place, met.session, address)
+            .with_config(&config)
+            .with_stopper(stopper)
+            .with_kept_buffers(channels.buffers())
+    };
     let fabric = channels.fabric().filter(|_| met.fabric().is_some());
     if fabric.is_none()
         && met.is_local()

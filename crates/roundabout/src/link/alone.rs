@@ -7,6 +7,7 @@ use crate::{
     config::RingConfig,
     error::RoundaboutError,
     host::Opened,
+    kept::KeptBuffers,
     rotation::{Announcement, Frame, Slot},
 };
 
@@ -19,8 +20,8 @@ impl Alone {
     ///
     /// # Errors
     /// If memory is short.
-    pub fn open(config: &RingConfig) -> Result<Opened<Self>, RoundaboutError> {
-        Ok(Opened { link: Self, own: config.allocate(config.own)?, credits: 0 })
+    pub fn open(config: &RingConfig, kept: &KeptBuffers) -> Result<Opened<Self>, RoundaboutError> {
+        Ok(Opened { link: Self, own: config.allocate(config.own, kept)?, credits: 0 })
     }
 }
 

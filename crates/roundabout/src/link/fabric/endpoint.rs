@@ -16,6 +16,12 @@ use crate::{
     wire::MESSAGE_BYTES,
 };
 
+/// The device on the C side.
+#[repr(C)]
+struct RawDevice {
+    _opaque: [u8; 0],
+}
+
 /// The endpoint on the C side.
 #[repr(C)]
 struct Raw {
@@ -40,13 +46,19 @@ pub fn leave_signals() {
 }
 
 unsafe extern "C" {
-    fn annulus_fabric_open(
+    fn annulus_fabric_register(
         provider: *const c_char,
         node: *const c_char,
-        waits: c_int,
-        operations: usize,
         start: *mut u8,
         bytes: usize,
+        out: *mut *mut RawDevice,
+        step: *mut *const c_char,
+    ) -> c_int;
+    fn annulus_fabric_release(device: *mut RawDevice);
+    fn annulus_fabric_open(
+        device: *mut RawDevice,
+        waits: c_int,
+        operations: usize,
         out: *mut *mut Raw,
         step: *mut *const c_char,
     ) -> c_int;
@@ -79,6 +91,56 @@ type Context = UnsafeCell<[u64; 8]>;
 #[derive(Clone, Copy)]
 pub(super) struct Peer(u64);
 
+/// An open device of a provider, and an arena that is registered with it.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    raw: NonNull<RawDevice>,
+    provider: String,
+    node: Option<String>,
+    arena: Arc<Arena>,
+}
+
+// SAFETY: libfabric's objects may be used from any thread, one at a time.
+unsafe impl Send for Registered {}
+// SAFETY: only an endpoint uses the device, and a device has one endpoint at a time: that of the
+// ring which has borrowed it.
+unsafe impl Sync for Registered {}
+
+impl Registered {
+    /// Opens the device of a provider, at the local address `node` if there are several, and registers
+    /// the arena.
+    pub(crate) fn open(provider: &str, node: Option<&str>, arena: Arc<Arena>) -> Result<Self, FabricError> {
+        let refused = |_| FabricError::new("use this name", "expected a name without zeros");
+        let name = CString::new(provider).map_err(refused)?;
+        let address = node.map(CString::new).transpose().map_err(refused)?;
+        let (start, bytes) = arena.memory();
+        let (mut raw, mut step) = (std::ptr::null_mut(), null());
+        // SAFETY: the strings are terminated, the arena's memory outlives the device, and the results are
+        // written to live variables.
+        let error = unsafe {
+            let address = address.as_ref().map_or(null(), |address| address.as_ptr());
+            annulus_fabric_register(name.as_ptr(), address, start.as_ptr(), bytes, &mut raw, &mut step)
+        };
+        let raw = opened(raw, error, step)?;
+        Ok(Self { raw, provider: provider.to_owned(), node: node.map(str::to_owned), arena })
+    }
+
+    pub(crate) fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    pub(crate) fn is_with(&self, provider: &str, node: Option<&str>) -> bool {
+        self.provider == provider && self.node.as_deref() == node
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // SAFETY: no endpoint is left, and the arena is dropped later.
+        unsafe { annulus_fabric_release(self.raw.as_ptr()) }
+    }
+}
+
 /// An endpoint that sends from the buffers of an arena and receives into them. Each buffer is in at
 /// most one operation.
 pub(super) struct Endpoint {
@@ -87,7 +149,7 @@ pub(super) struct Endpoint {
     /// One for each buffer.
     contexts: Box<[Context]>,
     in_progress: Box<[Option<Buffer>]>,
-    _arena: Arc<Arena>,
+    _registered: Arc<Registered>,
 }
 
 // SAFETY: libfabric's objects may be used from any thread, one at a time. Only libfabric uses the
@@ -95,34 +157,21 @@ pub(super) struct Endpoint {
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
-    /// Opens an endpoint of a provider, at the local address `node` if there are several.
-    pub(super) fn open(provider: &str, node: Option<&str>, arena: Arc<Arena>) -> Result<Self, FabricError> {
-        let refused = |_| FabricError::new("use this name", "expected a name without zeros");
-        let name = CString::new(provider).map_err(refused)?;
-        let node = node.map(CString::new).transpose().map_err(refused)?;
-        let buffers = arena.buffers() as usize;
-        let (start, bytes) = arena.memory();
+    /// Opens an endpoint of a device, which has no other one.
+    pub(super) fn open(registered: Arc<Registered>) -> Result<Self, FabricError> {
+        let buffers = registered.arena.buffers() as usize;
         // The events of the provider for shared memory do not work.
-        let tells = !provider.starts_with("shm");
+        let tells = !registered.provider.starts_with("shm");
         let (mut raw, mut step) = (std::ptr::null_mut(), null());
-        // SAFETY: the strings are terminated, the arena's memory outlives the endpoint, and the results are
-        // written to live variables.
-        let error = unsafe {
-            let node = node.as_ref().map_or(null(), |node| node.as_ptr());
-            annulus_fabric_open(name.as_ptr(), node, tells.into(), buffers, start.as_ptr(), bytes, &mut raw, &mut step)
-        };
-        match NonNull::new(raw).filter(|_| error == 0) {
-            Some(raw) => Ok(Self {
-                raw,
-                tells,
-                contexts: (0..buffers).map(|_| UnsafeCell::default()).collect(),
-                in_progress: (0..buffers).map(|_| None).collect(),
-                _arena: arena,
-            }),
-            None if step.is_null() => Err(FabricError::new("open an endpoint", reason(error))),
-            // SAFETY: a string constant of the C side.
-            None => Err(FabricError::new(unsafe { CStr::from_ptr(step) }.to_string_lossy(), reason(error))),
-        }
+        // SAFETY: an open device, which outlives the endpoint, and the results are written to live variables.
+        let error = unsafe { annulus_fabric_open(registered.raw.as_ptr(), tells.into(), buffers, &mut raw, &mut step) };
+        Ok(Self {
+            raw: opened(raw, error, step)?,
+            tells,
+            contexts: (0..buffers).map(|_| UnsafeCell::default()).collect(),
+            in_progress: (0..buffers).map(|_| None).collect(),
+            _registered: registered,
+        })
     }
 
     /// Returns whether the provider signals events. Otherwise the endpoint must be polled.
@@ -221,6 +270,16 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         // SAFETY: the endpoint is not used after this; contexts and buffers are dropped later.
         unsafe { annulus_fabric_close(self.raw.as_ptr()) }
+    }
+}
+
+/// Returns an object that the C side has opened, or the step that failed.
+fn opened<T>(raw: *mut T, error: c_int, step: *const c_char) -> Result<NonNull<T>, FabricError> {
+    match NonNull::new(raw).filter(|_| error == 0) {
+        Some(raw) => Ok(raw),
+        None if step.is_null() => Err(FabricError::new("open an endpoint", reason(error))),
+        // SAFETY: a string constant of the C side.
+        None => Err(FabricError::new(unsafe { CStr::from_ptr(step) }.to_string_lossy(), reason(error))),
     }
 }
 

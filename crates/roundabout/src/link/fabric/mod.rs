@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use self::endpoint::Registered;
 pub use self::endpoint::leave_signals;
 use self::{
     endpoint::{ADDRESS_MAX, Endpoint},
@@ -26,11 +27,12 @@ use super::{
 };
 use crate::{
     alarm::Failure,
-    arena::{Arena, Buffer},
+    arena::Buffer,
     config::RingConfig,
     credits::Credits,
     error::RoundaboutError,
     host::Opened,
+    kept::KeptBuffers,
     ring::{HostId, Place},
     rotation::{Announcement, Frame, Slot},
     wire::{MESSAGE_BYTES, Message, Session, WireError},
@@ -86,7 +88,7 @@ impl<'a> FabricOptions<'a> {
     /// If a host with the options of `config` could not use it: it does not exist or refuses, or
     /// memory is short.
     pub fn check(&self, config: &RingConfig) -> Result<(), RoundaboutError> {
-        Fabric::open(self, config).map(drop)
+        Fabric::open(self, config, &KeptBuffers::default()).map(drop)
     }
 
     /// Sets the [local address](Self::node).
@@ -111,19 +113,20 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Opens the endpoint and registers the buffers. Slow: call it before connecting to the
-    /// neighbours.
+    /// Opens the endpoint and registers the buffers, unless there are kept ones. Slow: call it before
+    /// connecting to the neighbours.
     ///
     /// # Errors
     /// If the provider does not exist or refuses, or memory is short.
-    pub fn open(options: &FabricOptions<'_>, config: &RingConfig) -> Result<Self, RoundaboutError> {
+    pub fn open(options: &FabricOptions<'_>, config: &RingConfig, kept: &KeptBuffers) -> Result<Self, RoundaboutError> {
         let RingConfig { own, places, .. } = config.checked()?;
         let bytes = config.fragment_bytes as usize;
         let memory = |source| RoundaboutError::Memory { buffers: own + places, bytes, source };
-        let arena = Arena::private(own + places, bytes).map_err(memory)?;
         let failed = |source| RoundaboutError::Fabric { provider: options.provider.to_owned(), source };
-        let mut endpoint = Endpoint::open(options.provider, options.node, Arc::clone(&arena)).map_err(failed)?;
-        let mut buffers = arena.take_all();
+        let registered = kept.registered((options.provider, options.node), (own + places, bytes));
+        let registered = registered.map_err(failed)?.map_err(memory)?;
+        let mut endpoint = Endpoint::open(Arc::clone(&registered)).map_err(failed)?;
+        let mut buffers = registered.arena().take_all();
         let mut receiving = Vec::new();
         // No host may send before the places have been offered.
         for buffer in buffers.split_off(own as usize) {

@@ -30,6 +30,7 @@ use crate::{
     config::RingConfig,
     error::RoundaboutError,
     host::Opened,
+    kept::KeptBuffers,
     ring::{HostId, Place},
     rotation::{Announcement, Frame, Slot},
     wire::{Message, Session},
@@ -106,18 +107,18 @@ impl Sockets {
     pub fn start<S: Carrier>(
         place: Place,
         session: Session,
-        config: &RingConfig,
+        (config, kept): (&RingConfig, &KeptBuffers),
         mut connections: Connections<S>,
         inbox: &Arc<dyn Inbox>,
     ) -> Result<Opened<Self>, RoundaboutError> {
         let arenas = connections.arenas.take();
         let own = match &arenas {
             Some(arenas) => arenas[place.me().index()].take_all(),
-            None => config.allocate(config.own)?,
+            None => config.allocate(config.own, kept)?,
         };
         let places = match arenas {
             Some(arenas) => Places::handed(config.own, config.places, arenas),
-            None => Places::copied(config.own, config.allocate(config.places)?),
+            None => Places::copied(config.own, config.allocate(config.places, kept)?),
         };
         let credits = connections.credits;
         Ok(Opened { link: Self::serve(place, session, config, connections, places, inbox)?, own, credits })
