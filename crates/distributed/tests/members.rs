@@ -2,14 +2,24 @@
 
 mod common;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    io::{Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream as BlockingStream},
+    path::Path,
+    sync::Arc,
+};
 
 use annulus_distributed::{Channels, ClusterReport};
 use annulus_roundabout::secure::{Authority, Identity, Role};
 use common::{Cluster, register, rows, stock, write_tables};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::future::{join, join_all};
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+use tokio::{io::AsyncWriteExt, net::TcpStream, task::spawn_blocking};
 
 const QUERY: &str = "SELECT k, count(*) FROM big GROUP BY k";
 
@@ -19,11 +29,43 @@ fn ring(folder: &Path, name: &str) -> [Identity; 3] {
     std::fs::create_dir(&folder).unwrap();
     let authority = Authority::create(&folder, name.parse().unwrap()).unwrap();
     for host in ["alpha", "beta"] {
-        authority.add_host(&host.parse().unwrap(), &[]).unwrap();
+        authority.add_host(&host.parse().unwrap(), &["127.0.0.1".to_owned()]).unwrap();
     }
     authority.add_submitter(&"me".parse().unwrap()).unwrap();
     [(Role::Host, "alpha"), (Role::Host, "beta"), (Role::Submitter, "me")]
         .map(|(role, name)| Identity::in_folder(&folder, role, Some(&name.parse().unwrap())).unwrap())
+}
+
+/// Asks a worker with the certificate of a submitter of the ring `name` that expired long ago, and returns what
+/// it answers.
+fn expired(folder: &Path, name: &str, worker: SocketAddr) -> String {
+    let of_ring = |file| folder.join(name).join(file);
+    // Only the name of the issuer is in what it signs.
+    let mut issuer = CertificateParams::default();
+    issuer.distinguished_name = rcgen::DistinguishedName::new();
+    issuer.distinguished_name.push(DnType::CommonName, format!("Annulus ring {name}"));
+    let authority = KeyPair::from_pem(&std::fs::read_to_string(of_ring("ca-key.pem")).unwrap()).unwrap();
+    let (mut params, key) = (CertificateParams::default(), KeyPair::generate().unwrap());
+    params.subject_alt_names = vec![SanType::URI(format!("annulus://{name}/submitter/me").try_into().unwrap())];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+    let certificate = params.signed_by(&key, &Issuer::from_params(&issuer, &authority)).unwrap();
+
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(of_ring("ca.pem")).unwrap()).unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = config.with_client_auth_cert(vec![certificate.der().clone()], key).unwrap();
+    config.alpn_protocols = vec![b"annulus-worker/1".to_vec()];
+    let name = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST).into());
+    let client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = StreamOwned::new(client, BlockingStream::connect(worker).unwrap());
+    let asked = stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").and_then(|()| stream.flush());
+    asked.and_then(|()| stream.read(&mut [0; 1])).unwrap_err().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,8 +93,8 @@ async fn only_submitters_of_the_ring_send_queries() {
     let refused = ask(None).await.unwrap_err();
     assert!(refused.contains("worker 127.0.0.1:"), "{refused}");
 
-    // Fifty strangers at each worker, that say nothing or nothing sensible, and some with certificates of
-    // another ring, hold up no query.
+    // Fifty strangers at each worker, that say nothing or nothing sensible, and some with certificates that
+    // have expired or are of another ring, hold up no query.
     let mut strangers = Vec::new();
     let garbage: Vec<u8> = (0..1000u32).map(|number| (number.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
     let texts =
@@ -66,9 +108,15 @@ async fn only_submitters_of_the_ring_send_queries() {
         }
     }
     let others = join_all((0..10).map(|_| ask(Some(stranger.clone()))));
-    let (ours, others) = join(ask(Some(me)), others).await;
+    let worker = cluster.workers.urls()[0].socket_addrs(|| None).unwrap()[0];
+    let late = (0..10).map(|_| {
+        let folder = folder.path().to_owned();
+        spawn_blocking(move || expired(&folder, "ours", worker))
+    });
+    let (ours, (others, late)) = join(ask(Some(me)), join(others, join_all(late))).await;
     assert!(ours.unwrap() == expected);
     assert!(others.iter().all(Result::is_err));
+    assert!(late.iter().all(|answer| answer.as_ref().unwrap().contains("CertificateExpired")), "{late:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
