@@ -4,6 +4,7 @@ use std::{
     fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
     os::unix::{fs::MetadataExt, net::UnixListener},
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -29,11 +30,12 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Listens at a free port, where others reach the worker `own`, and at a socket of this machine.
+    /// Listens at a free port, where others reach the worker `own`, and at a socket in the first of
+    /// `folders` whose path is not too long for that.
     ///
     /// # Errors
     /// If the worker's name cannot be resolved, or no port is free.
-    pub(super) fn start(own: &Url) -> io::Result<Self> {
+    pub(super) fn start(own: &Url, folders: &[PathBuf]) -> io::Result<Self> {
         let name = own.host_str().unwrap_or_default();
         let address = resolve(&format!("{name}:0"))?.ip();
         let any = match address {
@@ -44,7 +46,7 @@ impl Listening {
         let tcp = TcpListener::bind((address, 0)).or_else(|_| TcpListener::bind((any, 0)))?;
         let address = format!("{name}:{}", tcp.local_addr()?.port());
         // Without it, the ring uses the port.
-        let (folder, unix) = local().ok().unzip();
+        let (folder, unix) = folders.iter().find_map(|folder| local(folder).ok()).unzip();
         Ok(Self { tcp, address, unix, _folder: folder })
     }
 
@@ -55,8 +57,8 @@ impl Listening {
 }
 
 /// Listens at a socket in a folder of this user's own.
-fn local() -> io::Result<(TempDir, (UnixListener, LocalAddress))> {
-    let folder = tempfile::Builder::new().prefix("annulus-ring-").tempdir()?;
+fn local(parent: &Path) -> io::Result<(TempDir, (UnixListener, LocalAddress))> {
+    let folder = tempfile::Builder::new().prefix("annulus-ring-").tempdir_in(parent)?;
     let path = folder.path().join("host");
     let listener = UnixListener::bind(&path)?;
     Ok((folder, (listener, LocalAddress { machine: machine()?, path })))

@@ -1,7 +1,9 @@
 //! One task's part in a join, on a thread of its own.
 
 use std::{
+    env,
     num::NonZeroUsize,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
@@ -179,8 +181,12 @@ impl Run {
             (1, _) => alone(&present)?,
             (_, Some(access)) => {
                 let options = context.session_config().options().extensions.get::<AnnulusConfig>();
-                let shares = options.is_none_or(|options| options.share_memory);
-                meet((access, shares), &self.meeting_at, present, &leaving, &runtime)?
+                // What a killed process leaves among spilled rows is removed with them.
+                let folders = match options {
+                    Some(AnnulusConfig { share_memory: false, .. }) => Vec::new(),
+                    _ => disk.temp_dir_paths().into_iter().chain([env::temp_dir()]).collect(),
+                };
+                meet((access, &folders), &self.meeting_at, present, &leaving, &runtime)?
             }
             (_, None) => return Err(exec_datafusion_err!("a task of a join does not know the other workers").into()),
         };
@@ -278,19 +284,20 @@ fn alone(present: &Present) -> Result<(Met, Host), Ended> {
     Ok((met, host))
 }
 
-/// Waits for the other tasks, and connects to them.
+/// Waits for the other tasks, and connects to them. Tasks of one machine meet in the first of `folders` that
+/// will do.
 fn meet(
-    (access, shares): (&RingAccess, bool),
+    (access, folders): (&RingAccess, &[PathBuf]),
     at: &Url,
     present: Present,
     leaving: &Leaving,
     runtime: &Handle,
 ) -> Result<(Met, Host), Ended> {
     let RingAccess { channels, own, execution, .. } = access;
-    let listening = Listening::start(own)
+    let listening = Listening::start(own, folders)
         .map_err(|error| exec_datafusion_err!("worker {} cannot listen for other workers: {error}", address_of(own)))?;
     let (index, join) = (present.index, format!("{execution}/{}", present.join));
-    let (address, local) = (listening.address.clone(), if shares { listening.local() } else { None });
+    let (address, local) = (listening.address.clone(), listening.local());
     let fabric = channels.fabric().and_then(|name| name.split('@').next()).map(str::to_owned);
     let present = Present { join, worker: own.to_string(), address, local, fabric, ..present };
     let met = runtime.block_on(async {
