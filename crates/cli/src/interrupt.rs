@@ -3,6 +3,8 @@
 //! A separate thread listens, because a query may keep all threads of the main runtime busy. A
 //! signal must end it even then.
 
+#[cfg(unix)]
+use std::fs;
 use std::{future::Future, io, thread};
 
 use anyhow::{Context, Result};
@@ -78,7 +80,8 @@ fn forward(runtime: Runtime, sender: UnboundedSender<u8>, terminate: bool) -> io
     let context = runtime.enter();
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut terminations = terminate.then(|| signal(SignalKind::terminate())).transpose()?;
-    let mut hang_ups = terminate.then(|| signal(SignalKind::hangup())).transpose()?;
+    let listens = terminate && !is_ignored(HANG_UP);
+    let mut hang_ups = listens.then(|| signal(SignalKind::hangup())).transpose()?;
     drop(context);
     let next = async move {
         loop {
@@ -94,6 +97,17 @@ fn forward(runtime: Runtime, sender: UnboundedSender<u8>, terminate: bool) -> io
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(next)).map(drop)
+}
+
+/// Returns whether this process was started to ignore a signal, as `nohup` does with SIGHUP. It then stays
+/// ignored.
+#[cfg(unix)]
+fn is_ignored(signal: u8) -> bool {
+    // Only Linux has this file.
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 #[cfg(not(unix))]

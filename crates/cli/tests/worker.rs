@@ -287,8 +287,8 @@ fn lose_a_worker(random: &mut StdRng) {
     let sql = |list: &str, query: &str| {
         sql(folder.path(), &[&["--workers", list, "--silence", SILENCE, query][..], &TINY].concat())
     };
-    // Seventy million pairs.
-    let long = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.k % 23 = b.k % 23 GROUP BY a.v";
+    // Four hundred million pairs.
+    let long = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.v % 3 = b.v % 3 GROUP BY a.v";
     let ring = match random.random_range(0..3) {
         0 => &[],
         1 => AROUND,
@@ -336,6 +336,18 @@ fn a_worker_stays_on_this_machine_unless_it_is_told() {
     assert!(done.stderr.contains("--insecure") && done.stderr.contains("0.0.0.0:0"), "{}", done.stderr);
     let done = Annulus::new(["worker", "--listen", "127.0.0.1:0", "--allow-read", "none"]).at(folder.path()).fails();
     assert!(done.stderr.contains("--allow-read") && done.stderr.contains("'none'"), "{}", done.stderr);
+}
+
+#[test]
+fn a_worker_that_nohup_starts_outlives_its_terminal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let command = Annulus::new(["worker", "--listen", "127.0.0.1:0", "--allow-read", "."]).at(folder.path());
+    let mut running = command.by(&["nohup"]).start();
+    let line = running.line_of_stderr("serving at ");
+    running.signal("HUP");
+    let address = line.rsplit("serving at ").next().expect("an address").trim();
+    Annulus::new(["worker", "ping", "--workers", address]).succeeds();
+    running.end_by("TERM", 143);
 }
 
 #[test]

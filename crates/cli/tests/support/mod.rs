@@ -48,8 +48,13 @@ impl Annulus {
 
     /// Runs it in a network namespace.
     pub fn within(self, namespace: &str) -> Self {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", namespace]).arg(self.0.get_program()).args(self.0.get_args());
+        self.by(&["ip", "netns", "exec", namespace])
+    }
+
+    /// Lets another program run it, after these arguments.
+    pub fn by(self, program: &[&str]) -> Self {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).arg(self.0.get_program()).args(self.0.get_args());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         for (name, value) in self.0.get_envs() {
             command.env(name, value.expect("a value"));
