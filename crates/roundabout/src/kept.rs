@@ -7,7 +7,7 @@ use std::{
 
 use crate::arena::Arena;
 #[cfg(feature = "ofi")]
-use crate::link::fabric::{FabricError, Registered};
+use crate::link::fabric::Registered;
 
 /// Buffers that outlive their rings: a ring borrows those that an earlier one has given back, if they
 /// are as many and as large, and else makes new ones. With libfabric they stay registered, which
@@ -79,13 +79,17 @@ impl KeptBuffers {
         Ok(arena)
     }
 
-    /// Returns memory as [`private`](Self::private) does, registered with a provider of libfabric.
+    /// Returns such memory that is registered with a provider of libfabric, or what `open` returns.
+    ///
+    /// # Errors
+    /// That of `open`.
     #[cfg(feature = "ofi")]
-    pub(crate) fn registered(
+    pub(crate) fn registered<E>(
         &self,
         (provider, node): (&str, Option<&str>),
         (buffers, fragment_bytes): (u32, usize),
-    ) -> Result<io::Result<Arc<Registered>>, FabricError> {
+        open: impl FnOnce() -> Result<Registered, E>,
+    ) -> Result<Arc<Registered>, E> {
         let of_provider = |kept: &Kept| match kept {
             Kept::Registered(registered)
                 if registered.is_with(provider, node) && registered.arena().is_of(buffers, fragment_bytes) =>
@@ -95,15 +99,11 @@ impl KeptBuffers {
             _ => None,
         };
         if let Some(registered) = self.idle(of_provider) {
-            return Ok(Ok(registered));
+            return Ok(registered);
         }
-        let arena = match Arena::private(buffers, fragment_bytes) {
-            Ok(arena) => arena,
-            Err(error) => return Ok(Err(error)),
-        };
-        let registered = Arc::new(Registered::open(provider, node, arena)?);
+        let registered = Arc::new(open()?);
         self.keep(Kept::Registered(Arc::clone(&registered)));
-        Ok(Ok(registered))
+        Ok(registered)
     }
 
     fn idle<T>(&self, of: impl Fn(&Kept) -> Option<T>) -> Option<T> {

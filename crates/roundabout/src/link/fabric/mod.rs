@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     alarm::Failure,
-    arena::Buffer,
+    arena::{Arena, Buffer},
     config::RingConfig,
     credits::Credits,
     error::RoundaboutError,
@@ -123,8 +123,11 @@ impl Fabric {
         let bytes = config.fragment_bytes as usize;
         let memory = |source| RoundaboutError::Memory { buffers: own + places, bytes, source };
         let failed = |source| RoundaboutError::Fabric { provider: options.provider.to_owned(), source };
-        let registered = kept.registered((options.provider, options.node), (own + places, bytes));
-        let registered = registered.map_err(failed)?.map_err(memory)?;
+        let (provider, buffers) = ((options.provider, options.node), own + places);
+        let registered = kept.registered(provider, (buffers, bytes), || {
+            let arena = Arena::private(buffers, bytes).map_err(memory)?;
+            Registered::open(options.provider, options.node, arena).map_err(failed)
+        })?;
         let mut endpoint = Endpoint::open(Arc::clone(&registered)).map_err(failed)?;
         let mut buffers = registered.arena().take_all();
         let mut receiving = Vec::new();
