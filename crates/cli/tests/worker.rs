@@ -341,8 +341,8 @@ fn a_worker_stays_on_this_machine_unless_it_is_told() {
 #[test]
 fn a_worker_that_nohup_starts_outlives_its_terminal() {
     let folder = tempfile::tempdir().expect("a folder");
-    let command = Annulus::new(["worker", "--listen", "127.0.0.1:0", "--allow-read", "."]).at(folder.path());
-    let mut running = command.by(&["nohup"]).start();
+    let arguments = ["worker", "--listen", "127.0.0.1:0", "--allow-read", "."];
+    let mut running = Annulus::by(&["nohup"], arguments).at(folder.path()).start();
     let line = running.line_of_stderr("serving at ");
     running.signal("HUP");
     let address = line.rsplit("serving at ").next().expect("an address").trim();

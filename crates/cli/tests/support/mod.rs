@@ -24,8 +24,15 @@ pub struct Done {
 
 impl Annulus {
     pub fn new<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_annulus"));
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // As from a terminal, even if `nohup` runs the tests.
+        Self::by(&["env", "--default-signal=HUP"], arguments)
+    }
+
+    /// Lets another program run it, after these arguments.
+    pub fn by<S: AsRef<OsStr>>(program: &[&str], arguments: impl IntoIterator<Item = S>) -> Self {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).arg(env!("CARGO_BIN_EXE_annulus")).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(command)
     }
 
@@ -48,13 +55,8 @@ impl Annulus {
 
     /// Runs it in a network namespace.
     pub fn within(self, namespace: &str) -> Self {
-        self.by(&["ip", "netns", "exec", namespace])
-    }
-
-    /// Lets another program run it, after these arguments.
-    pub fn by(self, program: &[&str]) -> Self {
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).arg(self.0.get_program()).args(self.0.get_args());
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]).arg(self.0.get_program()).args(self.0.get_args());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         for (name, value) in self.0.get_envs() {
             command.env(name, value.expect("a value"));
