@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::FabricError;
+use super::{FabricError, same_process};
 use crate::{
     arena::{Arena, Buffer},
     wire::MESSAGE_BYTES,
@@ -144,17 +144,26 @@ impl Drop for Registered {
 /// An endpoint that sends from the buffers of an arena and receives into them. Each buffer is in at
 /// most one operation.
 pub(super) struct Endpoint {
-    raw: NonNull<Raw>,
+    open: Arc<Open>,
+    /// Those in shared memory of this process, which must not be closed before this one is dropped.
+    peers: Vec<Arc<Open>>,
     tells: bool,
+    in_progress: Box<[Option<Buffer>]>,
+}
+
+/// An open endpoint, with all that it uses. Only its [`Endpoint`] uses it.
+pub(super) struct Open {
+    raw: NonNull<Raw>,
     /// One for each buffer.
     contexts: Box<[Context]>,
-    in_progress: Box<[Option<Buffer>]>,
     _registered: Arc<Registered>,
 }
 
 // SAFETY: libfabric's objects may be used from any thread, one at a time. Only libfabric uses the
 // contexts.
-unsafe impl Send for Endpoint {}
+unsafe impl Send for Open {}
+// SAFETY: one thread at a time uses it: that of its `Endpoint`, and then the one that drops it.
+unsafe impl Sync for Open {}
 
 impl Endpoint {
     /// Opens an endpoint of a device, which has no other one.
@@ -165,13 +174,13 @@ impl Endpoint {
         let (mut raw, mut step) = (std::ptr::null_mut(), null());
         // SAFETY: an open device, which outlives the endpoint, and the results are written to live variables.
         let error = unsafe { annulus_fabric_open(registered.raw.as_ptr(), tells.into(), buffers, &mut raw, &mut step) };
-        Ok(Self {
-            raw: opened(raw, error, step)?,
-            tells,
-            contexts: (0..buffers).map(|_| UnsafeCell::default()).collect(),
-            in_progress: (0..buffers).map(|_| None).collect(),
-            _registered: registered,
-        })
+        let raw = opened(raw, error, step)?;
+        let contexts = (0..buffers).map(|_| UnsafeCell::default()).collect();
+        let open = Arc::new(Open { raw, contexts, _registered: registered });
+        let in_progress = (0..buffers).map(|_| None).collect();
+        let endpoint = Self { open, peers: Vec::new(), tells, in_progress };
+        same_process::add(&endpoint.address()?, &endpoint.open);
+        Ok(endpoint)
     }
 
     /// Returns whether the provider signals events. Otherwise the endpoint must be polled.
@@ -184,21 +193,25 @@ impl Endpoint {
         let mut address = vec![0; ADDRESS_MAX];
         let mut bytes = address.len();
         // SAFETY: an open endpoint, and room for `bytes` bytes.
-        let error = unsafe { annulus_fabric_address(self.raw.as_ptr(), address.as_mut_ptr(), &mut bytes) };
+        let error = unsafe { annulus_fabric_address(self.open.raw.as_ptr(), address.as_mut_ptr(), &mut bytes) };
         checked("report its address", error)?;
         address.truncate(bytes);
         Ok(address)
     }
 
     /// Adds another endpoint by its address.
+    ///
+    /// # Errors
+    /// If the address cannot be used, or names an endpoint of this process that is closed.
     pub(super) fn add(&mut self, address: &[u8]) -> Result<Peer, FabricError> {
         // The format of an address fixes its length: missing bytes are read as zeros.
         let mut whole = [0; ADDRESS_MAX + 1];
         let known = address.len().min(ADDRESS_MAX);
         whole[..known].copy_from_slice(&address[..known]);
+        self.peers.extend(same_process::find(address)?);
         let mut peer = 0;
         // SAFETY: an open endpoint, and a terminated address.
-        let error = unsafe { annulus_fabric_add(self.raw.as_ptr(), whole.as_ptr(), &mut peer) };
+        let error = unsafe { annulus_fabric_add(self.open.raw.as_ptr(), whole.as_ptr(), &mut peer) };
         checked("use the address of another one", error)?;
         Ok(Peer(peer))
     }
@@ -210,7 +223,7 @@ impl Endpoint {
         let context = self.context(&buffer);
         // SAFETY: the buffer is registered, and its memory and its context are kept until the operation is
         // done.
-        let error = unsafe { annulus_fabric_send(self.raw.as_ptr(), start, bytes, to.0, context) };
+        let error = unsafe { annulus_fabric_send(self.open.raw.as_ptr(), start, bytes, to.0, context) };
         self.begun("send", error, buffer)
     }
 
@@ -220,7 +233,7 @@ impl Endpoint {
         let (start, bytes) = (whole.as_mut_ptr(), whole.len());
         let context = self.context(&buffer);
         // SAFETY: as for `send`.
-        let error = unsafe { annulus_fabric_receive(self.raw.as_ptr(), start, bytes, context) };
+        let error = unsafe { annulus_fabric_receive(self.open.raw.as_ptr(), start, bytes, context) };
         self.begun("receive", error, buffer)
     }
 
@@ -229,12 +242,12 @@ impl Endpoint {
     pub(super) fn done(&mut self) -> Result<Option<(Buffer, usize)>, FabricError> {
         let mut done = Done { context: std::ptr::null_mut(), bytes: 0, error: 0 };
         // SAFETY: an open endpoint.
-        let count = unsafe { annulus_fabric_done(self.raw.as_ptr(), &mut done) };
+        let count = unsafe { annulus_fabric_done(self.open.raw.as_ptr(), &mut done) };
         if count <= 0 {
             return checked("report completed operations", count).map(|()| None);
         }
         checked("move a fragment", done.error)?;
-        let at = done.context.addr().wrapping_sub(self.contexts.as_ptr().addr()) / size_of::<Context>();
+        let at = done.context.addr().wrapping_sub(self.open.contexts.as_ptr().addr()) / size_of::<Context>();
         let buffer = self.in_progress.get_mut(at).and_then(Option::take);
         let buffer =
             buffer.ok_or_else(|| FabricError::new("report completed operations", "it names an unknown operation"))?;
@@ -248,11 +261,11 @@ impl Endpoint {
         // One millisecond is the shortest wait.
         let milliseconds = most.as_millis().clamp(1, 1000) as c_int;
         // SAFETY: an open endpoint and an open descriptor.
-        checked("wait", unsafe { annulus_fabric_wait(self.raw.as_ptr(), wake.as_raw_fd(), milliseconds) })
+        checked("wait", unsafe { annulus_fabric_wait(self.open.raw.as_ptr(), wake.as_raw_fd(), milliseconds) })
     }
 
     fn context(&self, buffer: &Buffer) -> *mut c_void {
-        self.contexts[buffer.number() as usize].get().cast()
+        self.open.contexts[buffer.number() as usize].get().cast()
     }
 
     fn begun(&mut self, step: &str, error: c_int, buffer: Buffer) -> Result<Option<Buffer>, FabricError> {
@@ -266,9 +279,9 @@ impl Endpoint {
     }
 }
 
-impl Drop for Endpoint {
+impl Drop for Open {
     fn drop(&mut self) {
-        // SAFETY: the endpoint is not used after this; contexts and buffers are dropped later.
+        // SAFETY: the endpoint is not used after this; contexts and the memory of buffers are dropped later.
         unsafe { annulus_fabric_close(self.raw.as_ptr()) }
     }
 }
@@ -290,4 +303,35 @@ fn checked(step: &str, error: c_int) -> Result<(), FabricError> {
 fn reason(error: c_int) -> String {
     // SAFETY: libfabric has a string for every number.
     unsafe { CStr::from_ptr(annulus_fabric_reason(error)) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint() -> (Endpoint, Arc<Arena>) {
+        let arena = Arena::private(2, 4096).unwrap();
+        let registered = Registered::open("shm", None, Arc::clone(&arena)).unwrap();
+        (Endpoint::open(Arc::new(registered)).unwrap(), arena)
+    }
+
+    #[test]
+    fn what_is_sent_to_a_dropped_endpoint_of_this_process_is_lost() {
+        let ((mut sender, arena), (mut receiver, _)) = (endpoint(), endpoint());
+        let address = receiver.address().unwrap();
+        let to = sender.add(&address).unwrap();
+        receiver.add(&sender.address().unwrap()).unwrap();
+        // They get to know each other.
+        let mut buffer = arena.take(0);
+        while let Some(retried) = buffer {
+            buffer = sender.send(retried, 64, to).unwrap();
+            assert!(receiver.done().unwrap().is_none());
+        }
+        drop(receiver);
+        sender.send(arena.take(1).unwrap(), 64, to).unwrap();
+        sender.done().unwrap();
+        drop(sender);
+        let late = endpoint().0.add(&address).err().unwrap().to_string();
+        assert_eq!(late, "use the address of another one: it is closed");
+    }
 }

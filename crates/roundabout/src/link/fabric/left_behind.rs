@@ -17,7 +17,7 @@ pub(super) fn remove(address: &[u8]) {
 
 /// Returns the name of the file: the numbers of its process, user and endpoint. Returns `None` for
 /// any other address, which must not be removed.
-fn name(address: &[u8]) -> Option<&str> {
+pub(super) fn name(address: &[u8]) -> Option<&str> {
     let address = str::from_utf8(address).ok()?.trim_end_matches('\0');
     let name = address.strip_prefix(SCHEME)?;
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

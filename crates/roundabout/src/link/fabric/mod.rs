@@ -41,6 +41,7 @@ use crate::{
 mod endpoint;
 mod left_behind;
 mod pump;
+mod same_process;
 mod seal;
 
 /// A step that libfabric cannot do, and the reason.

@@ -1,0 +1,42 @@
+//! The endpoints in shared memory of this process. libfabric uses such a neighbour's own mapping
+//! (prov/shm/src/smr_util.c, `smr_map_to_region`), which ends with that endpoint: a message sent
+//! later would crash the process. So neighbours own each other's endpoints until both are dropped.
+
+use std::{
+    collections::HashMap,
+    process,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use super::{FabricError, endpoint::Open, left_behind};
+
+type Endpoints = HashMap<String, Weak<Open>>;
+
+/// By the names of their files.
+static ENDPOINTS: LazyLock<Mutex<Endpoints>> = LazyLock::new(Mutex::default);
+
+/// Adds an endpoint, if it lies in shared memory. It can be found until it is dropped.
+pub(super) fn add(address: &[u8], endpoint: &Arc<Open>) {
+    if let Some(name) = left_behind::name(address) {
+        let mut endpoints = lock();
+        endpoints.retain(|_, endpoint| endpoint.strong_count() > 0);
+        endpoints.insert(name.to_owned(), Arc::downgrade(endpoint));
+    }
+}
+
+/// Returns the endpoint with this address, if it lies in shared memory of this process.
+///
+/// # Errors
+/// If it is closed.
+pub(super) fn find(address: &[u8]) -> Result<Option<Arc<Open>>, FabricError> {
+    let Some(name) = left_behind::name(address) else { return Ok(None) };
+    if name.split(':').next() != Some(&process::id().to_string()) {
+        return Ok(None);
+    }
+    let found = lock().get(name).and_then(Weak::upgrade);
+    found.map(Some).ok_or_else(|| FabricError::new("use the address of another one", "it is closed"))
+}
+
+fn lock() -> MutexGuard<'static, Endpoints> {
+    ENDPOINTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
