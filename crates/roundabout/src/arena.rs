@@ -149,6 +149,11 @@ impl Arena {
         (self.start, self.layout.total)
     }
 
+    /// Returns whether all buffers are taken in this process. Then no other process may use them.
+    pub(crate) fn are_all_taken(&self) -> bool {
+        self.taken.iter().all(|taken| taken.load(Acquire))
+    }
+
     /// Takes all buffers that are not taken.
     pub(crate) fn take_all(self: &Arc<Self>) -> Vec<Buffer> {
         (0..self.buffers()).filter_map(|number| self.take(number)).collect()

@@ -2,7 +2,14 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    os::fd::OwnedFd,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
+    },
 };
 
 use crate::arena::Arena;
@@ -13,8 +20,9 @@ use crate::link::fabric::Registered;
 /// are as many and as large, and else makes new ones. With libfabric they stay registered, which
 /// costs too much to be done for each run (the cyclo-join paper, section III-C).
 ///
-/// Buffers that hosts hand over in shared memory are made for each ring: a host that failed may
-/// still write to them. Clones are the same. By default nothing is kept.
+/// Buffers that hosts hand over in shared memory are kept only if all of them had come back when their
+/// ring ended: a host that failed may still write to those that it has. Clones are the same. By default
+/// nothing is kept.
 #[derive(Clone, Debug, Default)]
 pub struct KeptBuffers(Arc<Store>);
 
@@ -27,6 +35,7 @@ struct Store {
 #[derive(Debug)]
 enum Kept {
     Private(Arc<Arena>),
+    Lent(Arc<Lent>),
     #[cfg(feature = "ofi")]
     Registered(Arc<Registered>),
 }
@@ -35,6 +44,7 @@ impl Kept {
     fn arena(&self) -> &Arc<Arena> {
         match self {
             Self::Private(arena) => arena,
+            Self::Lent(lent) => &lent.arena,
             #[cfg(feature = "ofi")]
             Self::Registered(registered) => registered.arena(),
         }
@@ -44,10 +54,36 @@ impl Kept {
     fn is_idle(&self) -> bool {
         let is_known_here = match self {
             Self::Private(_) => true,
+            Self::Lent(lent) => Arc::strong_count(lent) == 1,
             #[cfg(feature = "ofi")]
             Self::Registered(registered) => Arc::strong_count(registered) == 1,
         };
         is_known_here && Arc::strong_count(self.arena()) == 1
+    }
+
+    /// Returns whether no other process may use it.
+    fn is_back(&self) -> bool {
+        match self {
+            Self::Lent(lent) => lent.is_back.load(Acquire),
+            _ => true,
+        }
+    }
+}
+
+/// Buffers in memory that the other hosts of a ring map.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) memory: OwnedFd,
+    is_back: AtomicBool,
+}
+
+impl Lent {
+    /// Notes if all buffers are here at the end of their ring. Call it while the host has them.
+    pub(crate) fn end(&self) {
+        if self.arena.are_all_taken() {
+            self.is_back.store(true, Release);
+        }
     }
 }
 
@@ -79,6 +115,27 @@ impl KeptBuffers {
         Ok(arena)
     }
 
+    /// Returns such memory that other processes can map.
+    ///
+    /// # Errors
+    /// If memory is short.
+    pub(crate) fn lent(&self, buffers: u32, fragment_bytes: usize) -> io::Result<Arc<Lent>> {
+        let of_lent = |kept: &Kept| match kept {
+            Kept::Lent(lent) if lent.arena.is_of(buffers, fragment_bytes) => {
+                lent.is_back.store(false, Release);
+                Some(Arc::clone(lent))
+            }
+            _ => None,
+        };
+        if let Some(lent) = self.idle(of_lent) {
+            return Ok(lent);
+        }
+        let (arena, memory) = Arena::shared(buffers, fragment_bytes)?;
+        let lent = Arc::new(Lent { arena, memory, is_back: AtomicBool::new(false) });
+        self.keep(Kept::Lent(Arc::clone(&lent)));
+        Ok(lent)
+    }
+
     /// Returns such memory that is registered with a provider of libfabric, or what `open` returns.
     ///
     /// # Errors
@@ -107,7 +164,13 @@ impl KeptBuffers {
     }
 
     fn idle<T>(&self, of: impl Fn(&Kept) -> Option<T>) -> Option<T> {
-        self.lock().iter().filter(|kept| kept.is_idle()).find_map(of)
+        let mut kept = self.lock();
+        let lost: Vec<_> = kept.extract_if(.., |kept| kept.is_idle() && !kept.is_back()).collect();
+        let found = kept.iter().filter(|kept| kept.is_idle()).find_map(of);
+        drop(kept);
+        // Given back to the system without the lock.
+        drop(lost);
+        found
     }
 
     /// Keeps new memory, in the place of idle memory if there is too much.
@@ -119,7 +182,7 @@ impl KeptBuffers {
             dropped.push(kept.remove(idle));
         }
         kept.push(new);
-        // Given back to the system without the lock.
+        // As above.
         drop(kept);
     }
 
@@ -152,6 +215,27 @@ mod tests {
         assert_ne!(first(&kept.private(3, BYTES).unwrap()), at, "others have fewer buffers");
         let found: Vec<_> = (0..3).map(|_| kept.private(4, BYTES).unwrap()).collect();
         assert!(found.iter().any(|arena| first(arena) == at));
+    }
+
+    #[test]
+    fn buffers_that_did_not_come_back_are_not_lent_again() {
+        let kept = KeptBuffers::new(1 << 20);
+        let lent = kept.lent(2, BYTES).unwrap();
+        let bytes = kept.bytes();
+        let [mut here, mut away] = lent.arena.take_all().try_into().unwrap();
+        (here[0], away[0]) = (1, 2);
+        lent.end();
+        drop((here, away, lent));
+        let lent = kept.lent(2, BYTES).unwrap();
+        assert_eq!(lent.arena.take(1).unwrap()[0], 2, "the same memory");
+        // The buffer that was taken has gone to another host.
+        lent.end();
+        drop(lent);
+        let lent = kept.lent(2, BYTES).unwrap();
+        assert_eq!(lent.arena.take(1).unwrap()[0], 0, "new memory");
+        drop(lent);
+        drop(kept.private(1, BYTES).unwrap());
+        assert!(kept.bytes() < bytes, "a ring that has not ended");
     }
 
     #[test]

@@ -40,8 +40,16 @@ impl Host {
     /// # Errors
     /// If an option is invalid or memory is short.
     pub fn alone(config: &RingConfig) -> Result<Self, RoundaboutError> {
+        Self::alone_with(config, &KeptBuffers::default())
+    }
+
+    /// Starts such a host, which borrows buffers that outlive it.
+    ///
+    /// # Errors
+    /// As for [`alone`](Self::alone).
+    pub fn alone_with(config: &RingConfig, kept: &KeptBuffers) -> Result<Self, RoundaboutError> {
         let config = config.checked()?;
-        Self::start(Place::ALONE, config, |_| Alone::open(&config, &KeptBuffers::default()))
+        Self::start(Place::ALONE, config, |_| Alone::open(&config, kept))
     }
 
     /// Connects to both neighbours and starts the host, as `joining` describes.
@@ -57,18 +65,18 @@ impl Host {
     /// stopped. With libfabric, also if it lacks the provider or refuses.
     pub fn join_ring<P: Protect>(joining: Joining<'_, P>) -> Result<Self, RoundaboutError> {
         let Joining { place, session, config, address, protect, stopper, kept, .. } = joining;
-        unless_stopped(place, &config, &stopper, |config| {
+        unless_stopped((place, &config, &kept), &stopper, |config| {
             #[cfg(feature = "ofi")]
             if let Some(options) = joining.fabric {
                 let fabric = Fabric::open(options, &config, &kept)?;
-                let connections = connect_until(place, session, &config, address, protect, &stopper)?;
+                let connections = connect_until(place, session, (&config, &kept), address, protect, &stopper)?;
                 // The neighbours have not sent the addresses of their endpoints yet.
                 let _waiting = stopper.waits(&connections.sockets())?;
                 return Self::start(place, config, |inbox| fabric.start(place, session, &config, connections, inbox));
             }
             let shared = matches!(address, Address::Unix { .. });
             let config = if shared { config.handing_over() } else { config };
-            let connections = connect_until(place, session, &config, address, protect, &stopper)?;
+            let connections = connect_until(place, session, (&config, &kept), address, protect, &stopper)?;
             Self::start(place, config, |inbox| Sockets::start(place, session, (&config, &kept), connections, inbox))
         })
     }
@@ -150,13 +158,12 @@ impl<'a, P: Protect> Joining<'a, P> {
 /// Starts a host that is alone, or one that `join` connects. A stopped host returns
 /// [`RoundaboutError::Stopped`], whatever error the stop caused.
 fn unless_stopped(
-    place: Place,
-    config: &RingConfig,
+    (place, config, kept): (Place, &RingConfig, &KeptBuffers),
     stopper: &Stopper,
     join: impl FnOnce(RingConfig) -> Result<Host, RoundaboutError>,
 ) -> Result<Host, RoundaboutError> {
     let joined = match place.hosts() {
-        1 => Host::alone(config),
+        1 => Host::alone_with(config, kept),
         _ => config.checked().and_then(join),
     };
     let joined = joined.inspect(|host| host.is_stopped_by(stopper));

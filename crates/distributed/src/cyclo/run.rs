@@ -178,7 +178,7 @@ impl Run {
             silence,
         };
         let (met, mut host) = match (count, access) {
-            (1, _) => alone(&present)?,
+            (1, access) => alone(&present, access)?,
             (_, Some(access)) => {
                 let options = context.session_config().options().extensions.get::<AnnulusConfig>();
                 // What a killed process leaves among spilled rows is removed with them.
@@ -276,11 +276,13 @@ fn task_number(number: usize) -> Result<u16> {
 }
 
 /// Returns a ring without other tasks.
-fn alone(present: &Present) -> Result<(Met, Host), Ended> {
+fn alone(present: &Present, access: Option<&RingAccess>) -> Result<(Met, Host), Ended> {
     let Present { rows, parts, fragment_bytes, filter_bytes, silence, .. } = *present;
     let met =
         Met { session: 0, hosts: Vec::new(), rows, part_rows: rows, parts, fragment_bytes, filter_bytes, silence };
-    let host = Host::alone(&ring::config(fragment_bytes, silence)).map_err(|error| ended(error.into(), &met, 0))?;
+    let kept = access.map(|access| access.channels.buffers().clone()).unwrap_or_default();
+    let host = Host::alone_with(&ring::config(fragment_bytes, silence), &kept);
+    let host = host.map_err(|error| ended(error.into(), &met, 0))?;
     Ok((met, host))
 }
 

@@ -29,6 +29,7 @@ use crate::{
     config::RingConfig,
     error::RoundaboutError,
     host::Stopper,
+    kept::KeptBuffers,
     ring::{HostId, Place},
     wire::{Hello, Lane, MESSAGE_BYTES, Message, Session, WireError},
 };
@@ -67,14 +68,14 @@ pub fn connect<P: Protect>(
     address: Address,
     protect: &P,
 ) -> Result<Connections<P::Stream>, RoundaboutError> {
-    connect_until(place, session, config, address, protect, &Stopper::default())
+    connect_until(place, session, (config, &KeptBuffers::default()), address, protect, &Stopper::default())
 }
 
 /// Like [`connect`], but fails with any error once the host is stopped.
 pub(crate) fn connect_until<P: Protect>(
     place: Place,
     session: Session,
-    config: &RingConfig,
+    (config, kept): (&RingConfig, &KeptBuffers),
     address: Address,
     protect: &P,
     stopper: &Stopper,
@@ -119,7 +120,7 @@ pub(crate) fn connect_until<P: Protect>(
         connection.socket.set_write_timeout(Some(config.timeout))?;
     }
     let share = || {
-        handover::share(place, session, config, &forward_in.socket, &forward_out.socket)
+        handover::share(place, session, (config, kept), &forward_in.socket, &forward_out.socket)
             .map_err(|source| RoundaboutError::Handover { host: place.predecessor(), source })
     };
     let arenas = shared.then(share).transpose()?;

@@ -13,24 +13,37 @@ use socket2::Socket;
 use crate::{
     arena::Arena,
     config::RingConfig,
+    kept::{KeptBuffers, Lent},
     ring::{HostId, Place},
     wire::{MESSAGE_BYTES, Message, Session},
 };
 
-/// Creates this host's arena, and maps those of all others.
+/// The arenas of a ring.
+#[derive(Debug)]
+pub(super) struct Arenas {
+    /// Has [`RingConfig::own`] buffers.
+    pub(super) own: Arc<Lent>,
+    /// Those of all hosts, in order.
+    pub(super) all: Vec<Arc<Arena>>,
+}
+
+/// Lends this host's arena to all others, and maps theirs.
 pub(super) fn share(
     place: Place,
     session: Session,
-    config: &RingConfig,
+    (config, kept): (&RingConfig, &KeptBuffers),
     from: &Socket,
     to: &Socket,
-) -> io::Result<Vec<Arc<Arena>>> {
-    let (own, mut memory) = Arena::shared(config.own, config.fragment_bytes as usize)?;
+) -> io::Result<Arenas> {
+    let own = kept.lent(config.own, config.fragment_bytes as usize)?;
     let mut arenas = vec![None; usize::from(place.hosts())];
-    let (mut origin, mut buffers) = (place.me(), own.buffers());
-    arenas[origin.index()] = Some(own);
+    let (mut origin, mut buffers) = (place.me(), own.arena.buffers());
+    arenas[origin.index()] = Some(Arc::clone(&own.arena));
+    let mut passed_on = None;
     for hop in 1..place.hosts() {
-        send(to, &Message::Arena { origin, buffers }.encode(session), &memory)?;
+        let memory = passed_on.as_ref().unwrap_or(&own.memory);
+        send(to, &Message::Arena { origin, buffers }.encode(session), memory)?;
+        let memory;
         (origin, buffers, memory) = receive(from, session)?;
         let expected = HostId((place.me().0 + place.hosts() - hop) % place.hosts());
         if origin != expected {
@@ -40,8 +53,9 @@ pub(super) fn share(
             ));
         }
         arenas[origin.index()] = Some(Arena::of_other(&memory, buffers, config.fragment_bytes as usize)?);
+        passed_on = Some(memory);
     }
-    Ok(arenas.into_iter().flatten().collect())
+    Ok(Arenas { own, all: arenas.into_iter().flatten().collect() })
 }
 
 fn send(socket: &Socket, message: &[u8; MESSAGE_BYTES], memory: &OwnedFd) -> io::Result<()> {

@@ -19,6 +19,7 @@ use std::{
 use socket2::Socket;
 
 use self::{
+    handover::Arenas,
     places::Places,
     reader::{Carries, Reader},
     writer::{Out, Writer},
@@ -26,7 +27,7 @@ use self::{
 use super::{Inbox, Link};
 use crate::{
     alarm::{Failure, Reason},
-    arena::{Arena, Buffer},
+    arena::Buffer,
     config::RingConfig,
     error::RoundaboutError,
     host::Opened,
@@ -71,9 +72,8 @@ pub struct Connections<S> {
     pub back_out: Connection<S>,
     /// The number of frames that the successor has room for.
     pub credits: u32,
-    /// The arenas of all hosts, in order, if buffers are handed over. This host's own arena has
-    /// [`RingConfig::own`] buffers.
-    pub(crate) arenas: Option<Vec<Arc<Arena>>>,
+    /// If buffers are handed over.
+    arenas: Option<Arenas>,
 }
 
 #[cfg(feature = "ofi")]
@@ -113,7 +113,7 @@ impl Sockets {
     ) -> Result<Opened<Self>, RoundaboutError> {
         let arenas = connections.arenas.take();
         let own = match &arenas {
-            Some(arenas) => arenas[place.me().index()].take_all(),
+            Some(arenas) => arenas.own.arena.take_all(),
             None => config.allocate(config.own, kept)?,
         };
         let places = match arenas {
@@ -290,6 +290,7 @@ impl Link for Sockets {
         }
         join_all(&self.writers);
         join_all(&self.readers);
+        self.places.end();
     }
 }
 

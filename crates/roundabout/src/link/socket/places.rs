@@ -1,13 +1,9 @@
 //! The places for fragments from the predecessor.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{
-    arena::{Arena, Buffer},
-    credits::Credits,
-    ring::HostId,
-    rotation::Slot,
-};
+use super::handover::Arenas;
+use crate::{arena::Buffer, credits::Credits, ring::HostId, rotation::Slot};
 
 /// Room for all frames that the predecessor has credits for, including credits that are kept back
 /// or in transit. The slots are numbered after the own ones.
@@ -16,7 +12,7 @@ pub(super) enum Places {
     Copied { own: Slot, free: Mutex<Free> },
     /// Places for fragments in the buffers of their origins, which the hosts of this machine share.
     /// Only the slot numbers belong to this host.
-    Handed { free: Mutex<Vec<Slot>>, arenas: Vec<Arc<Arena>> },
+    Handed { free: Mutex<Vec<Slot>>, arenas: Arenas },
 }
 
 /// The free buffers, and the credits owed for them.
@@ -31,7 +27,7 @@ impl Places {
         Self::Copied { own, free: Mutex::new(Free { buffers: free, credits }) }
     }
 
-    pub(super) fn handed(own: Slot, places: u32, arenas: Vec<Arc<Arena>>) -> Self {
+    pub(super) fn handed(own: Slot, places: u32, arenas: Arenas) -> Self {
         Self::Handed { free: Mutex::new((own..own + places).collect()), arenas }
     }
 
@@ -48,14 +44,21 @@ impl Places {
     /// Takes a place for a fragment in a buffer of its origin.
     pub(super) fn take_handed(&self, origin: HostId, number: u32) -> Option<(Slot, Buffer)> {
         let Self::Handed { free, arenas } = self else { return None };
-        let buffer = arenas.get(origin.index())?.take(number)?;
+        let buffer = arenas.all.get(origin.index())?.take(number)?;
         Some((lock(free).pop()?, buffer))
     }
 
     /// Takes one of this host's own buffers, which came back.
-    pub(super) fn take_home(&self, me: HostId, number: u32) -> Option<Buffer> {
+    pub(super) fn take_home(&self, number: u32) -> Option<Buffer> {
         let Self::Handed { arenas, .. } = self else { return None };
-        arenas.get(me.index())?.take(number)
+        arenas.own.arena.take(number)
+    }
+
+    /// Ends the use of the places.
+    pub(super) fn end(&self) {
+        if let Self::Handed { arenas, .. } = self {
+            arenas.own.end();
+        }
     }
 
     /// Frees the place of a fragment that has left. Returns the credits to send to the predecessor.

@@ -97,7 +97,7 @@ impl<S: Read> Reader<S> {
                     self.inbox.put(Incoming::Received(slot, buffer, frame, bytes as usize));
                 }
                 (Message::Home(number), Fragments) if number < self.own => {
-                    let buffer = self.places.take_home(self.place.me(), number).ok_or(ReadError::NoRoom)?;
+                    let buffer = self.places.take_home(number).ok_or(ReadError::NoRoom)?;
                     self.inbox.put(Incoming::Returned(number, buffer));
                 }
                 (message, _) => return Err(ReadError::Unexpected(message)),
