@@ -177,6 +177,37 @@ async fn the_cheapest_way_is_chosen() {
     }
 }
 
+/// The sizes are those for which the cost model prefers it: eight tasks, and ten rows that stay for each other one.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_rings_sort_equal_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, cluster) = (stock(), Cluster::start(8).await);
+    for (name, rows) in [("many", 200_000), ("few", 20_000)] {
+        for part in 0..8 {
+            let path = folder.path().join(name).join(format!("{part}.parquet"));
+            let query = format!(
+                "COPY (SELECT value * 7919 % 150001 AS k, value AS v FROM range({}, {})) TO '{}'",
+                part * rows / 8,
+                (part + 1) * rows / 8,
+                path.display()
+            );
+            one.sql(&query).await.unwrap().collect().await.unwrap();
+        }
+    }
+    let many = cluster.session(&[ALWAYS, ("datafusion.execution.target_partitions", "1")]).await;
+    for session in [&one, &many] {
+        for name in ["many", "few"] {
+            let path = folder.path().join(name).display().to_string();
+            session.register_parquet(name, path, Default::default()).await.unwrap();
+        }
+    }
+    let query = "SELECT count(*), sum(m.v), sum(f.v) FROM many m JOIN few f ON m.k = f.k";
+    assert_eq!(rows(&many, query).await.unwrap(), rows(&one, query).await.unwrap());
+    let plan = analyzed(&many, query).await;
+    let line = plan.lines().find(|line| line.contains("CycloJoinExec")).unwrap();
+    assert!(line.contains("merges=8"), "{line}");
+}
+
 /// Returns runtimes with this much memory, which spill below `folder`.
 fn small_runtime(bytes: usize, folder: &TempDir) -> Arc<RuntimeEnv> {
     let pool = TrackConsumersPool::new(GreedyMemoryPool::new(bytes), NonZeroUsize::MIN);
