@@ -8,6 +8,7 @@ use std::{
         atomic::{
             AtomicBool,
             Ordering::{Acquire, Release},
+            fence,
         },
     },
 };
@@ -20,9 +21,9 @@ use crate::link::fabric::Registered;
 /// are as many and as large, and else makes new ones. With libfabric they stay registered, which
 /// costs too much to be done for each run (the cyclo-join paper, section III-C).
 ///
-/// Buffers that hosts hand over in shared memory are kept only if all of them had come back when their
-/// ring ended: a host that failed may still write to those that it has. Clones are the same. By default
-/// nothing is kept.
+/// Buffers that hosts hand over in shared memory are lent again only if all of them had come back when
+/// their ring ended: a host that failed may still write to those that it has. Others are given back when
+/// the next ring starts. Clones are the same. By default nothing is kept.
 #[derive(Clone, Debug, Default)]
 pub struct KeptBuffers(Arc<Store>);
 
@@ -58,7 +59,10 @@ impl Kept {
             #[cfg(feature = "ofi")]
             Self::Registered(registered) => Arc::strong_count(registered) == 1,
         };
-        is_known_here && Arc::strong_count(self.arena()) == 1
+        let is_idle = is_known_here && Arc::strong_count(self.arena()) == 1;
+        // After what those did that had it: counts are read without order.
+        fence(Acquire);
+        is_idle
     }
 
     /// Returns whether no other process may use it.
@@ -79,7 +83,8 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    /// Notes if all buffers are here at the end of their ring. Call it while the host has them.
+    /// Notes whether all buffers are here at the end of their ring. Call it while the host has them. Those of
+    /// fragments that the host gave up count as away.
     pub(crate) fn end(&self) {
         if self.arena.are_all_taken() {
             self.is_back.store(true, Release);
@@ -182,7 +187,7 @@ impl KeptBuffers {
             dropped.push(kept.remove(idle));
         }
         kept.push(new);
-        // As above.
+        // Given back to the system without the lock.
         drop(kept);
     }
 
@@ -228,9 +233,10 @@ mod tests {
         drop((here, away, lent));
         let lent = kept.lent(2, BYTES).unwrap();
         assert_eq!(lent.arena.take(1).unwrap()[0], 2, "the same memory");
-        // The buffer that was taken has gone to another host.
+        let here = lent.arena.take(0);
+        // The other one has gone to another host.
         lent.end();
-        drop(lent);
+        drop((here, lent));
         let lent = kept.lent(2, BYTES).unwrap();
         assert_eq!(lent.arena.take(1).unwrap()[0], 0, "new memory");
         drop(lent);

@@ -57,7 +57,7 @@ impl Host {
     /// Allocates `own` + `places` buffers of `fragment_bytes`, or borrows them
     /// ([`with_kept_buffers`](Joining::with_kept_buffers)). With Unix sockets buffers are handed over
     /// instead of copied, and all of them hold own fragments. The only host of a ring needs no
-    /// neighbour: its address is ignored, and it allocates `own` buffers.
+    /// neighbour: its address is ignored, and it has `own` buffers.
     ///
     /// # Errors
     /// If an option is invalid, memory is short, or a neighbour is not reached in time, is not the
@@ -69,7 +69,8 @@ impl Host {
             #[cfg(feature = "ofi")]
             if let Some(options) = joining.fabric {
                 let fabric = Fabric::open(options, &config, &kept)?;
-                let connections = connect_until(place, session, (&config, &kept), address, protect, &stopper)?;
+                let none = KeptBuffers::default();
+                let connections = connect_until(place, session, (&config, &none), address, protect, &stopper)?;
                 // The neighbours have not sent the addresses of their endpoints yet.
                 let _waiting = stopper.waits(&connections.sockets())?;
                 return Self::start(place, config, |inbox| fabric.start(place, session, &config, connections, inbox));

@@ -26,7 +26,7 @@ use super::{
     socket::{Carrier, Connection, Connections, Sockets},
 };
 use crate::{
-    alarm::Failure,
+    alarm::{Failure, Reason},
     arena::{Arena, Buffer},
     config::RingConfig,
     credits::Credits,
@@ -166,8 +166,13 @@ impl Fabric {
         }
         let predecessor = self.neighbour(place.predecessor(), session, &mut connections.forward_in)?;
         let successor = self.neighbour(place.successor(), session, &mut connections.back_in)?;
-        self.endpoint.add(&predecessor).map_err(failed)?;
-        let successor_peer = self.endpoint.add(&successor).map_err(failed)?;
+        let mut add = |host, address: &[u8]| {
+            let failure = Failure { host, reason: Reason::Closed };
+            let peer = self.endpoint.add(address).map_err(failed)?;
+            peer.ok_or(RoundaboutError::Failed { failure, detail: None })
+        };
+        add(place.predecessor(), &predecessor)?;
+        let successor_peer = add(place.successor(), &successor)?;
         let credits = connections.credits;
         let sockets = Arc::new(Sockets::serve_beside(place, session, config, connections, inbox)?);
         let (jobs, from_host) = channel();
@@ -294,7 +299,8 @@ impl Link for FabricLink {
         let pumping = self.pumping.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((thread, ended)) = pumping {
             // A provider may wait forever for a neighbour that was killed while it used shared
-            // memory. Then the thread is abandoned, with everything that it owns.
+            // memory. Then the thread is abandoned, with everything that it owns, neighbours' endpoints of
+            // this process included.
             if ended.recv_timeout(self.timeout) == Err(RecvTimeoutError::Disconnected) {
                 let _ = thread.join();
             }

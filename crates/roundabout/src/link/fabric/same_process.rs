@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{FabricError, endpoint::Open, left_behind};
+use super::{endpoint::Open, left_behind};
 
 type Endpoints = HashMap<String, Weak<Open>>;
 
@@ -24,17 +24,22 @@ pub(super) fn add(address: &[u8], endpoint: &Arc<Open>) {
     }
 }
 
-/// Returns the endpoint with this address, if it lies in shared memory of this process.
-///
-/// # Errors
-/// If it is closed.
-pub(super) fn find(address: &[u8]) -> Result<Option<Arc<Open>>, FabricError> {
-    let Some(name) = left_behind::name(address) else { return Ok(None) };
-    if name.split(':').next() != Some(&process::id().to_string()) {
-        return Ok(None);
+/// An endpoint, seen from this process.
+pub(super) enum Found {
+    Elsewhere,
+    Here(Arc<Open>),
+    /// It was in shared memory of this process.
+    Closed,
+}
+
+/// Finds the endpoint with this address.
+pub(super) fn find(address: &[u8]) -> Found {
+    match left_behind::name(address) {
+        Some(name) if name.split(':').next() == Some(&process::id().to_string()) => {
+            lock().get(name).and_then(Weak::upgrade).map_or(Found::Closed, Found::Here)
+        }
+        _ => Found::Elsewhere,
     }
-    let found = lock().get(name).and_then(Weak::upgrade);
-    found.map(Some).ok_or_else(|| FabricError::new("use the address of another one", "it is closed"))
 }
 
 fn lock() -> MutexGuard<'static, Endpoints> {
