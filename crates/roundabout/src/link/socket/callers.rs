@@ -201,11 +201,12 @@ impl<S> State<S> {
         let place = self.hearing.iter().position(|caller| caller.number == number);
         // It is removed, so it is not disconnected any more.
         let caller = place.and_then(|place| self.hearing.remove(place));
-        if self.over {
-            return;
-        }
+        let is_connected = self.forward.is_some() && self.back.is_some();
         match heard {
+            Err(Greeted::Differs(_)) if is_connected => return,
+            // Also after the end: the predecessor, which knows it too, may have gone and so ended the rest.
             Err(Greeted::Differs(error)) => self.differs = Some(error),
+            _ if self.over => return,
             _ if caller.is_none_or(|caller| caller.hung_up) => {
                 self.last =
                     io::Error::new(ErrorKind::TimedOut, "too many callers connected without identifying themselves");
@@ -224,5 +225,30 @@ impl Caller {
         // It may already be closed.
         let _ = self.socket.shutdown(Shutdown::Both);
         self.hung_up = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Read,
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+    use crate::ring::HostId;
+
+    #[test]
+    fn what_differs_is_known_after_the_listener_has_failed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _predecessor = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let listener = Socket::from(listener);
+        let heard = hear::<()>(&listener, Instant::now() + Duration::from_secs(20), |mut socket| {
+            listener.shutdown(Shutdown::Both).unwrap();
+            // Until it is disconnected.
+            assert_eq!(socket.read(&mut [0]).unwrap(), 0);
+            Err(Greeted::Differs(RoundaboutError::Differs { host: HostId(1), option: "hosts", theirs: 2, ours: 3 }))
+        });
+        assert!(matches!(heard, Err(Greeted::Differs(_))));
     }
 }
