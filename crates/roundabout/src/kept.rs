@@ -112,12 +112,7 @@ impl KeptBuffers {
             Kept::Private(arena) if arena.is_of(buffers, fragment_bytes) => Some(Arc::clone(arena)),
             _ => None,
         };
-        if let Some(arena) = self.idle(of_private) {
-            return Ok(arena);
-        }
-        let arena = Arena::private(buffers, fragment_bytes)?;
-        self.keep(Kept::Private(Arc::clone(&arena)));
-        Ok(arena)
+        self.idle_or(of_private, Kept::Private, || Arena::private(buffers, fragment_bytes))
     }
 
     /// Returns such memory that other processes can map.
@@ -132,13 +127,10 @@ impl KeptBuffers {
             }
             _ => None,
         };
-        if let Some(lent) = self.idle(of_lent) {
-            return Ok(lent);
-        }
-        let (arena, memory) = Arena::shared(buffers, fragment_bytes)?;
-        let lent = Arc::new(Lent { arena, memory, is_back: AtomicBool::new(false) });
-        self.keep(Kept::Lent(Arc::clone(&lent)));
-        Ok(lent)
+        self.idle_or(of_lent, Kept::Lent, || {
+            let (arena, memory) = Arena::shared(buffers, fragment_bytes)?;
+            Ok(Arc::new(Lent { arena, memory, is_back: AtomicBool::new(false) }))
+        })
     }
 
     /// Returns such memory that is registered with a provider of libfabric, or what `open` returns.
@@ -160,12 +152,22 @@ impl KeptBuffers {
             }
             _ => None,
         };
-        if let Some(registered) = self.idle(of_provider) {
-            return Ok(registered);
+        self.idle_or(of_provider, Kept::Registered, || open().map(Arc::new))
+    }
+
+    /// Returns idle memory that `of` finds, or what `make` makes, which is kept.
+    fn idle_or<T, E>(
+        &self,
+        of: impl Fn(&Kept) -> Option<Arc<T>>,
+        kept: impl FnOnce(Arc<T>) -> Kept,
+        make: impl FnOnce() -> Result<Arc<T>, E>,
+    ) -> Result<Arc<T>, E> {
+        if let Some(idle) = self.idle(of) {
+            return Ok(idle);
         }
-        let registered = Arc::new(open()?);
-        self.keep(Kept::Registered(Arc::clone(&registered)));
-        Ok(registered)
+        let new = make()?;
+        self.keep(kept(Arc::clone(&new)));
+        Ok(new)
     }
 
     fn idle<T>(&self, of: impl Fn(&Kept) -> Option<T>) -> Option<T> {

@@ -37,13 +37,10 @@ pub(super) fn share(
 ) -> io::Result<Arenas> {
     let own = kept.lent(config.own, config.fragment_bytes as usize)?;
     let mut arenas = vec![None; usize::from(place.hosts())];
-    let (mut origin, mut buffers) = (place.me(), own.arena.buffers());
+    let (mut origin, mut buffers, mut memory) = (place.me(), own.arena.buffers(), own.memory.try_clone()?);
     arenas[origin.index()] = Some(Arc::clone(&own.arena));
-    let mut passed_on = None;
     for hop in 1..place.hosts() {
-        let memory = passed_on.as_ref().unwrap_or(&own.memory);
-        send(to, &Message::Arena { origin, buffers }.encode(session), memory)?;
-        let memory;
+        send(to, &Message::Arena { origin, buffers }.encode(session), &memory)?;
         (origin, buffers, memory) = receive(from, session)?;
         let expected = HostId((place.me().0 + place.hosts() - hop) % place.hosts());
         if origin != expected {
@@ -53,7 +50,6 @@ pub(super) fn share(
             ));
         }
         arenas[origin.index()] = Some(Arena::of_other(&memory, buffers, config.fragment_bytes as usize)?);
-        passed_on = Some(memory);
     }
     Ok(Arenas { own, all: arenas.into_iter().flatten().collect() })
 }
