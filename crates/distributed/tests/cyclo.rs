@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Cluster, analyzed, register, rows, stock, write_tables};
+use common::{Cluster, analyzed, register, register_all, rows, stock, write_tables};
 use datafusion::{
     execution::{
         memory_pool::{GreedyMemoryPool, TrackConsumersPool},
@@ -196,10 +196,7 @@ async fn large_rings_sort_equal_keys() {
     }
     let many = cluster.session(&[ALWAYS, ("datafusion.execution.target_partitions", "1")]).await;
     for session in [&one, &many] {
-        for name in ["many", "few"] {
-            let path = folder.path().join(name).display().to_string();
-            session.register_parquet(name, path, Default::default()).await.unwrap();
-        }
+        register_all(session, folder.path(), &["many", "few"]).await;
     }
     let query = "SELECT count(*), sum(m.v), sum(f.v) FROM many m JOIN few f ON m.k = f.k";
     assert_eq!(rows(&many, query).await.unwrap(), rows(&one, query).await.unwrap());

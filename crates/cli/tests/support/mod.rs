@@ -22,6 +22,13 @@ pub struct Done {
     pub stderr: String,
 }
 
+/// Returns the command of a program and its first arguments, without input, and with its output at hand.
+fn piped(program: &[&str]) -> Command {
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
 impl Annulus {
     pub fn new<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
         // As from a terminal, even if `nohup` runs the tests.
@@ -30,9 +37,8 @@ impl Annulus {
 
     /// Lets another program run it, after these arguments.
     pub fn by<S: AsRef<OsStr>>(program: &[&str], arguments: impl IntoIterator<Item = S>) -> Self {
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).arg(env!("CARGO_BIN_EXE_annulus")).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = piped(program);
+        command.arg(env!("CARGO_BIN_EXE_annulus")).args(arguments);
         Self(command)
     }
 
@@ -55,9 +61,8 @@ impl Annulus {
 
     /// Runs it in a network namespace.
     pub fn within(self, namespace: &str) -> Self {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", namespace]).arg(self.0.get_program()).args(self.0.get_args());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = piped(&["ip", "netns", "exec", namespace]);
+        command.arg(self.0.get_program()).args(self.0.get_args());
         for (name, value) in self.0.get_envs() {
             command.env(name, value.expect("a value"));
         }

@@ -102,7 +102,12 @@ pub async fn write_tables(folder: &Path) {
 }
 
 pub async fn register(context: &SessionContext, folder: &Path) {
-    for name in ["big", "small", "none"] {
+    register_all(context, folder, &["big", "small", "none"]).await;
+}
+
+/// Registers the tables of these names below `folder`.
+pub async fn register_all(context: &SessionContext, folder: &Path, names: &[&str]) {
+    for &name in names {
         let path = folder.join(name).display().to_string();
         context.register_parquet(name, path, Default::default()).await.unwrap();
     }
