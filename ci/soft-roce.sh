@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Runs the roundabout over real RDMA verbs without such a network: soft-RoCE in a small virtual machine, some minutes. It shows that it
-# works and that every byte arrives, not how fast. Optional: needs x86-64, 2 GiB of memory, and these packages of Debian 12:
+# Runs the roundabout, and the figures of the cyclo-join paper that have links over libfabric, over real RDMA verbs without such a network:
+# soft-RoCE in a small virtual machine, some minutes. It shows that it works and that every byte arrives, not how fast. The page with the
+# column 'ofi-verbs' is left in the folder soft-roce/page of the target folder. Optional: needs x86-64, 4 GiB of memory, and these packages
+# of Debian 12:
 #   apt-get install qemu-system-x86 busybox-static cpio iproute2 rdma-core libfabric-dev kmod
 # The kernel is downloaded (100 MB) and unpacked, not installed: the newest linux-image of the release, for its rdma_rxe module.
 set -euo pipefail
@@ -41,7 +43,7 @@ rm -rf root
 mkdir -p root/{bin,dev,etc/libibverbs.d,mods,proc,sys,tmp,usr/lib}
 ln -s bin root/sbin
 cp "$(command -v busybox)" root/bin/
-for applet in sh mount insmod poweroff sleep echo cat mkdir; do ln -sf busybox "root/bin/$applet"; done
+for applet in sh mount insmod poweroff sleep echo cat mkdir stty tar; do ln -sf busybox "root/bin/$applet"; done
 programs=("$(command -v ip)" "$(command -v rdma)" "$program")
 cp -L "${programs[@]}" root/bin/
 driver=/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so
@@ -81,11 +83,21 @@ ulimit -l unlimited
 export FI_UNIVERSE_SIZE=16
 annulus-bench bench roundabout --ways plain,ofi,ofi-sealed --fabric 'verbs;ofi_rxm@10.99.0.1' \
     --elements 64K,1M --bytes 32M --rounds 1 && echo "THE RING TURNED"
+# The second serial line is a file outside.
+annulus-bench reproduce cyclo-join --figures 3,5,12 --quick --out /tmp/page && echo "THE FIGURES ARE DRAWN" &&
+    stty raw -F /dev/ttyS1 && tar -c -C /tmp/page . >/dev/ttyS1
 poweroff -f
 INIT
 chmod +x root/init
 (cd root && find . | cpio -o -H newc --quiet | gzip -1) >initrd.gz
 
-timeout 900 qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 2048 -nographic -no-reboot \
+timeout 1800 qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 4096 -display none -monitor none -no-reboot \
+    -serial stdio -serial file:page.tar \
     -kernel kernel/boot/vmlinuz-"$version" -initrd initrd.gz -append "console=ttyS0 quiet panic=-1" | tee console.log
 grep -q "THE RING TURNED" console.log
+grep -q "THE FIGURES ARE DRAWN" console.log
+rm -rf page
+mkdir page
+tar -x -C page -f page.tar
+grep -q '"ofi-verbs"' page/cyclo-join.jsonl
+echo "the page: $work/page/cyclo-join.html"

@@ -11,6 +11,6 @@ git ls-files 'crates/*/examples/*.rs' | while read -r example; do
     "$CARGO_TARGET_DIR/debug/examples/$(basename "$example" .rs)" >/dev/null </dev/null
 done
 # The links over libfabric, with what was built above, and signals beside their libraries.
-cargo test --workspace --locked --features annulus-cli/ofi --test ring --test processes --test fabric --test stopped
+cargo test --workspace --locked --features annulus-cli/ofi --test ring --test processes --test fabric --test stopped --test cyclo_join
 cargo test --workspace --locked --features annulus-cli/ofi --test join --test worker -- interrupted fabric
 ci/loom.sh

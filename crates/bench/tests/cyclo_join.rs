@@ -43,6 +43,15 @@ fn all_figures_are_in_all_three_files() {
     let absent = lines[0]["absent"].to_string();
     assert!(limited == 15 || absent.contains("figure 11 over links of a limited rate: "), "{limited} rings, {absent}");
 
+    // A provider of libfabric has its columns in figures 3, 5 and 12, or the reason why not.
+    #[cfg(feature = "ofi")]
+    for way in ["ofi-tcp", "ofi-shm", "ofi-verbs"] {
+        let has = |figure, name: &str| lines.iter().any(|line| line["figure"] == figure && line[name] == way);
+        let is_there = [has(3, "way"), has(5, "way"), has(12, "link")];
+        let is_absent = absent.contains(&format!("links over {way}: "));
+        assert!(is_there == [!is_absent; 3] && (way != "ofi-tcp" || !is_absent), "{way}: {is_there:?}, {absent}");
+    }
+
     let csv = read("cyclo-join.csv");
     let columns = csv.lines().next().unwrap().split(',').count();
     assert_eq!(csv.lines().count(), lines.len());

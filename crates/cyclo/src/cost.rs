@@ -19,6 +19,8 @@ pub struct KeyFilterSizes {
     pub with_partner: f64,
     /// The most bytes that a filter may take on each host.
     pub most_bytes: u64,
+    /// The nanoseconds to send a byte to the next host: 0 in shared memory.
+    pub send_ns: f64,
 }
 
 /// A key filter and its expected effect. Times are those of one host in all revolutions.
@@ -28,6 +30,8 @@ pub struct KeyFilterChoice {
     pub kind: KeyFilterKind,
     /// The bytes of the filter on each host.
     pub bytes: u64,
+    /// The share of the probe side's rows that it drops in each revolution.
+    pub dropped: f64,
     /// The nanoseconds that making and applying the filter takes.
     pub cost_ns: f64,
     /// The nanoseconds that it saves.
@@ -93,13 +97,13 @@ impl KeyFilterSizes {
         }
         let (others, hosts) = (self.others(), self.hosts.max(1) as f64);
         let (build, probe, turns) = (self.build_rows as f64, self.probe_rows as f64, self.revolutions.max(1) as f64);
-        let cost_ns = turns * (others * sent as f64 * SEND_NS + build / hosts * add + probe / hosts * test);
+        let cost_ns = turns * (others * sent as f64 * self.send_ns + build / hosts * add + probe / hosts * test);
         let dropped = (1.0 - self.with_partner) * (1.0 - kept);
-        let around = others * self.probe_bytes as f64 * SEND_NS + probe * PROBE_NS;
+        let around = others * self.probe_bytes as f64 * self.send_ns + probe * PROBE_NS;
         // Without filters rows are prepared once; with them, in each revolution those that are left.
         let prepared = 1.0 - turns * (1.0 - dropped);
         let saved_ns = turns * dropped * around + prepared * probe / hosts * PREPARE_NS;
-        Some(KeyFilterChoice { kind, bytes, cost_ns, saved_ns })
+        Some(KeyFilterChoice { kind, bytes, dropped, cost_ns, saved_ns })
     }
 
     /// Returns the share of the hosts that are others: that of the data that crosses each link.
@@ -131,6 +135,7 @@ mod tests {
         probe_bytes: 600_000_000,
         with_partner: 0.07,
         most_bytes: 256 << 20,
+        send_ns: SEND_NS,
     };
 
     #[test]
@@ -144,6 +149,16 @@ mod tests {
         let small = KeyFilterSizes { build_rows: 6_000_000, probe_rows: 10_000, probe_bytes: 100_000, ..SIZES };
         assert_eq!(small.best(), None);
         assert_eq!(KeyFilterSizes { most_bytes: 1000, ..SIZES }.best(), None);
+    }
+
+    /// A row that is dropped saves the time to probe with it alone, so fewer filters pay.
+    #[test]
+    fn a_link_that_costs_nothing_saves_less() {
+        let saved = |send_ns| KeyFilterSizes { send_ns, ..SIZES }.best().map_or(0.0, |best| best.gain_ns());
+        assert!(saved(0.0) > 0.0 && saved(SEND_NS) > 4.0 * saved(0.0));
+        let half = KeyFilterSizes { build_rows: 3_000_000, with_partner: 0.5, ..SIZES };
+        assert!(half.best().is_some());
+        assert_eq!(KeyFilterSizes { send_ns: 0.0, ..half }.best(), None);
     }
 
     /// Rows go around only where they may have a partner, so filters save even if every row has

@@ -205,6 +205,51 @@ async fn large_rings_sort_equal_keys() {
     assert!(line.contains("merges=8"), "{line}");
 }
 
+/// Seven of a hundred rows of a side whose keys are unique: whichever side goes around, few rows do.
+#[tokio::test(flavor = "multi_thread")]
+async fn few_rows_go_around_if_conditions_leave_few() {
+    let (folder, cluster) = (tempfile::tempdir().unwrap(), Cluster::start(3).await);
+    let one = stock();
+    for part in 0..3 {
+        for (name, rows, columns) in [
+            ("orders", 15_000, "value AS key, concat('order ', value) AS comment, value * 37 % 1000 AS price"),
+            ("lines", 60_000, "value / 4 AS key, concat('line ', value % 97) AS comment, value % 50 AS quantity"),
+        ] {
+            let range = format!("range({}, {})", part * rows / 3, (part + 1) * rows / 3);
+            let path = folder.path().join(format!("{name}/{part}.parquet"));
+            let query = format!("COPY (SELECT {columns} FROM {range}) TO '{}'", path.display());
+            one.sql(&query).await.unwrap().collect().await.unwrap();
+        }
+    }
+    let many = cluster.session(&[ALWAYS, ("annulus.share_memory", "false")]).await;
+    for session in [&one, &many] {
+        register_all(session, folder.path(), &["orders", "lines"]).await;
+    }
+    // A row of these has 8, 16 and 8 bytes.
+    let line_bytes = 60_000.0 * 32.0;
+    let query =
+        "SELECT l.comment, l.quantity, o.comment FROM lines l JOIN orders o ON l.key = o.key WHERE o.price < 70";
+    let plan = analyzed(&many, query).await;
+    let line = plan.lines().find(|line| line.contains("CycloJoinExec")).unwrap();
+    let bytes = metric(line, "ring_bytes") + metric(line, "filter_bytes");
+    assert!(bytes > 0.0 && bytes <= line_bytes / 4.0, "{bytes} of {line_bytes}: {line}");
+    assert!(rows(&many, query).await.unwrap() == rows(&one, query).await.unwrap(), "{query}");
+}
+
+/// Returns the number that `EXPLAIN ANALYZE` has for a metric.
+fn metric(line: &str, name: &str) -> f64 {
+    let (_, value) = line.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("no {name}: {line}"));
+    let value = value.split([',', ']']).next().unwrap();
+    let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+    let unit = match unit {
+        "" => 1.0,
+        "K" => 1e3,
+        "M" => 1e6,
+        _ => panic!("unit of {name}: {line}"),
+    };
+    number.parse::<f64>().unwrap() * unit
+}
+
 /// Returns runtimes with this much memory, which spill below `folder`.
 fn small_runtime(bytes: usize, folder: &TempDir) -> Arc<RuntimeEnv> {
     let pool = TrackConsumersPool::new(GreedyMemoryPool::new(bytes), NonZeroUsize::MIN);
@@ -233,14 +278,20 @@ async fn a_side_that_is_larger_than_memory_goes_to_disk() {
     let plan =
         analyzed(&many, "SELECT a.id, b.t, a.t FROM big a JOIN big b ON a.id BETWEEN b.id - 1 AND b.id + 1").await;
     let line = plan.lines().find(|line| line.contains("CycloJoinExec")).unwrap();
-    assert!(!line.contains("spill_count=0") && !line.contains("revolutions=3,"), "{line}");
+    assert!(!line.contains("spill_count=0") && metric(line, "revolutions") >= 6.0, "{line}");
+    // What goes around several times is prepared once.
+    let revolutions = metric(line, "revolutions");
+    assert!(metric(line, "rotating_rows") == 20_000.0 && metric(line, "stationary_rows") == 20_000.0, "{line}");
+    assert!(metric(line, "probed_rows") == 20_000.0 * revolutions, "{line}");
     // With many parts, most rows have a partner in one only, and go around once.
     let cluster = Cluster::start_with(3, |_| small_runtime(100_000, &spill)).await;
     let many = session(&cluster, &folder, &[ALWAYS, ("datafusion.execution.batch_size", "500")]).await;
     let equal = "SELECT a.id, b.t, a.t FROM big a JOIN big b ON a.id = b.id";
     let plan = analyzed(&many, equal).await;
     let line = plan.lines().find(|line| line.contains("CycloJoinExec")).unwrap();
-    assert!(!line.contains("revolutions=3,") && !line.contains("rows_dropped=0"), "{line}");
+    assert!(metric(line, "revolutions") >= 6.0 && metric(line, "rows_dropped") > 0.0, "{line}");
+    assert!(metric(line, "bloom_filters") + metric(line, "exact_filters") == 3.0, "{line}");
+    assert!(!line.contains("expected_filter_saving=1ns"), "{line}");
     assert!(rows(&many, equal).await.unwrap() == rows(&one, equal).await.unwrap());
     many.sql("SET datafusion.optimizer.enable_join_dynamic_filter_pushdown = false").await.unwrap();
     let plan = analyzed(&many, equal).await;

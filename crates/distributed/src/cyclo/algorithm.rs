@@ -1,6 +1,6 @@
 //! Whether tasks find equal keys by hash, or by sorting both sides, which pays in large rings.
 
-use annulus_cyclo::{AlgorithmSizes, KeyForm};
+use annulus_cyclo::{AlgorithmSizes, KeyFilterChoice, KeyForm};
 use annulus_datafusion::CycloMethod;
 use annulus_join::{KeyPair, MergeCondition};
 
@@ -15,8 +15,14 @@ pub(super) fn merge_condition(method: &CycloMethod) -> Option<annulus_cyclo::Con
 }
 
 /// Returns whether sorting is expected to be faster. All tasks decide alike, since they have met. `threads` is
-/// the same on all workers, and a task prepares the rows of `wave` fragments together.
-pub(super) fn prefers_merge(sizes: &FilterSizes, met: &Met, keys: KeyForm, wave: usize, threads: usize) -> bool {
+/// the same on all workers, and a task prepares the rows of `wave` fragments together, after `filter`.
+pub(super) fn prefers_merge(
+    (sizes, filter): (&FilterSizes, Option<KeyFilterChoice>),
+    met: &Met,
+    keys: KeyForm,
+    wave: usize,
+    threads: usize,
+) -> bool {
     let hosts = met.hosts.len().max(1) as u64;
     let sizes = AlgorithmSizes {
         hosts,
@@ -26,7 +32,8 @@ pub(super) fn prefers_merge(sizes: &FilterSizes, met: &Met, keys: KeyForm, wave:
         probe_rows: sizes.rotating_rows as u64,
         probe_bytes: sizes.rotating_bytes as u64,
         wave_bytes: wave as u64 * u64::from(met.fragment_bytes),
-        send_ns: if met.is_local() { 0.0 } else { AlgorithmSizes::NETWORK_SEND_NS },
+        send_ns: met.send_ns(),
+        key_filter: filter,
         keys,
         // A plan does not tell.
         build_sorted: false,
@@ -60,7 +67,7 @@ mod tests {
             };
             let rows = (hosts * (4 << 20)) as f64;
             let sizes = FilterSizes { whole_rows: rows, rotating_rows: rows, rotating_bytes: rows * 32.0 };
-            prefers_merge(&sizes, &met, keys, 16, 1)
+            prefers_merge((&sizes, None), &met, keys, 16, 1)
         };
         assert!(!chosen(2, KeyForm::Numbers) && chosen(60, KeyForm::Numbers));
         assert!(!chosen(60, KeyForm::Bytes));

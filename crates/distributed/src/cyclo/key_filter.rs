@@ -31,6 +31,7 @@ impl FilterSizes {
             probe_bytes: self.rotating_bytes as u64,
             with_partner: 1.0 - (1.0 - left).powf(partners),
             most_bytes: met.filter_bytes,
+            send_ns: met.send_ns(),
         };
         sizes.best()
     }

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use annulus_cyclo::AlgorithmSizes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, time::timeout};
@@ -93,6 +94,11 @@ impl Met {
     /// Returns whether all tasks are on one machine, in processes of one user.
     pub(crate) fn is_local(&self) -> bool {
         self.of_all(|host| host.local.as_ref().map(|local| &*local.machine)).is_some()
+    }
+
+    /// Returns the nanoseconds to send a byte to the next task: 0 in shared memory, where rows stay in place.
+    pub(super) fn send_ns(&self) -> f64 {
+        if self.is_local() && self.fabric().is_none() { 0.0 } else { AlgorithmSizes::NETWORK_SEND_NS }
     }
 
     /// Returns the provider of libfabric that all tasks have. The one for shared memory needs one
@@ -257,6 +263,7 @@ mod tests {
             assert_eq!((met.fragment_bytes, met.filter_bytes), (998, 7));
             assert_eq!(met.fabric(), Some("tcp"));
             assert!(met.is_local() && met.silence == Duration::from_secs(2));
+            assert!(met.send_ns() > 0.0, "libfabric copies rows");
         }
         let second = MetHost {
             worker: "http://w:1".to_owned(),
@@ -273,6 +280,7 @@ mod tests {
         assert_eq!(apart.fabric(), None, "they are not on one machine");
         apart.hosts[1].fabric = Some("verbs".to_owned());
         assert!(!apart.is_local() && apart.fabric().is_none());
+        assert_eq!(apart.send_ns(), AlgorithmSizes::NETWORK_SEND_NS);
         // The next execution of a join meets anew.
         let again = join_all((0..2).map(|index| meetings.meet(present(index, 2), None))).await;
         assert!(again.into_iter().all(|met| met.unwrap().session != all[0].session));

@@ -1,8 +1,9 @@
 //! What a task of a join counts.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use annulus_cyclo::{Turn, Visit, Watch};
+use annulus_cyclo::{KeyFilterChoice, Turn, Visit, Watch};
+use annulus_join::KeyFilterKind;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time};
 
 /// What a task counts, beside its rows.
@@ -36,6 +37,12 @@ pub(super) struct RunMetrics {
     rows_dropped: Count,
     /// The bytes of filters that this task has seen.
     filter_bytes: Count,
+    /// Whether a Bloom filter drops rows, and whether an exact one does.
+    bloom_filters: Count,
+    exact_filters: Count,
+    /// What the cost model expects a filter to cost and to save this task.
+    expected_filter_cost: Time,
+    expected_filter_saving: Time,
 }
 
 impl RunMetrics {
@@ -59,6 +66,10 @@ impl RunMetrics {
             ring_bytes: count("ring_bytes"),
             rows_dropped: count("rows_dropped"),
             filter_bytes: count("filter_bytes"),
+            bloom_filters: count("bloom_filters"),
+            exact_filters: count("exact_filters"),
+            expected_filter_cost: time("expected_filter_cost"),
+            expected_filter_saving: time("expected_filter_saving"),
         }
     }
 
@@ -69,6 +80,17 @@ impl RunMetrics {
             rows.add(visit.rows as usize);
             bytes.add(if visit.is_own { 0 } else { visit.bytes as usize });
         })
+    }
+
+    /// Adds the filter that was chosen.
+    pub(super) fn add_filter(&self, choice: Option<KeyFilterChoice>) {
+        let Some(KeyFilterChoice { kind, cost_ns, saved_ns, .. }) = choice else { return };
+        match kind {
+            KeyFilterKind::Bloom(_) => self.bloom_filters.add(1),
+            KeyFilterKind::Exact => self.exact_filters.add(1),
+        }
+        self.expected_filter_cost.add_duration(Duration::from_nanos(cost_ns as u64));
+        self.expected_filter_saving.add_duration(Duration::from_nanos(saved_ns as u64));
     }
 
     /// Adds what is known at the end.

@@ -218,17 +218,18 @@ impl Run {
                 .with_watch(metrics.watch())
         };
         let (mut spec, merge) = (spec(condition), algorithm::merge_condition(join.method()).map(spec));
+        let parts = NonZeroUsize::new(met.parts as usize).unwrap_or(NonZeroUsize::MIN);
+        let choice = self.filter.and_then(|filter| filter.choose(&met));
+        let choice = choice.filter(|_| spec.can_filter_keys(parts).unwrap_or(false));
         // A resident table is prepared for hashing, also where this task reads it.
         if let (Some(merge), Some(sizes), false) = (merge, &self.filter, self.is_resident)
             && let Some(keys) = spec.key_form().map_err(ended)?
-            && algorithm::prefers_merge(sizes, &met, keys, WAVE, session.target_partitions())
+            && algorithm::prefers_merge((sizes, choice), &met, keys, WAVE, session.target_partitions())
         {
             spec = merge;
             metrics.merges.add(1);
         }
-        let parts = NonZeroUsize::new(met.parts as usize).unwrap_or(NonZeroUsize::MIN);
-        let choice = self.filter.and_then(|filter| filter.choose(&met));
-        let choice = choice.filter(|_| spec.can_filter_keys(parts).unwrap_or(false));
+        metrics.add_filter(choice);
         for_filter.shrink(for_filter.size().saturating_sub(choice.map_or(0, |choice| choice.bytes as usize)));
         let spec = spec.with_key_filter(choice.map(|choice| choice.kind));
         let share = match resident {
