@@ -99,5 +99,6 @@ grep -q "THE FIGURES ARE DRAWN" console.log
 rm -rf page
 mkdir page
 tar -x -C page -f page.tar
-grep -q '"ofi-verbs"' page/cyclo-join.jsonl
+grep -q '"way":"ofi-verbs"' page/cyclo-join.jsonl
+grep -q '"link":"ofi-verbs"' page/cyclo-join.jsonl
 echo "the page: $work/page/cyclo-join.html"

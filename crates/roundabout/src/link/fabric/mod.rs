@@ -38,6 +38,7 @@ use crate::{
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
 
+mod device;
 mod endpoint;
 mod left_behind;
 mod pump;
@@ -64,7 +65,8 @@ impl FabricError {
 pub struct FabricOptions<'a> {
     /// The provider, by libfabric's name: `verbs;ofi_rxm`, `efa`, `tcp`, `shm`.
     pub provider: &'a str,
-    /// The local address to use, if the provider has several.
+    /// The local address to use. Without one it is the provider's choice; that of `verbs` is an
+    /// address of the first RDMA device.
     pub node: Option<&'a str>,
     /// Whether fragments are sealed (AES-256-GCM) with keys from the connections' TLS. Unsealed
     /// fragments travel in the clear, even if the connections use TLS.
@@ -124,10 +126,11 @@ impl Fabric {
         let bytes = config.fragment_bytes as usize;
         let memory = |source| RoundaboutError::Memory { buffers: own + places, bytes, source };
         let failed = |source| RoundaboutError::Fabric { provider: options.provider.to_owned(), source };
-        let (provider, buffers) = ((options.provider, options.node), own + places);
-        let registered = kept.registered(provider, (buffers, bytes), || {
+        let buffers = own + places;
+        let node = options.node.map(str::to_owned).or_else(|| device::address(options.provider));
+        let registered = kept.registered((options.provider, node.as_deref()), (buffers, bytes), || {
             let arena = Arena::private(buffers, bytes).map_err(memory)?;
-            Registered::open(options.provider, options.node, arena).map_err(failed)
+            Registered::open(options.provider, node.as_deref(), arena).map_err(failed)
         })?;
         let mut endpoint = Endpoint::open(Arc::clone(&registered)).map_err(failed)?;
         let mut buffers = registered.arena().take_all();
