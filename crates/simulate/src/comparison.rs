@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn errors_are_relative_and_winners_may_be_wrong() {
-        let rows = compared(|strategy, gb_s| if strategy == StrategyKind::Channel { gb_s * 100.0 } else { gb_s * 0.5 });
+        let rows =
+            compared(|strategy, gb_s| if strategy == StrategyKind::MutexChannel { gb_s * 100.0 } else { gb_s * 0.5 });
         let half = agreement(&rows, false).unwrap();
         assert_eq!((half.median_error, half.worst_error, half.winners_right), (0.5, 99.0, 2));
     }

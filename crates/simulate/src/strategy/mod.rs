@@ -25,7 +25,7 @@ pub enum StrategyKind {
     PaperRing,
     /// The paper's channel: a bounded queue for each consumer, with a mutex and condition
     /// variables.
-    Channel,
+    MutexChannel,
     /// A queue for each producer and consumer, without locks.
     Spsc,
     /// All batches are produced, then all are consumed.
@@ -41,14 +41,14 @@ pub enum StrategyKind {
 impl StrategyKind {
     /// All strategies.
     pub const ALL: [Self; 7] =
-        [Self::Ring, Self::PaperRing, Self::Channel, Self::Spsc, Self::Batch, Self::Reserve, Self::RingPerDomain];
+        [Self::Ring, Self::PaperRing, Self::MutexChannel, Self::Spsc, Self::Batch, Self::Reserve, Self::RingPerDomain];
 
     /// Returns the name that people write.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ring => "ring",
             Self::PaperRing => "paper-ring",
-            Self::Channel => "channel",
+            Self::MutexChannel => "mutex-channel",
             Self::Spsc => "spsc",
             Self::Batch => "batch",
             Self::Reserve => "reserve",
@@ -63,7 +63,7 @@ impl StrategyKind {
             Self::Ring => engine::run(ring::Rings::new(world, 1), world, name),
             Self::RingPerDomain => engine::run(ring::Rings::new(world, world.domains()), world, name),
             Self::PaperRing => engine::run(paper_ring::PaperRing::new(world), world, name),
-            Self::Channel => engine::run(channel::Channels::new(world), world, name),
+            Self::MutexChannel => engine::run(channel::Channels::new(world), world, name),
             Self::Spsc => engine::run(spsc::Queues::new(world), world, name),
             Self::Batch => engine::run(batch::Phases::new(world), world, name),
             Self::Reserve => engine::run(reserve::Lanes::new(world), world, name),

@@ -80,7 +80,7 @@ fn threads_of_a_ring_wake_one_another() {
 #[test]
 fn operations_a_batch_grow_with_channels_and_queues() {
     for threads in [2, 8, 32, 64] {
-        let (operations, locks) = operations(StrategyKind::Channel, threads);
+        let (operations, locks) = operations(StrategyKind::MutexChannel, threads);
         assert!(locks >= threads as f64 && operations >= 2.0 * threads as f64, "{threads}: {operations} {locks}");
         assert_eq!(self::operations(StrategyKind::Spsc, threads), (threads as f64, 0.0), "{threads}");
     }

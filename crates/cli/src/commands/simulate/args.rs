@@ -11,7 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   annulus simulate exchange
   annulus simulate exchange --cores 96,192,384 --domains 12 --row-bytes 64
-  annulus simulate exchange --strategies ring,reserve,channel --json
+  annulus simulate exchange --strategies ring,reserve,mutex-channel --json
   annulus simulate exchange --out simulation
 
 Predicts how fast threads exchange rows on machines that are not at hand. Each
@@ -26,9 +26,10 @@ machines of the paper. A machine with one domain is like its Grace, with two
 like its Graviton4 (two sockets), and with more like its EPYC (chiplets on two
 sockets, and cores as fast as the EPYC's hardware threads).
 
-Strategies: ring and reserve are Annulus's; paper-ring, channel and batch are
-the paper's; spsc has a queue for each producer and consumer; ring-per-domain
-has a ring for each last-level cache.";
+Strategies: ring and reserve are Annulus's; paper-ring, mutex-channel and batch
+are the paper's; spsc has a queue for each producer and consumer;
+ring-per-domain has a ring for each last-level cache. The queues without a lock
+that the exchange calls channel are not in the model.";
 
 #[derive(Subcommand)]
 pub enum SimulateCommand {

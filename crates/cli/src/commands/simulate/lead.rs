@@ -8,7 +8,7 @@ use super::report::Line;
 /// Those that a ring should beat: the paper's ring, and what needs none.
 const RIVALS: [(&str, &[StrategyKind]); 2] = [
     ("paper-ring", &[StrategyKind::PaperRing]),
-    ("fastest of channel, spsc, batch", &[StrategyKind::Channel, StrategyKind::Spsc, StrategyKind::Batch]),
+    ("fastest of mutex-channel, spsc, batch", &[StrategyKind::MutexChannel, StrategyKind::Spsc, StrategyKind::Batch]),
 ];
 
 /// Where the ring leads a rival, for one size of rows and one number of domains.
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn machine(cores: usize, speeds: [f64; 3]) -> Vec<Line> {
-        let strategies = [StrategyKind::Ring, StrategyKind::Spsc, StrategyKind::Channel];
+        let strategies = [StrategyKind::Ring, StrategyKind::Spsc, StrategyKind::MutexChannel];
         let line = |(strategy, gb_s)| Line {
             cores,
             domains: 2,
