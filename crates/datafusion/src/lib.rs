@@ -23,7 +23,10 @@ pub use config::{AnnulusConfig, DataPath, Joins};
 pub use exec::{InTurnExec, RingRepartitionExec};
 pub use join::{BandJoinExec, CycloJoin, CycloMethod, KeyFilterExec, LoopJoinExec, SharedHashJoinExec};
 pub use report::{ExchangeReport, exchange_report};
-pub use rule::{BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins};
+pub use rule::{
+    BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins,
+    why_stock_repartitions,
+};
 pub use session::SessionStateBuilderExt;
 pub use table::{
     DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_units, is_of_each_process, register_dataset, unit_bytes,

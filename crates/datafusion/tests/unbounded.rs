@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use annulus_datafusion::SessionStateBuilderExt;
+use annulus_datafusion::{SessionStateBuilderExt, why_stock_repartitions};
 use arrow::datatypes::SchemaRef;
 use common::{batch, eventually, lines, within};
 use datafusion::{
@@ -83,4 +83,18 @@ async fn a_joined_row_is_seen_while_the_inputs_go_on() {
     assert_eq!(open.load(SeqCst), 2);
     drop(rows);
     eventually("the inputs end", || open.load(SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn strategies_that_keep_rows_back_leave_the_repartition_and_say_why() {
+    let (session, _) = session(1 << 20);
+    for (strategy, stays) in [("auto", 0), ("spsc", 0), ("reserve", 2), ("batch", 2), ("stock", 0)] {
+        session.sql(&format!("SET annulus.strategy = '{strategy}'")).await.unwrap();
+        let plan = session.sql("SELECT a.k, a.v, b.v FROM a JOIN b ON a.k = b.k").await.unwrap();
+        let plan = plan.create_physical_plan().await.unwrap();
+        let reasons = why_stock_repartitions(&plan, session.state().config_options()).unwrap();
+        assert_eq!(reasons.len(), stays, "{strategy}: {reasons:?}");
+        let is_said = |why: &String| why.starts_with("the repartition by [k@0] stays") && why.contains("unbounded");
+        assert!(reasons.iter().all(is_said), "{strategy}: {reasons:?}");
+    }
 }

@@ -46,8 +46,18 @@ impl RingRepartitionExec {
     /// the rings of this crate, and queues.
     pub fn can_replace(stock: &RepartitionExec, options: &AnnulusConfig) -> bool {
         matches!(stock.partitioning(), Partitioning::Hash(exprs, outputs) if !exprs.is_empty() && *outputs > 0)
-            && !stock.preserve_order()
-            && (!is_unbounded(stock) || passes_on_at_once(options.strategy))
+            && Self::obstacle(stock, options).is_none()
+    }
+
+    /// Returns why a hash partitioning cannot be replaced.
+    pub(crate) fn obstacle(stock: &RepartitionExec, options: &AnnulusConfig) -> Option<&'static str> {
+        if stock.preserve_order() {
+            Some("it merges sorted rows, whose order the exchange does not keep")
+        } else if is_unbounded(stock) && !passes_on_at_once(options.strategy) {
+            Some("its input is unbounded, and this strategy keeps rows back; 'auto' does not")
+        } else {
+            None
+        }
     }
 
     /// Creates the operator that replaces `stock`, for which [`can_replace`](Self::can_replace) is

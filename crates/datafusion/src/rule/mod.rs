@@ -29,7 +29,7 @@ pub use groupings::RunAggregates;
 pub use joins::{SharedJoins, why_stock_joins};
 pub use key_filters::KeyFilters;
 pub(crate) use partitioned::PartitionedTables;
-pub use repartition::RingRepartition;
+pub use repartition::{RingRepartition, why_stock_repartitions};
 pub use stage::replace_in_stage;
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;

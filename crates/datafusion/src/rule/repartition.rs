@@ -5,13 +5,13 @@ use std::{any::Any, sync::Arc};
 use datafusion::{
     common::{
         stats::Precision,
-        tree_node::{Transformed, TreeNode},
+        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     },
     config::ConfigOptions,
     error::Result,
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
-        ExecutionPlan, StatisticsArgs,
+        ExecutionPlan, Partitioning, StatisticsArgs,
         coalesce_partitions::CoalescePartitionsExec,
         limit::LocalLimitExec,
         repartition::RepartitionExec,
@@ -101,11 +101,41 @@ impl PhysicalOptimizerRule for RingRepartition {
     }
 }
 
+/// Returns why the hash repartitions in a finished plan stayed with DataFusion's operator, though
+/// `annulus.strategy` let them run on Annulus: a sentence for each.
+///
+/// # Errors
+/// If DataFusion cannot walk the plan.
+pub fn why_stock_repartitions(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Vec<String>> {
+    let defaults = AnnulusConfig::default();
+    let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&defaults);
+    let mut all = Vec::new();
+    if options.strategy != Strategy::Stock && !super::is_distributed(config) {
+        plan.apply(|node| {
+            if let Some(stock) = stock_of(node)
+                && let Partitioning::Hash(exprs, _) = stock.partitioning()
+                && let Some(why) = RingRepartitionExec::obstacle(stock, options)
+            {
+                let exprs: Vec<_> = exprs.iter().map(ToString::to_string).collect();
+                let exprs = exprs.join(", ");
+                all.push(format!("the repartition by [{exprs}] stays with DataFusion's RepartitionExec: {why}"));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(all)
+}
+
 /// Returns the stock operator if `node` is one that the exchange can replace.
 fn replaceable<'a>(node: &'a Arc<dyn ExecutionPlan>, options: &AnnulusConfig) -> Option<&'a RepartitionExec> {
+    stock_of(node).filter(|stock| RingRepartitionExec::can_replace(stock, options))
+}
+
+/// Returns `node` if it is the stock operator.
+fn stock_of(node: &Arc<dyn ExecutionPlan>) -> Option<&RepartitionExec> {
     // A downcast finds the stock operator inside ours, so the real type is checked first.
     let ours = (node.as_ref() as &dyn Any).is::<RingRepartitionExec>();
-    node.downcast_ref().filter(|stock| !ours && RingRepartitionExec::can_replace(stock, options))
+    node.downcast_ref().filter(|_| !ours)
 }
 
 /// Returns the number of rows of `input`, as far as statistics tell. Statistics that cannot be

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use annulus_datafusion::{DatasetTable, NotPartitioned, why_stock_joins};
+use annulus_datafusion::{DatasetTable, NotPartitioned, why_stock_joins, why_stock_repartitions};
 use annulus_dataset::NoLayout;
 use annulus_distributed::ResidentTables;
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -85,7 +85,7 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
     | LogicalPlan::Analyze(Analyze { input: explained, .. }) = &plan
     {
         note_not_partitioned(&plan)?;
-        note_stock_joins(&state, explained).await?;
+        note_stock_operators(&state, explained).await?;
     }
     if asks_for_first_rows(&plan) {
         // Several threads would read different places of a file, and the fastest one would fill the
@@ -129,11 +129,14 @@ fn note_not_partitioned(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Says on standard error which joins of a plan stay with DataFusion's operator, and why.
-async fn note_stock_joins(state: &SessionState, explained: &LogicalPlan) -> Result<()> {
+/// Says on standard error which joins and repartitions of a plan stay with DataFusion's operators,
+/// and why.
+async fn note_stock_operators(state: &SessionState, explained: &LogicalPlan) -> Result<()> {
     // What cannot be planned is the error of the statement itself.
     let Ok(plan) = state.create_physical_plan(explained).await else { return Ok(()) };
-    let notes: BTreeSet<String> = why_stock_joins(&plan, state.config_options())?.into_iter().collect();
+    let config = state.config_options();
+    let all = [why_stock_joins(&plan, config)?, why_stock_repartitions(&plan, config)?].concat();
+    let notes: BTreeSet<String> = all.into_iter().collect();
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     Ok(())
 }
