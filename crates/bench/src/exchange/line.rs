@@ -114,6 +114,11 @@ impl Line {
         self.measured_gb_per_s().map_or(TOO_SHORT.to_owned(), |gb_per_s| format!("{gb_per_s:.2}"))
     }
 
+    /// Returns a value that follows from times, unless the rounds were too short to measure it.
+    pub(crate) fn shown(&self, value: f64) -> String {
+        if self.too_short { "-".to_owned() } else { format!("{value:.2}") }
+    }
+
     /// Returns how often each of these events came, for each row of the input.
     pub(crate) fn events_per_row(&self, names: &[String]) -> Vec<String> {
         let rows = self.batches as f64 * f64::from(self.rows);
@@ -141,9 +146,9 @@ impl Line {
             self.row_bytes.to_string(),
             self.strategy.clone(),
             self.shown_gb_per_s(),
-            format!("{:.2}", self.spread),
-            format!("{:.2}", self.limit),
-            format!("{:.2}", self.first_ms),
+            self.shown(self.spread),
+            self.shown(self.limit),
+            self.shown(self.first_ms),
             format!("{:.1}", self.peak_mb),
             pair(self.ops_per_batch, self.consumer_ops_per_batch),
             pair(self.locks_per_batch, self.consumer_locks_per_batch),
@@ -236,6 +241,7 @@ mod tests {
     fn a_run_that_is_too_short_has_no_throughput() {
         let short = Line { too_short: true, ..line(&[]) };
         assert_eq!((short.measured_gb_per_s(), short.shown_gb_per_s().as_str()), (None, "too short"));
+        assert_eq!(short.cells(&[])[3..7], ["too short", "-", "-", "-"]);
         assert_eq!(line(&[]).shown_gb_per_s(), "1.50");
     }
 }

@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 pub use args::{ExchangeArgs, Keys, Sizes};
 use indicatif::{HumanBytes, ProgressBar};
 pub(crate) use line::{Line, csv, event_header, events};
+use serde::{Deserialize, Serialize};
 
 use self::{
     line::table,
@@ -47,7 +48,7 @@ pub fn run(args: &ExchangeArgs, stop: &Stop) -> Result<()> {
         eprint!("{no_counters}");
     }
     let bar = progress::bar(runs(args) as u64, "runs");
-    let lines = measure(args, counters.as_mut(), &bar, stop, |line| {
+    let Measurement { lines, .. } = measure(args, counters.as_mut(), &bar, stop, |line| {
         if args.json {
             bar.suspend(|| writeln!(stdout(), "{}", serde_json::to_string(line)?).context("cannot print"))?;
         }
@@ -72,7 +73,15 @@ pub(crate) fn runs(args: &ExchangeArgs) -> usize {
     args.threads.len() * args.row_bytes.len() * (args.strategies().len() + 1) * (args.rounds + 1)
 }
 
-/// Measures every cell, and calls `ready` with each line.
+/// The results of some cells.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Measurement {
+    pub(crate) lines: Vec<Line>,
+    /// What was not measured, and why.
+    pub(crate) absent: Vec<String>,
+}
+
+/// Measures every cell, and calls `ready` with each line. Says on standard error what is left out.
 ///
 /// # Errors
 /// As [`run`], and the errors of `ready`.
@@ -82,14 +91,19 @@ pub(crate) fn measure(
     bar: &ProgressBar,
     stop: &Stop,
     mut ready: impl FnMut(&Line) -> Result<()>,
-) -> Result<Vec<Line>> {
+) -> Result<Measurement> {
     let topology = Topology::detect();
-    let mut lines = Vec::new();
+    let Measurement { mut lines, mut absent } = Measurement::default();
     for shape in &args.threads {
         for &row_bytes in &args.row_bytes {
             let cell = cell(args, &topology, (shape.inputs, shape.outputs), row_bytes, stop)?;
-            let results = measure_cell(args, &cell, counters.as_deref_mut(), bar)
-                .with_context(|| format!("{shape} threads, rows of {row_bytes} bytes"))?;
+            let named = || format!("{shape} threads, rows of {row_bytes} bytes");
+            let results = measure_cell(args, &cell, counters.as_deref_mut(), bar);
+            let (results, left_out) = results.with_context(named)?;
+            if let Some(text) = left_out.map(|text| format!("{}: {text}", named())) {
+                bar.suspend(|| eprintln!("{text}"));
+                absent.push(text);
+            }
             for (strategy, measured) in results {
                 let line = Line::new(args, &cell, strategy, row_bytes, &measured);
                 ready(&line)?;
@@ -97,7 +111,7 @@ pub(crate) fn measure(
             }
         }
     }
-    Ok(lines)
+    Ok(Measurement { lines, absent })
 }
 
 /// The runs of a strategy in a cell.
@@ -139,27 +153,30 @@ fn cell<'a>(
     })
 }
 
+/// The results of the strategies of a cell.
+type Strategies = Vec<(Strategy, Measured)>;
+
+/// Returns the results of the strategies, and the reason why one was left out.
 fn measure_cell(
     args: &ExchangeArgs,
     cell: &Cell<'_>,
     mut counters: Option<&mut Counters>,
     bar: &ProgressBar,
-) -> Result<Vec<(Strategy, Measured)>> {
+) -> Result<(Strategies, Option<String>)> {
     let expected = cell.expected()?;
-    let (strategies, left_out): (Vec<_>, Vec<_>) =
-        args.strategies().into_iter().partition(|strategy| *strategy != Strategy::Batch || fits_twice(cell.bytes()));
-    for strategy in left_out {
-        bar.suspend(|| {
-            let bytes = HumanBytes(cell.bytes());
-            eprintln!("{strategy} is left out: it holds {bytes} of rows, over half of the free memory");
-        });
+    let all = args.strategies();
+    let fits = |strategy: &Strategy| *strategy != Strategy::Batch || fits_twice(cell.bytes());
+    let strategies: Vec<_> = all.iter().copied().filter(fits).collect();
+    let left_out = (strategies.len() < all.len()).then(|| {
         bar.inc(args.rounds as u64 + 1);
-    }
+        let bytes = HumanBytes(cell.bytes());
+        format!("{} is left out: it holds {bytes} of rows, over half of the free memory", Strategy::Batch)
+    });
     if strategies.is_empty() {
         bar.inc(args.rounds as u64 + 1);
-        return Ok(Vec::new());
+        return Ok((Vec::new(), left_out));
     }
-    let mut results = Vec::new();
+    let mut results = Strategies::new();
     for &strategy in &strategies {
         bar.set_message(strategy.to_string());
         let measured = first_run(cell, strategy, &expected, counters.as_deref_mut());
@@ -182,7 +199,7 @@ fn measure_cell(
         bar.inc(1);
     }
     results.iter_mut().for_each(|(_, measured)| measured.limit_seconds.clone_from(&limit_seconds));
-    Ok(results)
+    Ok((results, left_out))
 }
 
 /// Returns whether twice as many bytes are free. It counts as free what the system does not report.

@@ -7,7 +7,7 @@ pub mod ring;
 mod store;
 
 use annulus_terminal::{
-    report::page::{self, note},
+    report::page::{self, escape, note},
     unfinished::Files,
 };
 
@@ -19,6 +19,12 @@ fn page(title: &str, lead: &str, quick: Option<String>, mut sections: Vec<String
         note(&format!("This was a quick run: {size}. It shows that everything works. Its figures mean nothing.")),
     );
     page::page(&format!("{title} (quick run)"), lead, &sections)
+}
+
+/// Returns the section of what was not measured, and why. `None` if all was.
+fn not_measured<'a>(absent: impl IntoIterator<Item = &'a String>) -> Option<String> {
+    let lines: String = absent.into_iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    (!lines.is_empty()).then(|| format!("<h2>Not measured</h2>\n<ul>\n{lines}</ul>"))
 }
 
 /// Returns the least and the most of some values, as `least to most`; once if both read the same.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use annulus_terminal::machine::{self, Machine};
+use annulus_topology::Topology;
 use aws_lc_rs::digest::{Context, SHA256};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -21,6 +22,8 @@ pub(super) struct Origin {
     cpu: String,
     /// The number of cores that the process may use.
     cores: usize,
+    /// The processors that it may use, their last-level caches, NUMA nodes and quota.
+    topology: String,
     /// The machine's memory in units of 1024 x 1024 bytes, if the system reports it.
     memory_mb: Option<u64>,
     /// The operating system, with its version if it reports one.
@@ -55,6 +58,7 @@ impl Origin {
         Self {
             cpu,
             cores,
+            topology: Topology::detect().describe(),
             memory_mb: machine::memory_bytes().map(|bytes| bytes >> 20),
             system: system.trim_end().to_owned(),
             annulus: env!("CARGO_PKG_VERSION"),
@@ -81,10 +85,10 @@ impl Origin {
     /// Returns what must be the same when a run goes on: the machine, the build, the versions, the
     /// seed, and `settings`. Flink reports its versions with each result.
     pub(super) fn run(&self, settings: Value) -> Map<String, Value> {
-        let Self { cpu, cores, memory_mb, system, annulus, build, rustc, datafusion, seed, .. } = self;
+        let Self { cpu, cores, topology, memory_mb, system, annulus, build, rustc, datafusion, seed, .. } = self;
         let origin = json!({
-            "cpu": cpu, "cores": cores, "memory_mb": memory_mb, "system": system, "annulus": annulus, "build": build,
-            "rustc": rustc, "datafusion": datafusion, "seed": seed,
+            "cpu": cpu, "cores": cores, "topology": topology, "memory_mb": memory_mb, "system": system,
+            "annulus": annulus, "build": build, "rustc": rustc, "datafusion": datafusion, "seed": seed,
         });
         [origin, settings].into_iter().filter_map(|part| part.as_object().cloned()).flatten().collect()
     }
@@ -96,13 +100,13 @@ impl Origin {
 
     /// Returns the rest as one line.
     pub(super) fn line(&self) -> String {
-        let Self { annulus, build, rustc, datafusion, flink, java, system, command, seed, .. } = self;
+        let Self { topology, annulus, build, rustc, datafusion, flink, java, system, command, seed, .. } = self;
         let build = build.as_ref().map_or(String::new(), |build| format!(" (build {build})"));
         let others: String = [("DataFusion", datafusion), ("Flink", flink), ("Java", java)]
             .into_iter()
             .filter_map(|(name, version)| Some(format!("{name} {}, ", version.as_ref()?)))
             .collect();
-        format!("{system}; annulus {annulus}{build}, {others}{rustc}; seed {seed}; {command}")
+        format!("{topology}, {system}; annulus {annulus}{build}, {others}{rustc}; seed {seed}; {command}")
     }
 }
 

@@ -97,6 +97,18 @@ impl Store {
         self.results.len()
     }
 
+    /// Returns the result of this key, if an earlier run has it.
+    ///
+    /// # Errors
+    /// If it is of another version.
+    pub(super) fn get<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
+        let Some(result) = self.results.get(key) else { return Ok(None) };
+        let shown = self.path.display();
+        serde_json::from_value(result.clone()).map(Some).with_context(|| {
+            format!("the result '{key}' in '{shown}' is of another version: measure anew with --restart")
+        })
+    }
+
     /// Returns the result of this key, if an earlier run has it. Otherwise calls `measure` and
     /// keeps its result.
     ///
@@ -107,11 +119,8 @@ impl Store {
         key: &str,
         measure: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        if let Some(result) = self.results.get(key) {
-            let shown = self.path.display();
-            return serde_json::from_value(result.clone()).with_context(|| {
-                format!("the result '{key}' in '{shown}' is of another version: measure anew with --restart")
-            });
+        if let Some(result) = self.get(key)? {
+            return Ok(result);
         }
         let result = measure()?;
         let entry = Entry { key: key.to_owned(), result: serde_json::to_value(&result)? };

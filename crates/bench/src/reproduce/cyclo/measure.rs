@@ -150,6 +150,10 @@ impl Run<'_> {
         of_joins: &mut Option<f64>,
         tables: &mut Option<Tables>,
     ) -> Result<Option<Limited>> {
+        // An earlier run may have had rights that this one lacks.
+        if let Some(limited) = self.store.get(&cell.key())? {
+            return Ok(Some(limited));
+        }
         let network = match Network::new(cell.hosts, network::rate(alone, limit) as u64) {
             Ok(network) => network,
             Err(error) => {

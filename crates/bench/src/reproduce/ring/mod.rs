@@ -7,10 +7,12 @@ mod paper;
 mod queries;
 
 use annulus_simulate::PublishedRow;
-use annulus_terminal::{Stop, machine, progress, unfinished::Files, units::counted};
-use anyhow::Result;
+use annulus_terminal::{Stop, machine, progress, report::page::escape, unfinished::Files, units::counted};
+use anyhow::{Result, bail};
 pub use args::RingArgs;
-pub use queries::{QueryArgs, QueryCell, QueryLine, QueryRunner, QueryTables, QueryWay, Suite, WAYS, WayTime, Whole};
+pub use queries::{
+    QueryArgs, QueryCell, QueryLine, QueryRunner, QueryTables, QueryWay, Suite, Unequal, WAYS, WayTime, Whole,
+};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, json};
 
@@ -21,7 +23,7 @@ use self::{
 };
 use super::{origin::Origin, store::Store};
 use crate::{
-    exchange::{self, Line, csv},
+    exchange::{self, Line, Measurement, csv},
     pages::Counters,
 };
 
@@ -44,6 +46,8 @@ struct Results {
     /// The reason why there are no hardware events; `None` if there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_counters: Option<String>,
+    /// What was not measured, and why.
+    absent: Vec<String>,
     cells: Vec<Measured>,
     #[serde(serialize_with = "published_rows")]
     published: Vec<PublishedRow>,
@@ -58,6 +62,9 @@ struct Queries {
     #[serde(flatten)]
     tables: QueryTables,
     lines: Vec<QueryLine>,
+    /// Queries that failed, or whose answers differed, and how.
+    #[serde(skip)]
+    failed: Vec<String>,
     published_sums: [SuiteSum; TABLE_4.len()],
     published_bars: [QueryBar; FIGURE_8.len()],
 }
@@ -97,9 +104,10 @@ impl Queries {
 
     /// Returns the size of a benchmark's tables in words.
     fn size(&self, suite: Suite) -> String {
-        match suite {
-            Suite::Tpch => format!("scale factor {}", self.tables.scale),
-            Suite::Clickbench => counted(self.tables.hits_rows, "generated row"),
+        match (suite, &self.tables.hits_data) {
+            (Suite::Tpch, _) => format!("scale factor {}", self.tables.scale),
+            (Suite::Clickbench, None) => counted(self.tables.hits_rows, "generated row"),
+            (Suite::Clickbench, Some(path)) => escape(&format!("'{}'", path.display())),
         }
     }
 }
@@ -108,8 +116,9 @@ impl Queries {
 /// in the same folder. Without `whole`, figure 8 and table 4 are missing.
 ///
 /// # Errors
-/// If a row is lost or changed, an answer differs, a file cannot be written, the folder has an
-/// unfinished run of other settings, or `stop` is set.
+/// If a row is lost or changed, a file cannot be written, the folder has an unfinished run of other
+/// settings, or `stop` is set. If a query failed or an answer differed, after the files, which say
+/// so, have been written.
 pub fn run(args: &RingArgs, whole: Option<Whole<'_>>, stop: &Stop) -> Result<()> {
     let engine = whole.as_ref().map(|whole| whole.runner.datafusion_version());
     let origin = Origin::new(args.seed).with_datafusion(engine);
@@ -125,7 +134,11 @@ pub fn run(args: &RingArgs, whole: Option<Whole<'_>>, stop: &Stop) -> Result<()>
     let lines = results.cells.iter().map(|cell| (cell.part, &cell.lines[..]));
     let json = serde_json::to_string_pretty(&results)? + "\n";
     Files::create(&args.out, FILES)?.finish([json, csv(lines), page::page(&results)])?;
-    store.finish()
+    store.finish()?;
+    match &results.queries {
+        Some(Queries { failed, .. }) if !failed.is_empty() => bail!("{}", failed.join("\n")),
+        _ => Ok(()),
+    }
 }
 
 fn measure(
@@ -148,23 +161,23 @@ fn measure(
     let all = cells::cells(args);
     let runs = all.iter().map(|(_, cell)| exchange::runs(cell) as u64).sum::<u64>();
     let bar = progress::bar(runs + whole.as_ref().map_or(0, |(_, plan)| plan.runs()), "runs");
-    let mut cells = Vec::new();
+    let (mut cells, mut absent) = (Vec::new(), Vec::new());
     for (part, cell) in &all {
         let key = format!("{} {}", part.word(), cell.key());
         let before = bar.position();
-        let lines = store.get_or(&key, || exchange::measure(cell, counters.as_mut(), &bar, stop, |_| Ok(())))?;
+        let measure = || exchange::measure(cell, counters.as_mut(), &bar, stop, |_| Ok(()));
+        let Measurement { lines, absent: left_out } = store.get_or(&key, measure)?;
         bar.set_position(before + exchange::runs(cell) as u64);
+        absent.extend(left_out.into_iter().map(|text| format!("{}, {text}", part.word())));
         cells.push(Measured { part: part.word(), of: *part, lines });
     }
     let measure_queries = |(whole, plan): (Whole<'_>, QueryPlan)| {
-        anyhow::Ok(Queries {
-            tables: plan.tables,
-            lines: plan.measure(whole.runner, store, &bar, stop)?,
-            published_sums: TABLE_4,
-            published_bars: FIGURE_8,
-        })
+        let (lines, failed) = plan.measure(whole.runner, store, &bar, stop)?;
+        let (published_sums, published_bars) = (TABLE_4, FIGURE_8);
+        anyhow::Ok(Queries { tables: plan.tables, lines, failed, published_sums, published_bars })
     };
     let queries = whole.map(measure_queries).transpose()?;
+    absent.extend(queries.iter().flat_map(|queries| &queries.failed).cloned());
     bar.finish_and_clear();
     Ok(Results {
         origin,
@@ -172,6 +185,7 @@ fn measure(
         cores: machine::cores(),
         rounds: args.rounds(),
         no_counters,
+        absent,
         cells,
         published: annulus_simulate::published()?,
         queries,

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use annulus_bench::reproduce::ring::{
-    self, QueryArgs, QueryCell, QueryLine, QueryRunner, QueryTables, QueryWay, RingArgs, Suite, WAYS, WayTime, Whole,
+    self, QueryArgs, QueryCell, QueryLine, QueryRunner, QueryTables, QueryWay, RingArgs, Suite, Unequal, WAYS, WayTime,
+    Whole,
 };
 use anyhow::{Context, Result, bail};
 use tokio::{
@@ -90,10 +91,14 @@ impl QueryRunner for Runner {
 
     fn prepare(&mut self, tables: &QueryTables) -> Result<()> {
         let Caches { tpch, clickbench } = &self.caches;
-        let &QueryTables { scale, hits_rows, seed } = tables;
+        let &QueryTables { scale, hits_rows, seed, .. } = tables;
         let made = async {
             let tpch = tpch::ensure(tpch, scale, CACHE).await?;
-            Ok(Tables { scale, tpch, clickbench: clickbench::ensure(clickbench, hits_rows, seed).await? })
+            let clickbench = match &tables.hits_data {
+                Some(path) => path.clone(),
+                None => clickbench::ensure(clickbench, hits_rows, seed).await?,
+            };
+            Ok(Tables { scale, tpch, clickbench })
         };
         self.tables = Some(Handle::current().block_on(until_dropped(&mut self.interrupted, made))?);
         Ok(())
@@ -111,16 +116,19 @@ impl QueryRunner for Runner {
         };
         let work = async {
             let (report, problems) = open.engines.measure(&tables.query(suite, query)?).await;
-            match problems.first() {
-                Some(problem) => bail!("{problem}"),
-                None => Ok(report),
-            }
+            Ok((report, problems))
         };
-        let report = open.workers.block_on(until_dropped(&mut interrupted, work)).with_context(named)?;
+        let work = open.workers.block_on(until_dropped(&mut interrupted, work));
+        let (report, problems) = work.with_context(named)?;
         self.open = Some(open);
+        if let Some(problem) = problems.first() {
+            return Err(Unequal(format!("{}: {problem}", named())).into());
+        }
         let time = |(way, found): (QueryWay, WayReport)| {
-            let ms = found.ms.with_context(|| format!("{} was not timed with {}", named(), way.name()))?;
-            Ok(WayTime { way: way.way.to_owned(), groups: way.groups, ms, shuffled_rows: found.shuffled_rows })
+            let timed = found.ms.zip(found.spread);
+            let (ms, spread) = timed.with_context(|| format!("{} was not timed with {}", named(), way.name()))?;
+            let shuffled_rows = found.shuffled_rows;
+            Ok(WayTime { way: way.way.to_owned(), groups: way.groups, ms, spread, shuffled_rows })
         };
         let ways = WAYS.into_iter().zip(report.ways).map(time).collect::<Result<_>>()?;
         Ok(QueryLine { suite, query, threads, rows: report.rows, ways })

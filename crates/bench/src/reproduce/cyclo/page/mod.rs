@@ -7,7 +7,7 @@ mod network;
 
 use std::collections::BTreeSet;
 
-use annulus_terminal::{machine::cores, report::page::escape, units::counted};
+use annulus_terminal::{machine::cores, units::counted};
 
 use super::{
     args::{CycloJoinArgs, Figure},
@@ -33,10 +33,7 @@ impl Page<'_> {
     /// Returns the page with all measured figures and the paper's numbers.
     pub(super) fn html(&self) -> String {
         let mut sections: Vec<_> = self.args.figures.iter().map(|&figure| self.section(figure)).collect();
-        if !self.absent.is_empty() {
-            let lines: String = self.absent.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
-            sections.push(format!("<h2>Not measured</h2>\n<ul>\n{lines}</ul>"));
-        }
+        sections.extend(reproduce::not_measured(self.absent));
         sections.push("<h2>All measurements</h2>\n<p>cyclo-join.csv, beside this page, has them.</p>".to_owned());
         let title = "A spinning join: the paper's figures, measured with Annulus";
         reproduce::page(title, &self.lead(), self.args.quick_size(), sections)

@@ -26,7 +26,7 @@ pub fn page(results: &Results) -> String {
         counted(results.cores as u64, "core"),
         counted(results.rounds as u64, "round")
     );
-    let sections = vec![
+    let mut sections = vec![
         figure_5(results),
         tables::table_1(results),
         tables::table_2(results),
@@ -39,6 +39,7 @@ pub fn page(results: &Results) -> String {
         tables::two_rings(results),
         tables::events(results),
     ];
+    sections.extend(reproduce::not_measured(&results.absent));
     reproduce::page("The ring's paper on this machine", &lead, results.quick.clone(), sections)
 }
 

@@ -47,7 +47,7 @@ pub(super) fn table_1(results: &Results) -> String {
             ];
             let mut row = vec![line.strategy.clone(), line.m.to_string()];
             row.extend(figures.map(|figure| format!("{figure:.1}")));
-            row.push(format!("{:.2}", line.first_ms));
+            row.push(line.shown(line.first_ms));
             row
         })
         .collect();
@@ -66,7 +66,7 @@ pub(super) fn table_1(results: &Results) -> String {
     format!(
         "<h2>Table 1: properties</h2>{published}<p>Measured, for each batch of the input. The first column of \
          synchronisation is the sum of those after it. Waits and wake-ups are among the operations. Runs that are too \
-         short to measure are here, too.</p>{}",
+         short to measure are here, too, without times.</p>{}",
         page::table(&header, &rows)
     )
 }

@@ -4,6 +4,8 @@
 mod page;
 mod plan;
 
+use std::{error::Error, fmt, path::PathBuf};
+
 use anyhow::Result;
 pub(super) use page::{figure_8, table_4};
 pub use plan::QueryArgs;
@@ -53,7 +55,8 @@ pub struct QueryWay {
 }
 
 /// All ways that are measured. The others are compared with the first one.
-pub const WAYS: [QueryWay; 6] = [STOCK, RING, RING_K1, CHANNEL, CHANNEL_CLUSTER, AUTO];
+pub const WAYS: [QueryWay; 8] =
+    [STOCK, RING, RING_K1, CHANNEL, CHANNEL_CLUSTER, PAPER_RING, MUTEX_CHANNEL_CLUSTER, AUTO];
 
 const STOCK: QueryWay = QueryWay { way: "stock", groups: None };
 /// The paper's K in whole queries is 2.
@@ -63,8 +66,15 @@ const RING_K1: QueryWay = QueryWay { way: "ring", groups: Some(1) };
 const CHANNEL: QueryWay = QueryWay { way: "channel", groups: Some(1) };
 /// The paper's channels in whole queries: producers copy rows into batches of each consumer.
 const CHANNEL_CLUSTER: QueryWay = QueryWay { way: "channel+cluster", groups: Some(1) };
+/// The paper's own pair: its protocol, and its queues under a mutex.
+const PAPER_RING: QueryWay = QueryWay { way: "paper-ring", groups: Some(2) };
+const MUTEX_CHANNEL_CLUSTER: QueryWay = QueryWay { way: "mutex-channel+cluster", groups: Some(1) };
 /// As a session has it by default, but without a profile of the machine.
 const AUTO: QueryWay = QueryWay { way: "auto", groups: Some(0) };
+
+/// The channels of figure 8, each with the ring that it is compared with.
+const PAIRS: [(QueryWay, QueryWay); 3] =
+    [(CHANNEL_CLUSTER, RING), (CHANNEL, RING), (MUTEX_CHANNEL_CLUSTER, PAPER_RING)];
 
 impl QueryWay {
     /// Returns its name for people.
@@ -77,12 +87,15 @@ impl QueryWay {
 }
 
 /// The tables that queries read.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QueryTables {
     /// The scale factor of TPC-H's tables.
     pub scale: f64,
     /// The number of rows of ClickBench's table.
     pub hits_rows: u64,
+    /// Where ClickBench's table is, if it is not generated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hits_data: Option<PathBuf>,
     /// The seed of ClickBench's table.
     #[serde(skip)]
     pub seed: u64,
@@ -110,6 +123,8 @@ pub struct WayTime {
     pub groups: Option<usize>,
     /// The median of the rounds in milliseconds, from the SQL text to the last row.
     pub ms: f64,
+    /// The interquartile range of the rounds, divided by their median.
+    pub spread: f64,
     /// The number of rows that passed through exchanges in a run.
     pub shuffled_rows: u64,
 }
@@ -130,8 +145,12 @@ pub struct QueryLine {
 }
 
 impl QueryLine {
+    fn time(&self, way: QueryWay) -> Option<&WayTime> {
+        self.ways.iter().find(|time| time.way == way.way && time.groups == way.groups)
+    }
+
     fn ms(&self, way: QueryWay) -> Option<f64> {
-        self.ways.iter().find(|time| time.way == way.way && time.groups == way.groups).map(|time| time.ms)
+        self.time(way).map(|time| time.ms)
     }
 
     /// Returns the number of rows that passed through exchanges in a run with the ring.
@@ -156,6 +175,18 @@ impl QueryLine {
     }
 }
 
+/// A query failed in one of the [`WAYS`], or an answer differed from that of the first one.
+#[derive(Debug)]
+pub struct Unequal(pub String);
+
+impl fmt::Display for Unequal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Unequal {}
+
 /// Runs whole queries.
 pub trait QueryRunner {
     /// Returns the version of DataFusion that runs them.
@@ -171,7 +202,8 @@ pub trait QueryRunner {
     /// turn, each `cell.rounds` times.
     ///
     /// # Errors
-    /// If a query fails in one way, an answer differs, or the run was interrupted.
+    /// [`Unequal`] if a query fails in one way or an answer differs: then the other queries are
+    /// measured all the same. Another error if the run was interrupted.
     fn measure(&mut self, cell: &QueryCell) -> Result<QueryLine>;
 }
 
@@ -185,13 +217,13 @@ pub struct Whole<'a> {
 
 /// Returns a line of CSV for each query in each way, below a header.
 pub(super) fn csv(lines: &[QueryLine]) -> String {
-    let mut text = "suite,query,threads,rows,way,groups,ms,shuffled_rows\n".to_owned();
+    let mut text = "suite,query,threads,rows,way,groups,ms,spread,shuffled_rows\n".to_owned();
     for line in lines {
         let QueryLine { suite, query, threads, rows, ways } = line;
-        for WayTime { way, groups, ms, shuffled_rows } in ways {
+        for WayTime { way, groups, ms, spread, shuffled_rows } in ways {
             let groups = groups.map_or(String::new(), |groups| groups.to_string());
             let suite = suite.word();
-            text += &format!("{suite},{query},{threads},{rows},{way},{groups},{ms},{shuffled_rows}\n");
+            text += &format!("{suite},{query},{threads},{rows},{way},{groups},{ms},{spread},{shuffled_rows}\n");
         }
     }
     text

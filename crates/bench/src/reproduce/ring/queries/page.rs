@@ -8,7 +8,7 @@ use annulus_terminal::{
     units::counted,
 };
 
-use super::{CHANNEL, CHANNEL_CLUSTER, QueryLine, QueryWay, RING, Suite, WAYS};
+use super::{CHANNEL_CLUSTER, PAIRS, QueryLine, QueryWay, RING, Suite, WAYS};
 use crate::{
     exchange::Line,
     reproduce::ring::{
@@ -31,10 +31,11 @@ pub fn figure_8(results: &Results) -> String {
         "{heading}<p>Bars: the logarithm to base 2 of the time with channels divided by the time with the ring. At +1 \
          the ring is twice as fast, at -1 the channel. In the paper's channels, producers copy the rows of each \
          consumer into a batch, as <code>channel+cluster</code> does; with <code>channel</code>, consumers gather \
-         them, as from a ring. The ring has K = {}, as in the paper, and <code>auto</code> chooses without a profile \
-         of the machine. A query that shuffles no rows has no bar: its times differ by chance. One that takes under 1 \
-         ms in a way is too short to measure, and has no bar there. Times: medians in ms, of queries whose answers \
-         were equal.</p><p>Published, on other hardware: the bars that the paper names, on {}, {} \
+         them, as from a ring. <code>mutex-channel+cluster</code> and <code>paper-ring</code> are the paper's own \
+         pair. The rings have K = {}, as in the paper, and <code>auto</code> chooses without a profile of the \
+         machine. A query that shuffles no rows has no bar: its times differ by chance. One that takes under 1 \
+         ms in a way is too short to measure, and has no bar there. Times: medians in ms of queries whose answers \
+         were equal, with their spread, the interquartile range divided by the median.</p><p>Published, on other hardware: the bars that the paper names, on {}, {} \
          threads, {} of TPC-H, {} of ClickBench. What the paper says of its query 33 of ClickBench is true of the \
          benchmark's query 30.</p>{panels}",
         RING.groups.unwrap_or(1),
@@ -54,8 +55,13 @@ fn panels(queries: &Queries) -> impl Iterator<Item = (Suite, usize, Vec<&QueryLi
     queries.threads().into_iter().flat_map(move |threads| Suite::ALL.map(|suite| of(suite, threads)))
 }
 
+/// Names a channel and the ring that it is compared with.
+fn against((channel, ring): (QueryWay, QueryWay)) -> String {
+    format!("{} / {}", channel.way, ring.way)
+}
+
 fn panel(queries: &Queries, suite: Suite, threads: usize, lines: &[&QueryLine]) -> String {
-    let [clustered, gathered] = [CHANNEL_CLUSTER, CHANNEL].map(|way| move |line: &QueryLine| line.log2(way, RING));
+    let clustered = |line: &QueryLine| line.log2(CHANNEL_CLUSTER, RING);
     let mut sorted = lines.to_vec();
     // Those without a bar come last.
     let place = |line: &QueryLine| clustered(line).filter(|_| line.shuffles()).unwrap_or(f64::INFINITY);
@@ -64,18 +70,18 @@ fn panel(queries: &Queries, suite: Suite, threads: usize, lines: &[&QueryLine]) 
         .iter()
         .map(|line| BarGroup {
             label: format!("query {}", line.query),
-            values: if line.shuffles() { vec![clustered(line), gathered(line)] } else { Vec::new() },
+            values: if line.shuffles() { PAIRS.map(|(way, ring)| line.log2(way, ring)).into() } else { Vec::new() },
             note: match published(line) {
                 _ if !line.shuffles() => "no exchange".to_owned(),
-                _ if [RING, CHANNEL_CLUSTER, CHANNEL].iter().any(|&way| line.is_too_short(way)) => TOO_SHORT.to_owned(),
+                _ if PAIRS.iter().any(|&(way, ring)| line.log2(way, ring).is_none()) => TOO_SHORT.to_owned(),
                 Some(bar) => format!("paper {:+.2}", bar.log2),
                 None => String::new(),
             },
         })
         .collect();
     let title = format!("{}, {} on {}", suite.name(), queries.size(suite), counted(threads as u64, "thread"));
-    let names = [CHANNEL_CLUSTER, CHANNEL].map(QueryWay::name);
-    let chart = deviations(&title, &[&names[0], &names[1]], &bars);
+    let names = PAIRS.map(against);
+    let chart = deviations(&title, &names.each_ref().map(String::as_str), &bars);
     format!("<h3>{title}</h3>{chart}{}", times(lines))
 }
 
@@ -83,19 +89,22 @@ fn panel(queries: &Queries, suite: Suite, threads: usize, lines: &[&QueryLine]) 
 fn times(lines: &[&QueryLine]) -> String {
     let mut header = ["query", "shuffled rows"].map(str::to_owned).to_vec();
     header.extend(WAYS.map(QueryWay::name));
-    header.extend([CHANNEL_CLUSTER, CHANNEL].map(|way| format!("log2 {} / ring", way.way)));
+    header.extend(PAIRS.map(|pair| format!("log2 {}", against(pair))));
     header.push("published".to_owned());
-    let row = |line: &&QueryLine| {
-        let mut row = vec![line.query.to_string(), line.shuffled_rows().to_string()];
-        row.extend(WAYS.map(|way| line.ms(way).map_or("-".to_owned(), |ms| format!("{ms:.1}"))));
-        let exponent = |way| line.log2(way, RING).map_or("-".to_owned(), |value| format!("{value:+.2}"));
-        row.extend([CHANNEL_CLUSTER, CHANNEL].map(exponent));
-        row.push(published(line).map_or("-".to_owned(), |bar| match bar.named {
-            named if named == bar.query => format!("{:+.2}", bar.log2),
-            named => format!("{:+.2} (its query {named})", bar.log2),
-        }));
-        row
-    };
+    let row =
+        |line: &&QueryLine| {
+            let mut row = vec![line.query.to_string(), line.shuffled_rows().to_string()];
+            row.extend(WAYS.map(|way| {
+                line.time(way).map_or("-".to_owned(), |time| format!("{:.1} ({:.2})", time.ms, time.spread))
+            }));
+            let exponent = |(way, ring)| line.log2(way, ring).map_or("-".to_owned(), |value| format!("{value:+.2}"));
+            row.extend(PAIRS.map(exponent));
+            row.push(published(line).map_or("-".to_owned(), |bar| match bar.named {
+                named if named == bar.query => format!("{:+.2}", bar.log2),
+                named => format!("{:+.2} (its query {named})", bar.log2),
+            }));
+            row
+        };
     let rows: Vec<_> = lines.iter().map(row).collect();
     page::table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
 }

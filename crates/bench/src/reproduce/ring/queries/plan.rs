@@ -1,6 +1,6 @@
 //! What is measured for figure 8 and table 4.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use annulus_terminal::{Stop, units};
 use anyhow::Result;
@@ -8,7 +8,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::{QueryCell, QueryLine, QueryRunner, QueryTables, Suite, WAYS};
+use super::{QueryCell, QueryLine, QueryRunner, QueryTables, Suite, Unequal, WAYS};
 use crate::reproduce::{
     ring::{args::RingArgs, paper},
     store::Store,
@@ -26,6 +26,9 @@ pub struct QueryArgs {
     /// Rows of ClickBench's table, which is generated
     #[arg(long, default_value = "1M", value_name = "N", value_parser = units::parse_tuples)]
     pub hits_rows: u64,
+    /// ClickBench's own table instead: a Parquet file, or a folder of them
+    #[arg(long, value_name = "PATH", conflicts_with = "hits_rows")]
+    pub hits_data: Option<PathBuf>,
 }
 
 /// The tables of a quick run.
@@ -60,7 +63,8 @@ impl QueryPlan {
             true => (args.scale.min(QUICK_SCALE), args.hits_rows.min(QUICK_ROWS)),
             false => (args.scale, args.hits_rows),
         };
-        Self { tables: QueryTables { scale, hits_rows, seed: ring.seed }, cells: cells.collect(), threads }
+        let tables = QueryTables { scale, hits_rows, hits_data: args.hits_data.clone(), seed: ring.seed };
+        Self { tables, cells: cells.collect(), threads }
     }
 
     /// Returns how often [`measure`](Self::measure) advances its bar.
@@ -68,7 +72,8 @@ impl QueryPlan {
         self.cells.iter().map(QueryCell::runs).sum()
     }
 
-    /// Measures the cells that `store` does not have.
+    /// Measures the cells that `store` does not have. Returns them, and the queries that failed, which
+    /// are not kept in `store`.
     ///
     /// # Errors
     /// Those of the runner, or if `stop` is set.
@@ -78,18 +83,23 @@ impl QueryPlan {
         store: &mut Store,
         bar: &ProgressBar,
         stop: &Stop,
-    ) -> Result<Vec<QueryLine>> {
-        let mut lines = Vec::new();
+    ) -> Result<(Vec<QueryLine>, Vec<String>)> {
+        let (mut lines, mut failed) = (Vec::new(), Vec::new());
         for cell in &self.cells {
             bar.set_message(format!("{} query {}", cell.suite.name(), cell.query));
             let key = format!("figure-8 {} {} threads={}", cell.suite.word(), cell.query, cell.threads);
-            lines.push(store.get_or(&key, || {
+            let line = store.get_or(&key, || {
                 stop.check()?;
                 runner.measure(cell)
-            })?);
+            });
+            match line {
+                Ok(line) => lines.push(line),
+                Err(error) if error.is::<Unequal>() => failed.push(format!("{error:#}")),
+                Err(error) => return Err(error),
+            }
             bar.inc(cell.runs());
         }
-        Ok(lines)
+        Ok((lines, failed))
     }
 }
 
