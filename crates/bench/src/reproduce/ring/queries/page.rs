@@ -35,9 +35,9 @@ pub fn figure_8(results: &Results) -> String {
          pair. The rings have K = {}, as in the paper, and <code>auto</code> chooses without a profile of the \
          machine. A query that shuffles no rows has no bar: its times differ by chance. One that takes under 1 \
          ms in a way is too short to measure, and has no bar there. Times: medians in ms of queries whose answers \
-         were equal, with their spread, the interquartile range divided by the median.</p><p>Published, on other hardware: the bars that the paper names, on {}, {} \
-         threads, {} of TPC-H, {} of ClickBench. What the paper says of its query 33 of ClickBench is true of the \
-         benchmark's query 30.</p>{panels}",
+         were equal, with their spread, the interquartile range divided by the median.</p><p>Published, on other \
+         hardware: the bars that the paper names, on {}, {} threads, {} of TPC-H, {} of ClickBench. What the paper \
+         says of its query 33 of ClickBench is true of the benchmark's query 30.</p>{panels}",
         RING.groups.unwrap_or(1),
         paper::MACHINE,
         paper::QUERY_THREADS,
