@@ -457,6 +457,7 @@ proptest! {
         batches in prop::collection::vec((0..2usize, prop_oneof![0..40usize, 0..3000usize], 0..8u32), 1..20),
         stores in prop::sample::select(vec![Stores::Cached, Stores::PastCache]),
         order in prop::sample::select(vec![PageOrder::Completed, PageOrder::Written]),
+        skewed in any::<bool>(),
     ) {
         let keep = Copies::new(partitions);
         let pool = Pool::new(PAGE, 1 << 30).unwrap();
@@ -467,7 +468,8 @@ proptest! {
             // The lowest bit of a key's quotient names the writer.
             let key = |number: u32| {
                 let mixed = number.wrapping_mul(0x9E37_79B9) >> 8;
-                (mixed / 2 * 2 + writer as u32) * partitions as u32 + mixed % partitions as u32
+                let partition = if skewed && !mixed.is_multiple_of(64) { 0 } else { mixed % partitions as u32 };
+                (mixed / 2 * 2 + writer as u32) * partitions as u32 + partition
             };
             let keys: Vec<u32> = (next..next + tuples as u32).map(key).collect();
             write_numbered(&mut writers[writer], &keys, next, size);

@@ -2,6 +2,7 @@
 //! partition. Full buffers are copied to the part of a page that this writer has claimed.
 
 mod blocks;
+mod few;
 mod open;
 mod straight;
 
@@ -80,12 +81,15 @@ impl<S: PageSink> FixedWriter<S> {
         partition_of: impl Fn(usize, u32) -> usize,
     ) -> Result<(), PagesError> {
         let blocks = self.prefers_blocks(keys.len());
+        let few = self.prefers_few();
         #[cfg(target_arch = "x86_64")]
         if self.wide {
             // SAFETY: the machine has the features.
             return unsafe {
                 if blocks {
                     wide::blocks::<SIZE, S>(self, keys, bytes, partition_of)
+                } else if few {
+                    wide::few::<SIZE, S>(self, keys, bytes, partition_of)
                 } else {
                     wide::scatter::<SIZE, S>(self, keys, bytes, partition_of)
                 }
@@ -93,6 +97,8 @@ impl<S: PageSink> FixedWriter<S> {
         }
         if blocks {
             self.blocks_body::<SIZE, false>(keys, bytes, partition_of)
+        } else if few {
+            self.few_body::<SIZE, false>(keys, bytes, partition_of)
         } else {
             self.scatter_body::<SIZE, false>(keys, bytes, partition_of)
         }
@@ -131,7 +137,7 @@ impl<S: PageSink> FixedWriter<S> {
         Ok(())
     }
 
-    /// Copies the first `count` tuples of a partition's buffer to its pages, and empties it.
+    /// Copies the first `count` tuples of a partition's buffer to its pages, and drops them there.
     #[inline(always)]
     fn flush<const WIDE: bool>(&mut self, partition: usize, count: u32) -> Result<(), PagesError> {
         #[cfg(target_arch = "x86_64")]
@@ -164,7 +170,7 @@ impl<S: PageSink> FixedWriter<S> {
             open.advance(shared, partition, some, size);
             done += some;
         }
-        self.buffers.fill[partition] = (partition * self.buffers.room) as u32;
+        self.buffers.drop_first(partition, count as usize, self.size);
         Ok(())
     }
 
@@ -190,6 +196,16 @@ mod wide {
         partition_of: impl Fn(usize, u32) -> usize,
     ) -> Result<(), PagesError> {
         writer.scatter_body::<SIZE, true>(keys, bytes, partition_of)
+    }
+
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,popcnt,bmi1,bmi2")]
+    pub(super) fn few<const SIZE: usize, S: PageSink>(
+        writer: &mut FixedWriter<S>,
+        keys: &[u32],
+        bytes: &[u8],
+        partition_of: impl Fn(usize, u32) -> usize,
+    ) -> Result<(), PagesError> {
+        writer.few_body::<SIZE, true>(keys, bytes, partition_of)
     }
 
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,popcnt")]
