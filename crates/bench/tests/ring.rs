@@ -5,7 +5,8 @@ mod support;
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use annulus_bench::reproduce::ring::{
-    self, QueryArgs, QueryCell, QueryLine, QueryRunner, QueryTables, RingArgs, Suite, Unequal, WAYS, WayTime, Whole,
+    self, Hits, QueryArgs, QueryCell, QueryFailed, QueryLine, QueryRunner, QueryTables, RingArgs, Suite, WAYS, WayTime,
+    Whole,
 };
 use annulus_terminal::Stop;
 use anyhow::{Result, bail};
@@ -156,7 +157,8 @@ impl QueryRunner for Answers {
         }
         self.cells.push(*cell);
         if cell.suite == Suite::Tpch && self.unequal == Some(cell.query) {
-            return Err(Unequal(format!("TPC-H query {}: 2 rows <> 3 rows", cell.query)).into());
+            let QueryCell { query, threads, .. } = cell;
+            return Err(QueryFailed(format!("TPC-H query {query} on {threads}: 2 rows <> 3 rows")).into());
         }
         // The query with 90 sums has no groups, so nothing is shuffled.
         let shuffled_rows = if cell.query == 30 { 0 } else { 5 };
@@ -189,7 +191,7 @@ fn queries_are_measured_once_and_drawn_beside_the_published_ones() {
     let folder = tempfile::tempdir().unwrap();
     let (failed, first) = answered(folder.path(), 5, None);
     assert_eq!(failed.unwrap_err().to_string(), "interrupted");
-    assert_eq!(first.tables.map(|tables| (tables.hits_rows, tables.seed)), Some((20_000, 9)));
+    assert_eq!(first.tables.map(|tables| (tables.hits, tables.seed)), Some((Hits::Generated(20_000), 9)));
     let (done, rest) = answered(folder.path(), usize::MAX, None);
     done.unwrap();
     let measured: Vec<_> = first.cells.iter().chain(&rest.cells).map(|cell| (cell.threads, cell.query)).collect();
@@ -232,20 +234,45 @@ fn queries_are_measured_once_and_drawn_beside_the_published_ones() {
     assert!(!page.contains("Not measured") && results["absent"] == Value::Array(Vec::new()));
 }
 
-/// The other queries are measured, and the page has them.
+/// The other queries are measured, the page has them, and the same command repeats those that failed.
 #[test]
 fn a_query_that_fails_stands_on_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let (failed, runner) = answered(folder.path(), usize::MAX, Some(13));
-    // On one thread and on three.
-    let problem = "TPC-H query 13: 2 rows <> 3 rows";
-    assert_eq!(failed.unwrap_err().to_string(), [problem; 2].join("\n"));
+    let problems = [1, 3].map(|threads| format!("TPC-H query 13 on {threads}: 2 rows <> 3 rows"));
+    assert_eq!(failed.unwrap_err().to_string(), problems.join("\n"));
     assert_eq!(runner.cells.len(), 16);
     let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap();
     let results: Value = serde_json::from_str(&read("ring.json")).unwrap();
     assert_eq!(results["queries"]["lines"].as_array().unwrap().len(), 14);
-    assert_eq!(results["absent"][0], problem);
+    assert_eq!(results["absent"], serde_json::json!(problems));
     let page = read("ring.html");
-    assert!(page.contains("<h2>Not measured</h2>") && page.contains("<li>TPC-H query 13: 2 rows &lt;&gt; 3 rows</li>"));
-    assert!(!folder.path().join("out/ring.partial.jsonl").exists());
+    let line = "<li>TPC-H query 13 on 3: 2 rows &lt;&gt; 3 rows</li>";
+    assert!(page.contains("<h2>Not measured</h2>") && page.contains(line), "{page}");
+    let (done, runner) = answered(folder.path(), usize::MAX, None);
+    done.unwrap();
+    assert_eq!(runner.cells.iter().map(|cell| (cell.threads, cell.query)).collect::<Vec<_>>(), [(1, 13), (3, 13)]);
+    assert!(!read("ring.html").contains("Not measured") && !folder.path().join("out/ring.partial.jsonl").exists());
+}
+
+#[test]
+fn the_page_names_a_table_that_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let words = ["ring", "--volume", "64K", "--threads", "1", "--rounds", "1", "--query-threads", "1"];
+    let words = words.into_iter().chain(["--hits-data", "my <hits>.parquet", "--out", out.to_str().unwrap()]);
+    let line = Line::parse_from(words);
+    let mut runner = Answers { most: usize::MAX, unequal: None, tables: None, cells: Vec::new() };
+    ring::run(&line.ring, Some(Whole { args: &line.queries, runner: &mut runner }), &Stop::default()).unwrap();
+    assert_eq!(runner.tables.unwrap().hits, Hits::Data("my <hits>.parquet".to_owned()));
+    let results: Value = serde_json::from_str(&fs::read_to_string(out.join("ring.json")).unwrap()).unwrap();
+    let queries = &results["queries"];
+    assert!(queries["hits_data"] == "my <hits>.parquet" && queries.get("hits_rows").is_none());
+    let page = fs::read_to_string(out.join("ring.html")).unwrap();
+    assert!(
+        page.contains("<h3>ClickBench, &#39;my &lt;hits&gt;.parquet&#39; on 1 thread</h3>")
+            || page.contains("<h3>ClickBench, 'my &lt;hits&gt;.parquet' on 1 thread</h3>")
+    );
+    assert!(!page.contains("&amp;lt;"), "escaped once");
+    assert!(Line::try_parse_from(["ring", "--quick", "--hits-data", "hits.parquet"]).is_err());
 }

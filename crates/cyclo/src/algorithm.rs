@@ -26,14 +26,14 @@
 //!         local + max(log2(n / 65536), 0) * far                                 n rows, keys of bytes
 //!         local, or far beyond 65536 rows                                       n rows, numbers
 //! ```
-//! A key filter that drops the share d in each revolution leaves R (1 - d) rows and as many of the
-//! bytes to join, and P R (1 - d) rows to prepare.
+//! A key filter that drops the share d in each revolution leaves R (1 - d) rows and the same
+//! share of the bytes to join, and P R (1 - d) rows to prepare.
 //!
 //! A wave is what a host prepares together: its rows are clustered, or sorted, so its fragments
 //! pass the build side once. A large part is loaded into the caches for few rows of a wave each
 //! time. By merge that costs less, since it is read in order.
 
-use crate::cost::{KeyFilterChoice, SEND_NS};
+use crate::cost::SEND_NS;
 
 /// The sizes on which the cost of an algorithm depends. Rows and bytes are those of all hosts
 /// together.
@@ -55,8 +55,9 @@ pub struct AlgorithmSizes {
     pub wave_bytes: u64,
     /// The nanoseconds to send a byte to the next host: 0 in shared memory.
     pub send_ns: f64,
-    /// The filter that drops rows of the probe side, if there is one.
-    pub key_filter: Option<KeyFilterChoice>,
+    /// The share of the probe side's rows that a key filter drops in each revolution, if there is
+    /// one.
+    pub dropped: Option<f64>,
     /// The form of the keys.
     pub keys: KeyForm,
     /// Whether the rows of the build side are sorted by the keys already.
@@ -161,7 +162,7 @@ impl AlgorithmSizes {
     fn cost(&self, terms: &Terms, rows_for_each: f64) -> AlgorithmCost {
         let (hosts, parts) = (self.hosts.max(1) as f64, self.revolutions.max(1) as f64);
         let (threads, probe_rows) = (self.threads.max(1) as f64, self.probe_rows as f64 * self.passing());
-        let prepared = if self.key_filter.is_some() { parts * probe_rows } else { probe_rows };
+        let prepared = if self.dropped.is_some() { parts * probe_rows } else { probe_rows };
         let setup = self.build_rows as f64 * terms.build + prepared * terms.prepare;
         let probe = terms.hit + ((rows_for_each - 1.0).max(0.0) * terms.load).min(MISS_NS);
         let receive = (1.0 - 1.0 / hosts) * self.probe_bytes as f64 * self.passing() * self.send_ns;
@@ -173,7 +174,7 @@ impl AlgorithmSizes {
 
     /// Returns the share of the probe side's rows that go around in each revolution.
     fn passing(&self) -> f64 {
-        1.0 - self.key_filter.map_or(0.0, |filter| filter.dropped)
+        1.0 - self.dropped.unwrap_or(0.0)
     }
 }
 
@@ -209,7 +210,7 @@ mod tests {
             probe_bytes: hosts * (4 << 20) * 32,
             wave_bytes: 32 << 20,
             send_ns: 0.0,
-            key_filter: None,
+            dropped: None,
             keys: KeyForm::Numbers,
             build_sorted: false,
             probe_sorted: false,
@@ -287,11 +288,7 @@ mod tests {
     /// Sorting the build side does not pay for few rows of the probe side.
     #[test]
     fn rows_that_a_filter_drops_do_not_count() {
-        let filtered = |dropped, revolutions| {
-            let kind = annulus_join::KeyFilterKind::Exact;
-            let key_filter = Some(KeyFilterChoice { kind, bytes: 0, dropped, cost_ns: 0.0, saved_ns: 0.0 });
-            AlgorithmSizes { key_filter, revolutions, ..ring(30) }
-        };
+        let filtered = |dropped, revolutions| AlgorithmSizes { dropped: Some(dropped), revolutions, ..ring(30) };
         assert!(merges(ring(30)) && merges(filtered(0.0, 1)) && !merges(filtered(0.95, 1)));
         let join_ns = |sizes: AlgorithmSizes| sizes.costs().hash.join_ns;
         assert!(join_ns(filtered(0.5, 1)) < 0.8 * join_ns(ring(30)));

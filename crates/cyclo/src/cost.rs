@@ -151,7 +151,8 @@ mod tests {
         assert_eq!(KeyFilterSizes { most_bytes: 1000, ..SIZES }.best(), None);
     }
 
-    /// A row that is dropped saves the time to probe with it alone, so fewer filters pay.
+    /// A row that is dropped saves only the time to prepare it and to probe with it, so fewer filters
+    /// pay.
     #[test]
     fn a_link_that_costs_nothing_saves_less() {
         let saved = |send_ns| KeyFilterSizes { send_ns, ..SIZES }.best().map_or(0.0, |best| best.gain_ns());

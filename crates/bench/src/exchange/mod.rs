@@ -74,7 +74,7 @@ pub(crate) fn runs(args: &ExchangeArgs) -> usize {
 }
 
 /// The results of some cells.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Measurement {
     pub(crate) lines: Vec<Line>,
     /// What was not measured, and why.
@@ -93,7 +93,7 @@ pub(crate) fn measure(
     mut ready: impl FnMut(&Line) -> Result<()>,
 ) -> Result<Measurement> {
     let topology = Topology::detect();
-    let Measurement { mut lines, mut absent } = Measurement::default();
+    let (mut lines, mut absent) = (Vec::new(), Vec::new());
     for shape in &args.threads {
         for &row_bytes in &args.row_bytes {
             let cell = cell(args, &topology, (shape.inputs, shape.outputs), row_bytes, stop)?;

@@ -46,18 +46,13 @@ impl RingRepartitionExec {
     /// the rings of this crate, and queues.
     pub fn can_replace(stock: &RepartitionExec, options: &AnnulusConfig) -> bool {
         matches!(stock.partitioning(), Partitioning::Hash(exprs, outputs) if !exprs.is_empty() && *outputs > 0)
-            && Self::obstacle(stock, options).is_none()
+            && !stock.preserve_order()
+            && !Self::keeps_back(stock, options)
     }
 
-    /// Returns why a hash partitioning cannot be replaced.
-    pub(crate) fn obstacle(stock: &RepartitionExec, options: &AnnulusConfig) -> Option<&'static str> {
-        if stock.preserve_order() {
-            Some("it merges sorted rows, whose order the exchange does not keep")
-        } else if is_unbounded(stock) && !passes_on_at_once(options.strategy) {
-            Some("its input is unbounded, and this strategy keeps rows back; 'auto' does not")
-        } else {
-            None
-        }
+    /// Returns whether the strategy would keep rows of unbounded input back.
+    pub(crate) fn keeps_back(stock: &RepartitionExec, options: &AnnulusConfig) -> bool {
+        is_unbounded(stock) && !passes_on_at_once(options.strategy)
     }
 
     /// Creates the operator that replaces `stock`, for which [`can_replace`](Self::can_replace) is

@@ -101,8 +101,8 @@ impl PhysicalOptimizerRule for RingRepartition {
     }
 }
 
-/// Returns why the hash repartitions in a finished plan stayed with DataFusion's operator, though
-/// `annulus.strategy` let them run on Annulus: a sentence for each.
+/// Returns why hash repartitions of unbounded inputs in a finished plan stayed with DataFusion's
+/// operator, though `annulus.strategy` is not `stock`: a sentence for each.
 ///
 /// # Errors
 /// If DataFusion cannot walk the plan.
@@ -114,11 +114,15 @@ pub fn why_stock_repartitions(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOpti
         plan.apply(|node| {
             if let Some(stock) = stock_of(node)
                 && let Partitioning::Hash(exprs, _) = stock.partitioning()
-                && let Some(why) = RingRepartitionExec::obstacle(stock, options)
+                && RingRepartitionExec::keeps_back(stock, options)
             {
                 let exprs: Vec<_> = exprs.iter().map(ToString::to_string).collect();
-                let exprs = exprs.join(", ");
-                all.push(format!("the repartition by [{exprs}] stays with DataFusion's RepartitionExec: {why}"));
+                all.push(format!(
+                    "the repartition by [{}] stays with DataFusion's RepartitionExec: its input is unbounded, and the \
+                     strategy '{}' would keep rows back; 'auto' does not",
+                    exprs.join(", "),
+                    options.strategy
+                ));
             }
             Ok(TreeNodeRecursion::Continue)
         })?;

@@ -33,7 +33,7 @@ pub(super) fn prefers_merge(
         probe_bytes: sizes.rotating_bytes as u64,
         wave_bytes: wave as u64 * u64::from(met.fragment_bytes),
         send_ns: met.send_ns(),
-        key_filter: filter,
+        dropped: filter.map(|filter| filter.dropped),
         keys,
         // A plan does not tell.
         build_sorted: false,

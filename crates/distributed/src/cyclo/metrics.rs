@@ -37,11 +37,13 @@ pub(super) struct RunMetrics {
     rows_dropped: Count,
     /// The bytes of filters that this task has seen.
     filter_bytes: Count,
-    /// Whether a Bloom filter drops rows, and whether an exact one does.
+    /// Whether a Bloom filter drops rows.
     bloom_filters: Count,
+    /// Whether an exact filter does.
     exact_filters: Count,
-    /// What the cost model expects a filter to cost and to save this task.
+    /// What the cost model expects a filter to cost this task.
     expected_filter_cost: Time,
+    /// What it expects the filter to save.
     expected_filter_saving: Time,
 }
 

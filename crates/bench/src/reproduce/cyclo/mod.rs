@@ -58,7 +58,7 @@ pub fn run(args: &CycloJoinArgs, stop: &Stop) -> Result<()> {
         "paper_machines": paper::MACHINES,
         "absent": absent,
     });
-    let page = Page { machine: &machine, origin: &origin, args: &args, records: &records, absent: &absent }.html();
+    let page = Page { origin: &origin, args: &args, records: &records, absent: &absent }.html();
     Files::create(&args.out, FILES)?.finish([json_lines(&setting, &records)?, csv(&records)?, page])?;
     store.finish()
 }

@@ -30,7 +30,8 @@ where one cache would have one, and processor events, if the machine counts any.
 
 There may be more threads than cores; the page labels them. For the columns,
 see annulus bench exchange --help. Each query first runs with stock DataFusion
-and in every other way, to compare the answers. Tables are generated once, as
+and in every other way, to compare the answers. One that fails in a way stands
+on the page, and the same command repeats it. Tables are generated once, as
 Parquet files, and then reused. The program annulus-bench runs no queries.
 
 When all is measured, ring.json, ring.csv, ring-queries.csv and ring.html are

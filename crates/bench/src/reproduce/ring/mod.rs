@@ -7,11 +7,11 @@ mod paper;
 mod queries;
 
 use annulus_simulate::PublishedRow;
-use annulus_terminal::{Stop, machine, progress, report::page::escape, unfinished::Files, units::counted};
+use annulus_terminal::{Stop, machine, progress, unfinished::Files, units::counted};
 use anyhow::{Result, bail};
 pub use args::RingArgs;
 pub use queries::{
-    QueryArgs, QueryCell, QueryLine, QueryRunner, QueryTables, QueryWay, Suite, Unequal, WAYS, WayTime, Whole,
+    Hits, QueryArgs, QueryCell, QueryFailed, QueryLine, QueryRunner, QueryTables, QueryWay, Suite, WAYS, WayTime, Whole,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, json};
@@ -104,10 +104,10 @@ impl Queries {
 
     /// Returns the size of a benchmark's tables in words.
     fn size(&self, suite: Suite) -> String {
-        match (suite, &self.tables.hits_data) {
+        match (suite, &self.tables.hits) {
             (Suite::Tpch, _) => format!("scale factor {}", self.tables.scale),
-            (Suite::Clickbench, None) => counted(self.tables.hits_rows, "generated row"),
-            (Suite::Clickbench, Some(path)) => escape(&format!("'{}'", path.display())),
+            (Suite::Clickbench, Hits::Generated(rows)) => counted(*rows, "generated row"),
+            (Suite::Clickbench, Hits::Data(path)) => format!("'{path}'"),
         }
     }
 }
@@ -118,7 +118,7 @@ impl Queries {
 /// # Errors
 /// If a row is lost or changed, a file cannot be written, the folder has an unfinished run of other
 /// settings, or `stop` is set. If a query failed or an answer differed, after the files, which say
-/// so, have been written.
+/// so, have been written: the same command then repeats those queries alone.
 pub fn run(args: &RingArgs, whole: Option<Whole<'_>>, stop: &Stop) -> Result<()> {
     let engine = whole.as_ref().map(|whole| whole.runner.datafusion_version());
     let origin = Origin::new(args.seed).with_datafusion(engine);
@@ -134,10 +134,10 @@ pub fn run(args: &RingArgs, whole: Option<Whole<'_>>, stop: &Stop) -> Result<()>
     let lines = results.cells.iter().map(|cell| (cell.part, &cell.lines[..]));
     let json = serde_json::to_string_pretty(&results)? + "\n";
     Files::create(&args.out, FILES)?.finish([json, csv(lines), page::page(&results)])?;
-    store.finish()?;
     match &results.queries {
+        // The same command repeats them.
         Some(Queries { failed, .. }) if !failed.is_empty() => bail!("{}", failed.join("\n")),
-        _ => Ok(()),
+        _ => store.finish(),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use annulus_bench::reproduce::ring::{
-    self, QueryArgs, QueryCell, QueryLine, QueryRunner, QueryTables, QueryWay, RingArgs, Suite, Unequal, WAYS, WayTime,
-    Whole,
+    self, Hits, QueryArgs, QueryCell, QueryFailed, QueryLine, QueryRunner, QueryTables, QueryWay, RingArgs, Suite,
+    WAYS, WayTime, Whole,
 };
+use annulus_terminal::units::counted;
 use anyhow::{Context, Result, bail};
 use tokio::{
     runtime::{Builder, Handle, Runtime},
@@ -91,12 +92,16 @@ impl QueryRunner for Runner {
 
     fn prepare(&mut self, tables: &QueryTables) -> Result<()> {
         let Caches { tpch, clickbench } = &self.caches;
-        let &QueryTables { scale, hits_rows, seed, .. } = tables;
+        let &QueryTables { scale, ref hits, seed } = tables;
         let made = async {
             let tpch = tpch::ensure(tpch, scale, CACHE).await?;
-            let clickbench = match &tables.hits_data {
-                Some(path) => path.clone(),
-                None => clickbench::ensure(clickbench, hits_rows, seed).await?,
+            let clickbench = match hits {
+                Hits::Data(path) => {
+                    let path = PathBuf::from(path);
+                    clickbench::check(&path).await?;
+                    path
+                }
+                Hits::Generated(rows) => clickbench::ensure(clickbench, *rows, seed).await?,
             };
             Ok(Tables { scale, tpch, clickbench })
         };
@@ -106,7 +111,7 @@ impl QueryRunner for Runner {
 
     fn measure(&mut self, cell: &QueryCell) -> Result<QueryLine> {
         let &QueryCell { suite, query, threads, .. } = cell;
-        let named = || format!("{} query {query}", suite.name());
+        let named = || format!("{} query {query} on {}", suite.name(), counted(threads as u64, "thread"));
         let tables = self.tables.as_ref().context("the tables are not prepared")?;
         let mut interrupted = self.interrupted.clone();
         let same = self.open.take().filter(|open| (open.suite, open.threads) == (suite, threads));
@@ -121,8 +126,8 @@ impl QueryRunner for Runner {
         let work = open.workers.block_on(until_dropped(&mut interrupted, work));
         let (report, problems) = work.with_context(named)?;
         self.open = Some(open);
-        if let Some(problem) = problems.first() {
-            return Err(Unequal(format!("{}: {problem}", named())).into());
+        if !problems.is_empty() {
+            return Err(QueryFailed(format!("{}: {}", named(), problems.join("; "))).into());
         }
         let time = |(way, found): (QueryWay, WayReport)| {
             let timed = found.ms.zip(found.spread);

@@ -14,6 +14,14 @@ use crate::{comparison::Way, session::Limits};
 /// The folder for generated tables in the user's cache.
 pub const CACHE: &str = "clickbench";
 
+/// Checks that the path is ClickBench's table.
+///
+/// # Errors
+/// If it is not.
+pub async fn check(path: &Path) -> Result<()> {
+    table::register(&SessionContext::new(), path).await
+}
+
 /// Returns a session for `way` with the table in `path`.
 ///
 /// # Errors

@@ -7,20 +7,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::{
+    ifaddrs::{InterfaceAddress, getifaddrs},
+    net::if_::InterfaceFlags,
+};
 
 /// The folder with an entry for each RDMA device.
 const DEVICES: &str = "/sys/class/infiniband";
 
-/// Returns the address of a device, for the providers of `verbs`: they need one, and find no device
-/// without. `None` for other providers, and if no device has an address.
+/// Returns the address of a device for the providers of `verbs`, which find no device unless one is
+/// given: that of the first network interface, by name, that is up and belongs to a device. `None`
+/// for other providers, and if there is none, as with native InfiniBand.
 pub(super) fn address(provider: &str) -> Option<String> {
     if !provider.starts_with("verbs") {
         return None;
     }
     let all: Vec<_> = getifaddrs().ok()?.collect();
     let of = |name: &String| {
-        let mut own = all.iter().filter(|address| address.interface_name == *name);
+        let is_up = |address: &&InterfaceAddress| address.flags.contains(InterfaceFlags::IFF_UP);
+        let mut own = all.iter().filter(is_up).filter(|address| address.interface_name == *name);
         own.clone().find_map(v4).map(|ip| ip.to_string()).or_else(|| own.find_map(v6).map(|ip| ip.to_string()))
     };
     interfaces(Path::new(DEVICES)).iter().find_map(of)
@@ -36,6 +41,7 @@ fn interfaces(devices: &Path) -> BTreeSet<String> {
     names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
 }
 
+/// Returns the entries of folders, none of those that cannot be read.
 fn below(folders: impl IntoIterator<Item = PathBuf>) -> impl Iterator<Item = PathBuf> {
     let entries = |folder: PathBuf| -> io::Result<Vec<PathBuf>> {
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
@@ -43,11 +49,12 @@ fn below(folders: impl IntoIterator<Item = PathBuf>) -> impl Iterator<Item = Pat
     folders.into_iter().flat_map(move |folder| entries(folder).unwrap_or_default())
 }
 
+/// Returns the address if it is one of IPv4.
 fn v4(address: &InterfaceAddress) -> Option<Ipv4Addr> {
     Some(address.address.as_ref()?.as_sockaddr_in()?.ip())
 }
 
-/// Not an address of the link, which needs a scope.
+/// Returns the address if it is one of IPv6, but not of the link, which needs a scope.
 fn v6(address: &InterfaceAddress) -> Option<Ipv6Addr> {
     Some(address.address.as_ref()?.as_sockaddr_in6()?.ip()).filter(|ip| !ip.is_unicast_link_local())
 }

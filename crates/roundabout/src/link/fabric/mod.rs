@@ -65,8 +65,8 @@ impl FabricError {
 pub struct FabricOptions<'a> {
     /// The provider, by libfabric's name: `verbs;ofi_rxm`, `efa`, `tcp`, `shm`.
     pub provider: &'a str,
-    /// The local address to use. Without one it is the provider's choice; that of `verbs` is an
-    /// address of the first RDMA device.
+    /// The local address to use. Without one it is the provider's choice, and for `verbs` that of
+    /// the first network interface, by name, of an RDMA device.
     pub node: Option<&'a str>,
     /// Whether fragments are sealed (AES-256-GCM) with keys from the connections' TLS. Unsealed
     /// fragments travel in the clear, even if the connections use TLS.

@@ -21,7 +21,6 @@ use crate::{
 
 /// What the page shows.
 pub(super) struct Page<'a> {
-    pub(super) machine: &'a str,
     pub(super) origin: &'a Origin,
     pub(super) args: &'a CycloJoinArgs,
     pub(super) records: &'a [Record],
@@ -47,7 +46,7 @@ impl Page<'_> {
              medians of {}, and every result was compared with an independent answer. A join whose setup or \
              revolution took under 1 ms is too short to measure and has no bar. The paper's numbers, where its text \
              has them, are from other hardware ({}): compare shapes, not numbers.",
-            self.machine,
+            self.origin.cpu(),
             self.origin.line(),
             counted(cores() as u64, "core"),
             counted(self.args.rounds as u64, "round"),

@@ -4,7 +4,7 @@
 mod page;
 mod plan;
 
-use std::{error::Error, fmt, path::PathBuf};
+use std::{error::Error, fmt};
 
 use anyhow::Result;
 pub(super) use page::{figure_8, table_4};
@@ -91,14 +91,23 @@ impl QueryWay {
 pub struct QueryTables {
     /// The scale factor of TPC-H's tables.
     pub scale: f64,
-    /// The number of rows of ClickBench's table.
-    pub hits_rows: u64,
-    /// Where ClickBench's table is, if it is not generated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hits_data: Option<PathBuf>,
+    /// ClickBench's table.
+    #[serde(flatten)]
+    pub hits: Hits,
     /// The seed of ClickBench's table.
     #[serde(skip)]
     pub seed: u64,
+}
+
+/// Where ClickBench's table is from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Hits {
+    /// It is generated, with this number of rows.
+    #[serde(rename = "hits_rows")]
+    Generated(u64),
+    /// It is a file or a folder.
+    #[serde(rename = "hits_data")]
+    Data(String),
 }
 
 /// A query to measure in all [`WAYS`].
@@ -177,15 +186,15 @@ impl QueryLine {
 
 /// A query failed in one of the [`WAYS`], or an answer differed from that of the first one.
 #[derive(Debug)]
-pub struct Unequal(pub String);
+pub struct QueryFailed(pub String);
 
-impl fmt::Display for Unequal {
+impl fmt::Display for QueryFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for Unequal {}
+impl Error for QueryFailed {}
 
 /// Runs whole queries.
 pub trait QueryRunner {
@@ -202,7 +211,7 @@ pub trait QueryRunner {
     /// turn, each `cell.rounds` times.
     ///
     /// # Errors
-    /// [`Unequal`] if a query fails in one way or an answer differs: then the other queries are
+    /// [`QueryFailed`] if a query fails in one way or an answer differs: then the other queries are
     /// measured all the same. Another error if the run was interrupted.
     fn measure(&mut self, cell: &QueryCell) -> Result<QueryLine>;
 }

@@ -3,7 +3,7 @@
 use annulus_terminal::{
     report::{
         chart::{BarGroup, deviations},
-        page,
+        page::{self, escape},
     },
     units::counted,
 };
@@ -82,7 +82,7 @@ fn panel(queries: &Queries, suite: Suite, threads: usize, lines: &[&QueryLine]) 
     let title = format!("{}, {} on {}", suite.name(), queries.size(suite), counted(threads as u64, "thread"));
     let names = PAIRS.map(against);
     let chart = deviations(&title, &names.each_ref().map(String::as_str), &bars);
-    format!("<h3>{title}</h3>{chart}{}", times(lines))
+    format!("<h3>{}</h3>{chart}{}", escape(&title), times(lines))
 }
 
 /// Returns a table of the times of each query.

@@ -1,6 +1,6 @@
 //! What is measured for figure 8 and table 4.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::collections::BTreeSet;
 
 use annulus_terminal::{Stop, units};
 use anyhow::Result;
@@ -8,7 +8,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::{QueryCell, QueryLine, QueryRunner, QueryTables, Suite, Unequal, WAYS};
+use super::{Hits, QueryCell, QueryFailed, QueryLine, QueryRunner, QueryTables, Suite, WAYS};
 use crate::reproduce::{
     ring::{args::RingArgs, paper},
     store::Store,
@@ -27,8 +27,8 @@ pub struct QueryArgs {
     #[arg(long, default_value = "1M", value_name = "N", value_parser = units::parse_tuples)]
     pub hits_rows: u64,
     /// ClickBench's own table instead: a Parquet file, or a folder of them
-    #[arg(long, value_name = "PATH", conflicts_with = "hits_rows")]
-    pub hits_data: Option<PathBuf>,
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["hits_rows", "quick"])]
+    pub hits_data: Option<String>,
 }
 
 /// The tables of a quick run.
@@ -63,7 +63,8 @@ impl QueryPlan {
             true => (args.scale.min(QUICK_SCALE), args.hits_rows.min(QUICK_ROWS)),
             false => (args.scale, args.hits_rows),
         };
-        let tables = QueryTables { scale, hits_rows, hits_data: args.hits_data.clone(), seed: ring.seed };
+        let hits = args.hits_data.clone().map_or(Hits::Generated(hits_rows), Hits::Data);
+        let tables = QueryTables { scale, hits, seed: ring.seed };
         Self { tables, cells: cells.collect(), threads }
     }
 
@@ -94,7 +95,7 @@ impl QueryPlan {
             });
             match line {
                 Ok(line) => lines.push(line),
-                Err(error) if error.is::<Unequal>() => failed.push(format!("{error:#}")),
+                Err(error) if error.is::<QueryFailed>() => failed.push(format!("{error:#}")),
                 Err(error) => return Err(error),
             }
             bar.inc(cell.runs());
