@@ -2,6 +2,7 @@
 
 mod batch;
 mod channel;
+mod lock_free;
 mod paper_ring;
 mod reserve;
 mod ring;
@@ -26,6 +27,8 @@ pub enum StrategyKind {
     /// The paper's channel: a bounded queue for each consumer, with a mutex and condition
     /// variables.
     MutexChannel,
+    /// A bounded queue without locks for each consumer.
+    Channel,
     /// A queue for each producer and consumer, without locks.
     Spsc,
     /// All batches are produced, then all are consumed.
@@ -40,8 +43,16 @@ pub enum StrategyKind {
 
 impl StrategyKind {
     /// All strategies.
-    pub const ALL: [Self; 7] =
-        [Self::Ring, Self::PaperRing, Self::MutexChannel, Self::Spsc, Self::Batch, Self::Reserve, Self::RingPerDomain];
+    pub const ALL: [Self; 8] = [
+        Self::Ring,
+        Self::PaperRing,
+        Self::MutexChannel,
+        Self::Channel,
+        Self::Spsc,
+        Self::Batch,
+        Self::Reserve,
+        Self::RingPerDomain,
+    ];
 
     /// Returns the name that people write.
     pub fn name(self) -> &'static str {
@@ -49,6 +60,7 @@ impl StrategyKind {
             Self::Ring => "ring",
             Self::PaperRing => "paper-ring",
             Self::MutexChannel => "mutex-channel",
+            Self::Channel => "channel",
             Self::Spsc => "spsc",
             Self::Batch => "batch",
             Self::Reserve => "reserve",
@@ -64,6 +76,7 @@ impl StrategyKind {
             Self::RingPerDomain => engine::run(ring::Rings::new(world, world.domains()), world, name),
             Self::PaperRing => engine::run(paper_ring::PaperRing::new(world), world, name),
             Self::MutexChannel => engine::run(channel::Channels::new(world), world, name),
+            Self::Channel => engine::run(lock_free::Queues::new(world), world, name),
             Self::Spsc => engine::run(spsc::Queues::new(world), world, name),
             Self::Batch => engine::run(batch::Phases::new(world), world, name),
             Self::Reserve => engine::run(reserve::Lanes::new(world), world, name),

@@ -83,6 +83,8 @@ fn operations_a_batch_grow_with_channels_and_queues() {
         let (operations, locks) = operations(StrategyKind::MutexChannel, threads);
         assert!(locks >= threads as f64 && operations >= 2.0 * threads as f64, "{threads}: {operations} {locks}");
         assert_eq!(self::operations(StrategyKind::Spsc, threads), (threads as f64, 0.0), "{threads}");
+        let (operations, locks) = self::operations(StrategyKind::Channel, threads);
+        assert!(locks == 0.0 && operations >= 3.0 * threads as f64, "{threads}: {operations} {locks}");
     }
 }
 

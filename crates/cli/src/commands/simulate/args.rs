@@ -27,9 +27,9 @@ like its Graviton4 (two sockets), and with more like its EPYC (chiplets on two
 sockets, and cores as fast as the EPYC's hardware threads).
 
 Strategies: ring and reserve are Annulus's; paper-ring, mutex-channel and batch
-are the paper's; spsc has a queue for each producer and consumer;
-ring-per-domain has a ring for each last-level cache. The queues without a lock
-that the exchange calls channel are not in the model.";
+are the paper's; channel has a queue without locks for each consumer, and spsc
+one for each producer and consumer; ring-per-domain has a ring for each
+last-level cache.";
 
 #[derive(Subcommand)]
 pub enum SimulateCommand {

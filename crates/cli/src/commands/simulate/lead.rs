@@ -8,7 +8,10 @@ use super::report::Line;
 /// Those that a ring should beat: the paper's ring, and what needs none.
 const RIVALS: [(&str, &[StrategyKind]); 2] = [
     ("paper-ring", &[StrategyKind::PaperRing]),
-    ("fastest of mutex-channel, spsc, batch", &[StrategyKind::MutexChannel, StrategyKind::Spsc, StrategyKind::Batch]),
+    (
+        "fastest of channel, mutex-channel, spsc, batch",
+        &[StrategyKind::Channel, StrategyKind::MutexChannel, StrategyKind::Spsc, StrategyKind::Batch],
+    ),
 ];
 
 /// Where the ring leads a rival, for one size of rows and one number of domains.
