@@ -12,6 +12,7 @@ use datafusion::{
     physical_plan::{ExecutionPlan, collect},
     prelude::SessionContext,
 };
+use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 use super::{
     answer::Answer,
@@ -20,6 +21,9 @@ use super::{
     ways::{Way, Ways},
 };
 use crate::{errors, session};
+
+/// The seed of the orders in which ways run.
+const ORDER_SEED: u64 = 1;
 
 /// A session for each way.
 pub struct Engines {
@@ -101,12 +105,15 @@ impl Engines {
         }
     }
 
-    /// Times the ways in turn, each round beginning with the next one, and keeps the medians.
+    /// Times the ways in turn, in another order each round, and keeps the medians. A way that always
+    /// followed the same one would find the memory and the caches as that leaves them.
     async fn time(&self, query: &Query, report: &mut QueryReport, problems: &mut Vec<String>) {
-        let count = self.engines.len();
-        let mut times = vec![Vec::new(); count];
-        for iteration in 0..self.iterations {
-            for index in (0..count).map(|place| (place + iteration) % count) {
+        let mut order: Vec<_> = (0..self.engines.len()).collect();
+        let mut times = vec![Vec::new(); order.len()];
+        let mut random = StdRng::seed_from_u64(ORDER_SEED);
+        for _ in 0..self.iterations {
+            order.shuffle(&mut random);
+            for &index in &order {
                 let way = &mut report.ways[index];
                 if !way.equal {
                     continue;
