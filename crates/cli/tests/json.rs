@@ -182,8 +182,8 @@ fn simulations() {
     assert_eq!(names(&at.join("here")), ["exchange.csv", "exchange.html", "exchange.json"]);
     let file = |name: &str| fs::read_to_string(at.join("here").join(name)).expect(name);
     assert_eq!(file("exchange.json"), done.stdout);
-    // Two machines with one domain, and one with four; seven strategies each.
-    assert_eq!(file("exchange.csv").lines().count(), 1 + 3 * 7);
+    // Two machines with one domain, and one with four; eight strategies each.
+    assert_eq!(file("exchange.csv").lines().count(), 1 + 3 * 8);
     assert!(file("exchange.html").contains("<polyline"));
 
     let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
