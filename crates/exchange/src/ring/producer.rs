@@ -60,12 +60,13 @@ pub struct RingProducer<T> {
 impl<T> RingProducer<T> {
     pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
         let (window, local) = (Window::default(), Local::default());
+        let patience = Patience::of(shared.producers.handles() + shared.consumers.handles());
         Self {
             shared,
             index,
             number: index,
             window,
-            patience: Patience::default(),
+            patience,
             unannounced: false,
             finished: false,
             local,

@@ -12,8 +12,9 @@ mod relay;
 mod tests;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, LazyLock},
     task::{Context, Poll, Waker},
+    thread::available_parallelism,
     time::Instant,
 };
 
@@ -58,11 +59,18 @@ impl Local {
 /// not enough: a runtime that checks its timers at that moment resumes the producer at once. Models
 /// have no such runtime.
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
+/// The same if each handle may have a core of its own. Then consumers are reading, and to wake a
+/// thread takes longer than they need.
+const YIELDS_ALONE: u32 = if cfg!(loom) { 1 } else { 16 };
+/// The cores that the process may use.
+static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
 /// The patience of a producer that finds no room: consumers that were woken may not have run yet,
 /// and handing their values over would cost more than to let them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Patience {
+    /// The number of times that it yields while no consumer reads.
+    yields: u32,
     /// The consumers' progress when the producer last found no room. `None` if it has found room
     /// since then.
     progress: Option<u64>,
@@ -71,11 +79,16 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    /// Returns the patience of a producer, of an exchange with this many producers and consumers.
+    pub(crate) fn of(handles: usize) -> Self {
+        Self { yields: if handles <= *CORES { YIELDS_ALONE } else { YIELDS }, progress: None, left: 0 }
+    }
+
     /// Returns whether the producer yields. `progress` is a number that changes when a consumer
     /// reads.
     pub(crate) fn yields(&mut self, progress: u64) -> bool {
         if self.progress != Some(progress) {
-            *self = Self { progress: Some(progress), left: YIELDS };
+            (self.progress, self.left) = (Some(progress), self.yields);
         }
         let yields = self.left > 0;
         self.left = self.left.saturating_sub(1);

@@ -76,6 +76,11 @@ impl Parked {
         Self { head: CachePadded::new(AtomicUsize::new(NOBODY)), nodes: (0..handles).map(node).collect() }
     }
 
+    /// Returns the number of handles, with those that have gone.
+    pub(crate) fn handles(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Returns whether a handle is registered. Exact only after the fence that belongs to the
     /// question.
     pub(crate) fn any(&self) -> bool {

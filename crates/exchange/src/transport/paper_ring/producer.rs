@@ -41,6 +41,7 @@ impl<T: Parcel> PaperSender<T> {
     pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
         // Counts for no one: the handle is not in use yet.
         let mut local = Local::default();
+        let patience = Patience::of(shared.producers.handles() + shared.consumers.handles());
         let (group, replacement) = (shared.reference(index, &mut local), Some(shared.fresh()));
         Self {
             shared,
@@ -49,7 +50,7 @@ impl<T: Parcel> PaperSender<T> {
             exhausted: false,
             replacement,
             unpublished: false,
-            patience: Patience::default(),
+            patience,
             granted: false,
             ended: false,
             local: Local::default(),

@@ -34,12 +34,13 @@ pub(super) struct QueueSender<T: Parcel, K: Kind> {
 
 impl<T: Parcel, K: Kind> QueueSender<T, K> {
     pub(super) fn new(shared: Arc<Shared<T, K>>, index: usize, push: K::Push<T>) -> Self {
+        let patience = Patience::of(shared.producers.handles() + shared.consumers.len());
         Self {
             shared,
             index,
             push,
             pushed: Vec::new(),
-            patience: Patience::default(),
+            patience,
             granted: false,
             ended: false,
             local: Local::default(),
