@@ -4,14 +4,12 @@
 
 use std::collections::VecDeque;
 
+use super::{PUSHES_A_STEP, Push};
 use crate::{
     engine::{Program, Step},
     memory::Readers,
     world::World,
 };
-
-/// Pushes that a producer does in one step.
-const PUSHES_A_STEP: usize = 8;
 
 pub(super) struct Queues {
     queues: Vec<Queue>,
@@ -33,12 +31,6 @@ struct Queue {
     /// Producers that wait for room, and the consumer if it waits for a batch.
     room: usize,
     data: usize,
-}
-
-#[derive(Clone, Copy)]
-struct Push {
-    batch: usize,
-    to: usize,
 }
 
 impl Queues {

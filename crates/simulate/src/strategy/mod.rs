@@ -16,6 +16,16 @@ use serde::Serialize;
 
 use crate::{Error, engine, world::World};
 
+/// Pushes that a producer does in one step, where they take no lock.
+const PUSHES_A_STEP: usize = 8;
+
+/// The next push of a producer: a batch, to a consumer.
+#[derive(Clone, Copy)]
+struct Push {
+    batch: usize,
+    to: usize,
+}
+
 /// A strategy of an exchange between threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::{PUSHES_A_STEP, Push};
 use crate::{
     engine::{Program, Step},
     memory::Readers,
@@ -11,8 +12,6 @@ use crate::{
 
 /// Batches that a queue holds.
 const CAPACITY: usize = 2;
-/// Pushes that a producer does in one step.
-const PUSHES_A_STEP: usize = 8;
 
 pub(super) struct Queues {
     /// The line of the queue from producer p to consumer c is at `p * threads + c`.
@@ -25,12 +24,6 @@ pub(super) struct Queues {
     room: Vec<usize>,
     producers: Vec<(Option<Push>, usize)>,
     read: Vec<usize>,
-}
-
-#[derive(Clone, Copy)]
-struct Push {
-    batch: usize,
-    to: usize,
 }
 
 impl Queues {
