@@ -116,6 +116,23 @@ fn a_dataset_that_is_not_kept_is_removed() {
 }
 
 #[test]
+fn members_that_a_killed_run_has_completed_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("out");
+    let _members = [0, 1].map(|number| publish(&dir, number));
+    // They may be those of a machine whose collection is elsewhere.
+    let refused = two(&dir, Existing::Refuse).err();
+    assert!(matches!(refused, Some(OutputError::Taken { .. })), "{refused:?}");
+    // As a run that began the collection has it.
+    fs::create_dir_all(dir.join(".annulus/work")).unwrap();
+    assert_eq!(two(&dir, Existing::Refuse).unwrap().rows, 6);
+    // A run that was killed with all done but the cleaning.
+    fs::create_dir_all(dir.join(".annulus/work")).unwrap();
+    let refused = two(&dir, Existing::Refuse).err();
+    assert!(matches!(refused, Some(OutputError::Taken { .. })), "{refused:?}");
+}
+
+#[test]
 fn datasets_of_others_are_not_taken_for_a_members() {
     let folder = tempfile::tempdir().unwrap();
     let (dir, elsewhere) = (folder.path().join("out"), folder.path().join("elsewhere"));

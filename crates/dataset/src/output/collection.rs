@@ -38,7 +38,8 @@ pub(super) fn is_member_name(name: &str) -> bool {
 
 impl Collection {
     /// Locks the folder. It may hold no other dataset, unless [`Existing::Overwrite`] removes it.
-    /// `members` are the numbers of the members' folders.
+    /// What a run that was killed has left goes in any case, including datasets of members that were
+    /// complete before that of all. `members` are the numbers of the members' folders.
     ///
     /// # Errors
     /// If the folder holds something that is not allowed, another run uses it, or the file system
@@ -175,10 +176,12 @@ fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing
     if !replaces && Manifest::load(folder)?.is_some() {
         return Err(taken(folder, "a finished dataset"));
     }
+    // Then no run of another kind can have written to the members' folders.
+    let was_killed = folder.has_work();
     let mut found = Vec::new();
     let may_go = lock_members(folder, may_be_busy, replaces, &mut found).and_then(|()| {
         found.iter().try_for_each(|member| match visible(member.dir())?.next() {
-            Some(_) if !replaces => Err(taken(folder, "an unfinished dataset")),
+            Some(_) if !replaces && !was_killed => Err(taken(folder, "an unfinished dataset")),
             _ if Manifest::load(member)?.is_some_and(|manifest| !is_member(&manifest)) => Err(foreign(folder, member)),
             _ => refuse_foreign(member, known(member)?),
         })
