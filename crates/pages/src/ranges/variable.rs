@@ -10,7 +10,7 @@ use self::copy::{PIECE, Slot, copy_before, to_offsets};
 use super::{
     buffers::{Lines, Table},
     shared::{PageSink, Shared},
-    state::{Claimed, Part},
+    state::{Claimed, PageId, Part},
 };
 use crate::{
     error::PagesError,
@@ -37,8 +37,24 @@ pub(super) struct VariableWriter<S: PageSink> {
     data: Lines,
     slots: Table<Slot>,
     fills: Table<Fill>,
+    /// The tuples of the last flush.
+    written: Written,
     /// Whether the machine has AVX-512.
     wide: bool,
+}
+
+/// Tuples that are on a page, which does not count them yet. Counting waits for the stores past the
+/// cache before it. So they are counted by the next flush, or at the end of a call: meanwhile the
+/// stores go on.
+#[derive(Debug, Default)]
+struct Written(Option<(usize, PageId, u32)>);
+
+impl Written {
+    fn complete<S: PageSink>(&mut self, shared: &Shared<S>) {
+        if let Some((partition, page, tuples)) = self.0.take() {
+            shared.complete(partition, page, tuples);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,6 +87,7 @@ impl<S: PageSink> VariableWriter<S> {
             data: Lines::new(partitions * (PIECE + buffer_bytes)),
             slots: Table::new(partitions * buffer_tuples, |_| Slot::default()),
             fills: Table::new(partitions, |_| Fill::default()),
+            written: Written::default(),
             wide: has_avx512(),
         }
     }
@@ -84,13 +101,15 @@ impl<S: PageSink> VariableWriter<S> {
     ) -> Result<(), PagesError> {
         match tuples.payloads() {
             Payloads::Fixed { bytes, size } => {
-                self.collect(tuples.keys(), bytes, |index| (index * size, (index + 1) * size), partition_of)
+                self.collect(tuples.keys(), bytes, |index| (index * size, (index + 1) * size), partition_of)?;
             }
             Payloads::Variable { bytes, offsets } => {
                 let range = |index: usize| (offsets[index] as usize, offsets[index + 1] as usize);
-                self.collect(tuples.keys(), bytes, range, partition_of)
+                self.collect(tuples.keys(), bytes, range, partition_of)?;
             }
         }
+        self.written.complete(&self.shared);
+        Ok(())
     }
 
     /// Collects tuples in the partitions' buffers, with the vector instructions of the machine.
@@ -159,11 +178,13 @@ impl<S: PageSink> VariableWriter<S> {
         }
         self.flush(partition)?;
         let size = payload.len() as u32;
-        place(&self.shared, partition, &mut [[key, size, size]], payload)
+        place(&self.shared, &mut self.written, partition, &mut [[key, size, size]], payload)
     }
 
     pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
-        (0..self.fills.len()).try_for_each(|partition| self.flush(partition))
+        (0..self.fills.len()).try_for_each(|partition| self.flush(partition))?;
+        self.written.complete(&self.shared);
+        Ok(())
     }
 
     #[inline(never)]
@@ -176,7 +197,8 @@ impl<S: PageSink> VariableWriter<S> {
             let end = self.data.start().add((partition + 1) * (PIECE + self.buffer_bytes));
             std::slice::from_raw_parts(end.sub(bytes).cast_const(), bytes)
         };
-        place(&self.shared, partition, &mut self.slots[first..first + fill.tuples as usize], data)
+        let slots = &mut self.slots[first..first + fill.tuples as usize];
+        place(&self.shared, &mut self.written, partition, slots, data)
     }
 }
 
@@ -201,6 +223,7 @@ mod wide {
 /// slots.
 fn place<S: PageSink>(
     shared: &Shared<S>,
+    written: &mut Written,
     partition: usize,
     mut slots: &mut [Slot],
     data: &[u8],
@@ -209,8 +232,9 @@ fn place<S: PageSink>(
     let mut done = 0;
     while !slots.is_empty() {
         let plan = |before| prefix(before, slots, data.len() - done, |t, b| shape.fits(t, b));
-        // Every claim is written at once, so nothing is held back.
-        let claim = shared.claim(partition, plan, || ())?;
+        // Every claim is written at once, so nothing else is held back.
+        let claim = shared.claim(partition, plan, || written.complete(shared))?;
+        written.complete(shared);
         let (now, later) = slots.split_at_mut(claim.tuples as usize);
         let end = now.last().map_or(done, |slot| slot[1] as usize);
         let page = shared.address(claim.page).as_ptr();
@@ -223,7 +247,7 @@ fn place<S: PageSink>(
             let from = data.as_ptr().add(data.len() - end);
             shared.store.copy_around(from, page.add(offset - (end - done)), end - done);
         }
-        shared.complete(partition, claim.page, claim.tuples);
+        *written = Written(Some((partition, claim.page, claim.tuples)));
         (slots, done) = (later, end);
     }
     Ok(())

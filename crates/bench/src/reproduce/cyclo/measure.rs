@@ -145,7 +145,7 @@ impl Run<'_> {
     fn limited(
         &mut self,
         cell: &Cell,
-        limit: u8,
+        limit: f64,
         alone: &Line,
         of_joins: &mut Option<f64>,
         tables: &mut Option<Tables>,
@@ -168,7 +168,7 @@ impl Run<'_> {
         let join_s = match *of_joins {
             Some(join_s) => join_s,
             None => store.get_or(&format!("{} by themselves", Cell { limit: None, ..*cell }.key()), || {
-                let ring = Ring { times: times(2), ..ring(args, cell, tables, bar, None)? };
+                let ring = Ring { times: times(2.0), ..ring(args, cell, tables, bar, None)? };
                 let line = join::measure(&Ring { link: Link::Shared, ..ring }, true, args.rounds, &|| (), stop)?;
                 Ok(network::join_s(&line) / ring.times as f64)
             })?,

@@ -12,8 +12,6 @@ const FRAME: f64 = 1514.0;
 const PAYLOAD: f64 = 1448.0;
 /// The largest difference from the prediction that counts as agreement, as a part of it.
 pub(super) const AGREES: f64 = 0.1;
-/// The same in absolute terms, for predictions so small that a part of them is chance.
-pub(super) const AGREES_POINTS: f64 = 0.03;
 /// Shares of waiting below this one count as none.
 const NONE: f64 = 0.005;
 /// The shortest revolution over limited links, in seconds: so that its beginning and end, and the
@@ -56,15 +54,14 @@ impl Model {
 
     /// Returns whether a measured share of waiting agrees with the prediction.
     fn agrees(&self, waiting_share: f64) -> bool {
-        let predicted = self.model_waiting_share;
-        (waiting_share - predicted).abs() <= (AGREES * predicted).max(AGREES_POINTS)
+        self.difference(waiting_share).map_or(waiting_share < NONE, |part| part.abs() <= AGREES)
     }
 }
 
 /// Returns how many times a host sends its fragments so that a revolution is [long
 /// enough](LONG_S), if the transfer takes `limit` times as long as the joins.
-pub(super) fn times(alone: &Line, limit: u8) -> usize {
-    (LONG_S / (f64::from(limit) * slow_join_s(alone))).ceil().max(1.0) as usize
+pub(super) fn times(alone: &Line, limit: f64) -> usize {
+    (LONG_S / (limit * slow_join_s(alone))).ceil().max(1.0) as usize
 }
 
 /// Returns how many times as long as on a core the joins of each of `hosts` last, so that the joins
@@ -80,8 +77,8 @@ fn slow_join_s(alone: &Line) -> f64 {
 
 /// Returns a rate in bits per second at which the transfer takes `times` as long as the joins of a
 /// host, from hosts that joined one at a time.
-pub(super) fn rate(alone: &Line, times: u8) -> f64 {
-    (link_gb(alone) * 8e9 / (f64::from(times) * slow_join_s(alone))).max(1e6).round()
+pub(super) fn rate(alone: &Line, times: f64) -> f64 {
+    (link_gb(alone) * 8e9 / (times * slow_join_s(alone))).max(1e6).round()
 }
 
 /// Returns the seconds on a core for the joins of one host.
@@ -102,7 +99,7 @@ pub(super) struct Limited {
     pub(super) hosts: u16,
     pub(super) rows: u64,
     /// How many times as long the transfer takes at the rate as the joins of a host.
-    pub(super) limit: u8,
+    pub(super) limit: f64,
     /// How many times each host sent its fragments.
     pub(super) times: usize,
     /// How many times as long as on a core the joins lasted.
@@ -128,7 +125,7 @@ pub(super) struct Limited {
     /// The difference of the measured share from the predicted one, as a part of the latter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) difference: Option<f64>,
-    /// Whether the difference is at most [`AGREES`], or [`AGREES_POINTS`] of the revolution.
+    /// Whether the difference is at most [`AGREES`].
     pub(super) agrees: bool,
     /// The part of the cores' time that other processes used, in the most disturbed round.
     pub(super) others_share: f64,
@@ -138,7 +135,7 @@ pub(super) struct Limited {
 impl Limited {
     /// Compares a measured ring with the prediction. `alone` is of hosts one at a time with each
     /// fragment once, and `join_s` are the seconds that the joins of a host then last in the ring.
-    pub(super) fn new(limit: u8, ring: &Ring<'_>, alone: &Line, join_s: f64, transfer: Transfer, line: &Line) -> Self {
+    pub(super) fn new(limit: f64, ring: &Ring<'_>, alone: &Line, join_s: f64, transfer: Transfer, line: &Line) -> Self {
         let times = ring.times as f64;
         let (gbit_per_s, link_gb) = (rate(alone, limit) / 1e9, times * link_gb(alone));
         let fragments = ring.times as u32 * (alone.fragments / u64::from(alone.hosts)).max(1) as u32;
@@ -174,11 +171,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_predictions_agree_within_points_and_large_ones_within_a_tenth() {
+    fn predictions_agree_within_a_tenth() {
         let model = |model_waiting_share| Model { model_join_s: 1.0, model_revolution_s: 1.0, model_waiting_share };
         assert!(model(0.8).agrees(0.721) && model(0.8).agrees(0.879));
         assert!(!model(0.8).agrees(0.71) && !model(0.8).agrees(0.89));
-        assert!(model(0.0).agrees(0.03) && !model(0.0).agrees(0.031));
+        assert!(model(0.0).agrees(0.004) && !model(0.0).agrees(0.006));
         assert_eq!(model(0.5).difference(0.45).map(|part| (part * 1e6).round()), Some(-1e5));
         assert_eq!(model(0.001).difference(0.01), None);
     }

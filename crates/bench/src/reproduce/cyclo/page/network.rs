@@ -10,7 +10,7 @@ use crate::{
     join::Line,
     reproduce::cyclo::{
         cells::LIMITS,
-        network::{AGREES, AGREES_POINTS, Limited},
+        network::{AGREES, Limited},
         paper,
         record::{Record, What},
     },
@@ -52,15 +52,14 @@ pub(super) fn waiting(lines: &[&Line], records: &[Record]) -> String {
         let charts: String = LIMITS.iter().map(|&times| chart(times, &limited)).collect();
         format!(
             "<p>Each host has a network of its own, and a link to the next one whose rate is limited (tbf). The rates \
-             are chosen so that the transfer takes 1, 2 and 4 times as long as the joins of a host. Where the machine \
-             has fewer than two cores for each host, joins last longer by pauses ('slower'), as on a slower core of \
-             the host's own, so that all joins take half of the cores. Hosts send their fragments as often as makes a \
-             revolution take about 2 s. A measured share agrees with the predicted one within {:.0} % of it, or \
-             within {:.0} percentage points. 'In the rounds' has the least and the most of a round: a difference \
-             within it may be chance. 'Others' is the part of the cores' time that other processes used in the most \
-             disturbed round.</p>\n{MODEL}\n{charts}\n{}",
+             are chosen so that the transfer takes 1.36 times as long as the joins of a host, as in the paper's \
+             largest ring, 2 times and 4 times. Where the machine has fewer than two cores for each host, joins last \
+             longer by pauses ('slower'), as on a slower core of the host's own, so that all joins take half of the \
+             cores. Hosts send their fragments as often as makes a revolution take about 2 s. A measured share agrees \
+             with the predicted one within {:.0} % of it. 'In the rounds' has the least and the most of a round: a \
+             difference within it may be chance. 'Others' is the part of the cores' time that other processes used in \
+             the most disturbed round.</p>\n{MODEL}\n{charts}\n{}",
             AGREES * 100.0,
-            AGREES_POINTS * 100.0,
             numbers(&limited)
         )
     };
@@ -77,7 +76,7 @@ fn published() -> f64 {
 }
 
 /// Draws the rings with one of the limits.
-fn chart(times: u8, limited: &[&Limited]) -> String {
+fn chart(times: f64, limited: &[&Limited]) -> String {
     let group = |ring: &&Limited| {
         let share = |share: f64| (!ring.too_short).then_some(100.0 * share);
         BarGroup {
