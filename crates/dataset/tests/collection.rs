@@ -35,7 +35,7 @@ fn member(dir: &Path, number: usize) -> WholeDataset {
 
 /// Writes a dataset of two members.
 fn two(dir: &Path, existing: Existing) -> Result<Manifest, OutputError> {
-    let all = Collection::begin(dir, vec![0, 1], existing)?;
+    let all = Collection::begin(dir, vec![0, 1], SESSION.fetch_add(1, Relaxed), existing)?;
     let manifest = all.complete(Settings::default(), &[publish(dir, 0), publish(dir, 1)])?;
     all.keep().map(|()| manifest)
 }
@@ -48,13 +48,13 @@ fn publish(dir: &Path, number: usize) -> Manifest {
 fn others_start_over_beside_a_member_that_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
-    let first = Collection::begin(&dir, vec![0, 1], Existing::Refuse).unwrap();
+    let first = Collection::begin(&dir, vec![0, 1], 0, Existing::Refuse).unwrap();
     let lost = member(&dir, 1);
     drop(first);
     // The lost member holds the lock of its folder.
-    let refused = Collection::begin(&dir, vec![0, 1], Existing::Refuse).err();
+    let refused = Collection::begin(&dir, vec![0, 1], 0, Existing::Refuse).err();
     assert!(matches!(refused, Some(OutputError::InUse(_))), "{refused:?}");
-    let again = Collection::begin(&dir, vec![0, 2], Existing::Refuse).unwrap();
+    let again = Collection::begin(&dir, vec![0, 2], 0, Existing::Refuse).unwrap();
     let members = [publish(&dir, 0), publish(&dir, 2)];
     let whole = again.complete(Settings::default(), &members).unwrap();
     assert_eq!(whole.file_names().collect::<Vec<_>>(), ["host-00/part-00000.parquet", "host-02/part-00000.parquet"]);
@@ -96,7 +96,7 @@ fn a_member_that_is_late_does_not_remove_what_another_run_has_written() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     let late = {
-        let _given_up = Collection::begin(&dir, vec![0], Existing::Refuse).unwrap();
+        let _given_up = Collection::begin(&dir, vec![0], 0, Existing::Refuse).unwrap();
         publish(&dir, 1)
     };
     two(&dir, Existing::Overwrite).unwrap();
@@ -109,27 +109,37 @@ fn a_member_that_is_late_does_not_remove_what_another_run_has_written() {
 fn a_dataset_that_is_not_kept_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
-    let all = Collection::begin(&dir, vec![0, 1], Existing::Refuse).unwrap();
+    let all = Collection::begin(&dir, vec![0, 1], 0, Existing::Refuse).unwrap();
     all.complete(Settings::default(), &[publish(&dir, 0), publish(&dir, 1)]).unwrap();
     drop(all);
     assert!(!dir.exists());
 }
 
+/// Leaves the work folder of a run of `session` that was killed.
+fn killed(dir: &Path, session: u64) {
+    fs::create_dir_all(dir.join(".annulus/work")).unwrap();
+    fs::write(dir.join(".annulus/work/session"), session.to_string()).unwrap();
+}
+
 #[test]
-fn members_that_a_killed_run_has_completed_are_removed() {
+fn members_that_a_killed_run_has_published_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
-    let _members = [0, 1].map(|number| publish(&dir, number));
-    // They may be those of a machine whose collection is elsewhere.
-    let refused = two(&dir, Existing::Refuse).err();
-    assert!(matches!(refused, Some(OutputError::Taken { .. })), "{refused:?}");
-    // As a run that began the collection has it.
-    fs::create_dir_all(dir.join(".annulus/work")).unwrap();
+    let first = publish(&dir, 0);
+    let session = first.settings["session"].parse().unwrap();
+    let refuses = |state: &str| {
+        let before = tree(&dir.join("host-00"));
+        let refused = two(&dir, Existing::Refuse).err();
+        assert!(matches!(refused, Some(OutputError::Taken { .. })), "{state}: {refused:?}");
+        assert_eq!(tree(&dir.join("host-00")), before, "{state}");
+    };
+    refuses("no run was killed here: its collection is elsewhere");
+    killed(&dir, session + 1_000);
+    refuses("another run was killed, before this one wrote here");
+    killed(&dir, session);
     assert_eq!(two(&dir, Existing::Refuse).unwrap().rows, 6);
-    // A run that was killed with all done but the cleaning.
-    fs::create_dir_all(dir.join(".annulus/work")).unwrap();
-    let refused = two(&dir, Existing::Refuse).err();
-    assert!(matches!(refused, Some(OutputError::Taken { .. })), "{refused:?}");
+    killed(&dir, session);
+    refuses("all was done but the cleaning");
 }
 
 #[test]
@@ -213,7 +223,7 @@ fn a_split_does_not_follow_a_link_in_place_of_a_member() {
 fn manifests_of_members_do_not_lead_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
-    let all = Collection::begin(&dir, vec![0], Existing::Refuse).unwrap();
+    let all = Collection::begin(&dir, vec![0], 0, Existing::Refuse).unwrap();
     let mut member = publish(&dir, 0);
     for name in ["../part.parquet", "other/part.parquet", "/part.parquet"] {
         member.partitions[0].files[0].name = name.to_owned();

@@ -1,5 +1,5 @@
 //! Joins that are killed or interrupted, or whose disk is full, in one process and on workers of this machine.
-//! They leave no files. `workers.rs` disturbs workers.
+//! They leave no files, or whole ones that the next join removes. `workers.rs` disturbs workers.
 //!
 //! `ANNULUS_JOIN_FAULTS` and `ANNULUS_JOIN_STOPS` set the number of seeds (2 and 3).
 

@@ -5,10 +5,14 @@
 //! DIR/manifest.json                                            all of them, last
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::{
     Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
+    journal::Recorded,
     open::{known, refuse_foreign, remove_files},
     publish::{Folder, checked_names, visible},
     whole::{remove_dataset, remove_locked},
@@ -38,18 +42,25 @@ pub(super) fn is_member_name(name: &str) -> bool {
 
 impl Collection {
     /// Locks the folder. It may hold no other dataset, unless [`Existing::Overwrite`] removes it.
-    /// What a run that was killed has left goes in any case, including datasets of members that were
-    /// complete before that of all. `members` are the numbers of the members' folders.
+    /// What a run that was killed has left goes in any case, also the datasets that its members had
+    /// published. `members` are the numbers of the members' folders, and `session` is that of their
+    /// [settings](Self::member_settings).
     ///
     /// # Errors
     /// If the folder holds something that is not allowed, another run uses it, or the file system
     /// refuses.
-    pub fn begin(dir: &Path, members: Vec<usize>, existing: Existing) -> Result<Self, OutputError> {
+    pub fn begin(dir: &Path, members: Vec<usize>, session: u64, existing: Existing) -> Result<Self, OutputError> {
         let folder = Folder::lock(dir, false)?;
         // A host that this run has lost holds the lock of its folder until it notices. Nothing in
         // that folder is visible.
         let may_be_busy = |name: &str| members.iter().all(|&number| name != member_name(number));
-        match clear(&folder, may_be_busy, existing).and_then(|()| folder.clear_work()) {
+        let begin = || {
+            clear(&folder, may_be_busy, existing)?;
+            folder.clear_work()?;
+            let path = folder.work_path(SESSION);
+            fs::write(&path, session.to_string()).map_err(OutputError::io("write", path))
+        };
+        match begin() {
             Ok(()) => Ok(Self { folder: Some(folder), members }),
             Err(error) => {
                 folder.leave_untouched();
@@ -176,12 +187,14 @@ fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing
     if !replaces && Manifest::load(folder)?.is_some() {
         return Err(taken(folder, "a finished dataset"));
     }
-    // Then no run of another kind can have written to the members' folders.
-    let was_killed = folder.has_work();
+    // A run that was killed has left it. What other runs have put beside that stays.
+    let killed = fs::read_to_string(folder.work_path(SESSION)).ok();
     let mut found = Vec::new();
     let may_go = lock_members(folder, may_be_busy, replaces, &mut found).and_then(|()| {
         found.iter().try_for_each(|member| match visible(member.dir())?.next() {
-            Some(_) if !replaces && !was_killed => Err(taken(folder, "an unfinished dataset")),
+            Some(_) if !replaces && (killed.is_none() || session_of(member)? != killed) => {
+                Err(taken(folder, "an unfinished dataset"))
+            }
             _ if Manifest::load(member)?.is_some_and(|manifest| !is_member(&manifest)) => Err(foreign(folder, member)),
             _ => refuse_foreign(member, known(member)?),
         })
@@ -224,6 +237,15 @@ fn lock_members(
         }
     }
     Ok(())
+}
+
+/// Returns the session of a member's dataset, complete or not.
+fn session_of(member: &Folder) -> Result<Option<String>, OutputError> {
+    let settings = match Manifest::load(member)? {
+        Some(manifest) => Some(manifest.settings),
+        None => Recorded::load(member)?.map(|recorded| recorded.settings),
+    };
+    Ok(settings.and_then(|mut settings| settings.remove(SESSION)))
 }
 
 /// Returns whether the manifest is of a dataset that a host has written as its part of a

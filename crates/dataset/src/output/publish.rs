@@ -125,11 +125,6 @@ impl Folder {
         fs::create_dir(&self.work).map_err(OutputError::io("create", &self.work))
     }
 
-    /// Returns whether there is a work folder: this run is writing, or an earlier one was killed.
-    pub(super) fn has_work(&self) -> bool {
-        self.work.exists()
-    }
-
     /// Removes the work folder, if it is there.
     pub(crate) fn remove_work(&self) -> Result<(), OutputError> {
         remove_folder(&self.work)
@@ -238,7 +233,7 @@ impl Folder {
 
     /// Removes what [`lock`](Self::lock) created, unless an earlier run has left more there.
     pub(crate) fn leave_untouched(self) {
-        if !self.journal_path().exists() && !self.has_work() {
+        if !self.journal_path().exists() && !self.work.exists() {
             self.dismantle().ok();
         }
     }

@@ -174,7 +174,7 @@ impl NewDataset {
     pub async fn write(&self, session: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<Written> {
         let start = Instant::now();
         let workers = self.urls()?;
-        let (dir, existing, first) = (self.target.dir.clone(), self.target.existing, self.target.first_member);
+        let Target { dir, existing, first_member: first, session: number, .. } = self.target.clone();
         if self.workers.is_some() {
             let most = DistributedConfig::from_session_config(session.state().config())?.max_tasks_per_stage;
             if most > workers.len() {
@@ -186,7 +186,7 @@ impl NewDataset {
             }
         }
         let members = (first..first + workers.len().max(1)).collect();
-        let begun = blocking(move || Collection::begin(&dir, members, existing)).await?;
+        let begun = blocking(move || Collection::begin(&dir, members, number, existing)).await?;
         *self.collection.lock() = Some(begun);
         let written = async {
             let parts = self.run(session, plan, &workers).await?;

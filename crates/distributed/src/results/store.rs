@@ -334,7 +334,7 @@ mod tests {
     async fn a_complete_dataset_is_not_removed() {
         let folder = tempfile::tempdir().unwrap();
         let target = target(&folder.path().join("out"));
-        let collection = Collection::begin(&target.dir, vec![0], Existing::Refuse).unwrap();
+        let collection = Collection::begin(&target.dir, vec![0], target.session, Existing::Refuse).unwrap();
         let results = Results::default();
         let mut writer = results.enter(&target, None).unwrap();
         results.add(&target, 0, sealed(&target, 0), &mut writer).unwrap();

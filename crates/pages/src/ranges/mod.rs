@@ -85,6 +85,8 @@ const LARGE_POOL_BYTES: usize = 32 << 20;
 /// Pages of `shape` come from `pool`, which needs at least one for each partition. They go to
 /// `sink` when they are complete.
 ///
+/// With payloads of any size, a complete page may wait for the end of a writer's call.
+///
 /// It takes the memory of the pages, and 0.5 to 4 MiB of buffers for each writer, or the bytes of 16
 /// tuples for each partition if they are more.
 ///

@@ -99,17 +99,17 @@ impl<S: PageSink> VariableWriter<S> {
         tuples: &Tuples<'_>,
         partition_of: impl Fn(usize) -> usize,
     ) -> Result<(), PagesError> {
-        match tuples.payloads() {
+        let collected = match tuples.payloads() {
             Payloads::Fixed { bytes, size } => {
-                self.collect(tuples.keys(), bytes, |index| (index * size, (index + 1) * size), partition_of)?;
+                self.collect(tuples.keys(), bytes, |index| (index * size, (index + 1) * size), partition_of)
             }
             Payloads::Variable { bytes, offsets } => {
                 let range = |index: usize| (offsets[index] as usize, offsets[index + 1] as usize);
-                self.collect(tuples.keys(), bytes, range, partition_of)?;
+                self.collect(tuples.keys(), bytes, range, partition_of)
             }
-        }
+        };
         self.written.complete(&self.shared);
-        Ok(())
+        collected
     }
 
     /// Collects tuples in the partitions' buffers, with the vector instructions of the machine.
@@ -182,9 +182,9 @@ impl<S: PageSink> VariableWriter<S> {
     }
 
     pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
-        (0..self.fills.len()).try_for_each(|partition| self.flush(partition))?;
+        let flushed = (0..self.fills.len()).try_for_each(|partition| self.flush(partition));
         self.written.complete(&self.shared);
-        Ok(())
+        flushed
     }
 
     #[inline(never)]
@@ -232,9 +232,9 @@ fn place<S: PageSink>(
     let mut done = 0;
     while !slots.is_empty() {
         let plan = |before| prefix(before, slots, data.len() - done, |t, b| shape.fits(t, b));
-        // Every claim is written at once, so nothing else is held back.
-        let claim = shared.claim(partition, plan, || written.complete(shared))?;
+        // Every claim is written at once, so nothing is held back.
         written.complete(shared);
+        let claim = shared.claim(partition, plan, || ())?;
         let (now, later) = slots.split_at_mut(claim.tuples as usize);
         let end = now.last().map_or(done, |slot| slot[1] as usize);
         let page = shared.address(claim.page).as_ptr();

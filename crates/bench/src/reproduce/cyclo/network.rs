@@ -125,7 +125,7 @@ pub(super) struct Limited {
     /// The difference of the measured share from the predicted one, as a part of the latter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) difference: Option<f64>,
-    /// Whether the difference is at most [`AGREES`].
+    /// Whether the difference is at most [`AGREES`], or next to no waiting is predicted and measured.
     pub(super) agrees: bool,
     /// The part of the cores' time that other processes used, in the most disturbed round.
     pub(super) others_share: f64,
