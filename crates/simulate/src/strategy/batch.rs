@@ -1,11 +1,8 @@
 //! Batch partitioning: everything is produced into fresh memory, then everything is consumed, then
 //! one thread gives the memory back, as in the paper's artifact.
 
-use crate::{
-    engine::{Program, Step},
-    memory::Readers,
-    world::World,
-};
+use super::Sides;
+use crate::{engine::Step, memory::Readers, world::World};
 
 pub(super) struct Phases {
     batches: Vec<usize>,
@@ -30,7 +27,9 @@ impl Phases {
             released: false,
         }
     }
+}
 
+impl Sides for Phases {
     fn produce(&mut self, world: &mut World, thread: usize) -> Step {
         let rounds = world.rounds();
         if self.made[thread] < rounds {
@@ -69,14 +68,5 @@ impl Phases {
             }
         }
         Step::End
-    }
-}
-
-impl Program<World> for Phases {
-    fn step(&mut self, world: &mut World, thread: usize) -> Step {
-        match world.consumer(thread) {
-            None => self.produce(world, thread),
-            Some(consumer) => self.consume(world, consumer),
-        }
     }
 }

@@ -3,11 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::{
-    engine::{Program, Step},
-    memory::Readers,
-    world::World,
-};
+use super::{References, Sides};
+use crate::{engine::Step, memory::Readers, world::World};
 
 /// Cycles to move one counted reference.
 const MOVE_CYCLES: f64 = 8.0;
@@ -16,8 +13,7 @@ pub(super) struct Channels {
     channels: Vec<Channel>,
     producers: Vec<(Push, usize)>,
     consumers: Vec<(Pull, usize)>,
-    /// The reference count of each batch in flight, by the batch's number.
-    reference_lines: Vec<usize>,
+    references: References,
 }
 
 struct Channel {
@@ -56,10 +52,12 @@ impl Channels {
             channels: channels.collect(),
             producers: vec![(Push::Produce, 0); threads],
             consumers: vec![(Pull::Lock, 0); threads],
-            reference_lines: Vec::new(),
+            references: References::default(),
         }
     }
+}
 
+impl Sides for Channels {
     fn produce(&mut self, world: &mut World, thread: usize) -> Step {
         let threads = world.threads();
         let (state, made) = self.producers[thread];
@@ -67,9 +65,6 @@ impl Channels {
             Push::Produce if made == world.rounds() => return Step::End,
             Push::Produce => {
                 let (batch, time) = world.produce(thread, threads, false);
-                while self.reference_lines.len() <= batch {
-                    self.reference_lines.push(world.engine.new_line());
-                }
                 self.producers[thread].1 += 1;
                 (Push::Lock { batch, to: 0 }, Step::Run(time))
             }
@@ -80,7 +75,8 @@ impl Channels {
             }
             Push::Locked { batch, to } => {
                 self.channels[to].batches.push_back(batch);
-                let time = world.engine.touch(self.reference_lines[batch], thread, 0.0);
+                let line = self.references.line(&mut world.engine, batch);
+                let time = world.engine.touch(line, thread, 0.0);
                 let wake = world.engine.wake_one(self.channels[to].not_empty, time);
                 (Push::Unlock { batch, to }, Step::Run(time + wake))
             }
@@ -120,20 +116,11 @@ impl Channels {
                 self.consumers[consumer].1 += 1;
                 let mut time = world.engine.unlock(channel.mutex);
                 time += world.visit(batch, consumer, Readers { in_flight: 2 * threads, together: false });
-                let line = self.reference_lines[batch];
+                let line = self.references.line(&mut world.engine, batch);
                 (Pull::Lock, Step::Run(time + world.engine.touch(line, threads + consumer, time)))
             }
         };
         self.consumers[consumer].0 = next;
         step
-    }
-}
-
-impl Program<World> for Channels {
-    fn step(&mut self, world: &mut World, thread: usize) -> Step {
-        match world.consumer(thread) {
-            None => self.produce(world, thread),
-            Some(consumer) => self.consume(world, consumer),
-        }
     }
 }

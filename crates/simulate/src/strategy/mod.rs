@@ -4,6 +4,7 @@ mod batch;
 mod channel;
 mod lock_free;
 mod paper_ring;
+mod pushes;
 mod reserve;
 mod ring;
 mod spsc;
@@ -14,16 +15,49 @@ use std::{fmt, str::FromStr};
 
 use serde::Serialize;
 
-use crate::{Error, engine, world::World};
+use crate::{
+    Error,
+    engine::{self, Engine, Program, Step},
+    world::World,
+};
 
-/// Pushes that a producer does in one step, where they take no lock.
-const PUSHES_A_STEP: usize = 8;
+/// The two sides of a strategy.
+trait Sides {
+    /// Lets a thread wake another one before it goes on, and returns the time of that.
+    fn pass_on(&mut self, _: &mut World, _thread: usize) -> Option<f64> {
+        None
+    }
 
-/// The next push of a producer: a batch, to a consumer.
-#[derive(Clone, Copy)]
-struct Push {
-    batch: usize,
-    to: usize,
+    /// Continues the producer of a thread.
+    fn produce(&mut self, world: &mut World, thread: usize) -> Step;
+
+    /// Continues a consumer.
+    fn consume(&mut self, world: &mut World, consumer: usize) -> Step;
+}
+
+impl<S: Sides> Program<World> for S {
+    fn step(&mut self, world: &mut World, thread: usize) -> Step {
+        if let Some(time) = self.pass_on(world, thread) {
+            return Step::Run(time);
+        }
+        match world.consumer(thread) {
+            None => self.produce(world, thread),
+            Some(consumer) => self.consume(world, consumer),
+        }
+    }
+}
+
+/// The lines of the reference counts of batches, by the batch's number.
+#[derive(Default)]
+struct References(Vec<usize>);
+
+impl References {
+    fn line(&mut self, engine: &mut Engine, batch: usize) -> usize {
+        while self.0.len() <= batch {
+            self.0.push(engine.new_line());
+        }
+        self.0[batch]
+    }
 }
 
 /// A strategy of an exchange between threads.

@@ -1,11 +1,8 @@
 //! The paper's ring (section 3.3, and its artifact): producers fill a group; the one that completes
 //! it publishes it under a mutex, and replaces the group of every producer.
 
-use crate::{
-    engine::{Program, Step},
-    memory::Readers,
-    world::World,
-};
+use super::Sides;
+use crate::{engine::Step, memory::Readers, world::World};
 
 /// Published groups, K.
 const GROUPS: usize = 1;
@@ -78,7 +75,9 @@ impl PaperRing {
             consumers: vec![Reader { group: 0, read: 0, state: Reading::Read }; threads],
         }
     }
+}
 
+impl Sides for PaperRing {
     fn produce(&mut self, world: &mut World, thread: usize) -> Step {
         let threads = world.threads();
         let (state, made) = self.producers[thread];
@@ -113,19 +112,6 @@ impl PaperRing {
         step
     }
 
-    fn publish(&mut self, world: &mut World, thread: usize) -> f64 {
-        let batches = std::mem::take(&mut self.filling);
-        self.groups.push(Group { batches, readers: world.threads() });
-        self.occupied += 1;
-        self.claimed = 0;
-        let mut time = world.engine.unlock(self.mutex);
-        for &container in &self.containers {
-            time += world.engine.touch(container, thread, time);
-        }
-        time += world.engine.wake_all(self.new_group, time);
-        time + world.engine.wake_all(self.not_empty, time)
-    }
-
     fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
         let Reader { group, read, state } = self.consumers[consumer];
         match state {
@@ -149,6 +135,21 @@ impl PaperRing {
             }
         }
     }
+}
+
+impl PaperRing {
+    fn publish(&mut self, world: &mut World, thread: usize) -> f64 {
+        let batches = std::mem::take(&mut self.filling);
+        self.groups.push(Group { batches, readers: world.threads() });
+        self.occupied += 1;
+        self.claimed = 0;
+        let mut time = world.engine.unlock(self.mutex);
+        for &container in &self.containers {
+            time += world.engine.touch(container, thread, time);
+        }
+        time += world.engine.wake_all(self.new_group, time);
+        time + world.engine.wake_all(self.not_empty, time)
+    }
 
     fn read(&mut self, world: &mut World, consumer: usize) -> Step {
         let Reader { group, read, .. } = self.consumers[consumer];
@@ -169,14 +170,5 @@ impl PaperRing {
         }
         self.consumers[consumer].read = end;
         Step::Run(time)
-    }
-}
-
-impl Program<World> for PaperRing {
-    fn step(&mut self, world: &mut World, thread: usize) -> Step {
-        match world.consumer(thread) {
-            None => self.produce(world, thread),
-            Some(consumer) => self.consume(world, consumer),
-        }
     }
 }

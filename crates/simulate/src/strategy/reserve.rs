@@ -4,11 +4,8 @@
 
 use std::collections::VecDeque;
 
-use crate::{
-    engine::{Program, Step},
-    parameters::COPY_CYCLES,
-    world::World,
-};
+use super::Sides;
+use crate::{engine::Step, parameters::COPY_CYCLES, world::World};
 
 /// Groups of chunks, K, of one chunk for each producer.
 const GROUPS: usize = 1;
@@ -90,7 +87,9 @@ impl Lanes {
             starving: 0,
         }
     }
+}
 
+impl Sides for Lanes {
     fn produce(&mut self, world: &mut World, thread: usize) -> Step {
         let threads = world.threads();
         let rows = world.memory.workload().rows;
@@ -134,6 +133,45 @@ impl Lanes {
         step
     }
 
+    fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
+        let threads = world.threads();
+        let all = world.rows_of(consumer) * threads * world.rounds();
+        let lane = &mut self.lanes[consumer];
+        let (next, step) = match self.consumers[consumer] {
+            Reading::Lock if lane.received == all => return Step::End,
+            Reading::Lock => (Reading::Locked, Step::Lock(lane.mutex)),
+            Reading::Locked => match lane.chunks.pop_front() {
+                Some(rows) => {
+                    self.queued -= 1;
+                    lane.received += rows;
+                    let mut time = world.engine.unlock(lane.mutex);
+                    if self.queued <= (GROUPS + 1) * threads / 2 {
+                        time += world.engine.wake_each(self.gate, time);
+                    }
+                    (Reading::Read(rows), Step::Run(time))
+                }
+                None => {
+                    world.engine.unlock(lane.mutex);
+                    self.consumers[consumer] = Reading::Lock;
+                    if !std::mem::replace(&mut lane.starves, true) {
+                        self.starving += 1;
+                    }
+                    let time = world.engine.wake_each(self.gate, 0.0);
+                    return if time > 0.0 { Step::Run(time) } else { Step::Wait(lane.waiting) };
+                }
+            },
+            Reading::Read(rows) => {
+                world.receive(consumer, rows);
+                let domain = world.engine.domain(threads + consumer);
+                (Reading::Lock, Step::Run(world.memory.read_contiguous(domain, rows)))
+            }
+        };
+        self.consumers[consumer] = next;
+        step
+    }
+}
+
+impl Lanes {
     /// Claims ranges and copies into them, until a chunk is whole.
     fn claim(&mut self, world: &mut World, thread: usize, from: usize) -> Step {
         let threads = world.threads();
@@ -181,51 +219,5 @@ impl Lanes {
         }
         let time = world.engine.unlock(lane.mutex);
         time + world.engine.wake_one(lane.waiting, time)
-    }
-
-    fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
-        let threads = world.threads();
-        let all = world.rows_of(consumer) * threads * world.rounds();
-        let lane = &mut self.lanes[consumer];
-        let (next, step) = match self.consumers[consumer] {
-            Reading::Lock if lane.received == all => return Step::End,
-            Reading::Lock => (Reading::Locked, Step::Lock(lane.mutex)),
-            Reading::Locked => match lane.chunks.pop_front() {
-                Some(rows) => {
-                    self.queued -= 1;
-                    lane.received += rows;
-                    let mut time = world.engine.unlock(lane.mutex);
-                    if self.queued <= (GROUPS + 1) * threads / 2 {
-                        time += world.engine.wake_each(self.gate, time);
-                    }
-                    (Reading::Read(rows), Step::Run(time))
-                }
-                None => {
-                    world.engine.unlock(lane.mutex);
-                    self.consumers[consumer] = Reading::Lock;
-                    if !std::mem::replace(&mut lane.starves, true) {
-                        self.starving += 1;
-                    }
-                    let time = world.engine.wake_each(self.gate, 0.0);
-                    return if time > 0.0 { Step::Run(time) } else { Step::Wait(lane.waiting) };
-                }
-            },
-            Reading::Read(rows) => {
-                world.receive(consumer, rows);
-                let domain = world.engine.domain(threads + consumer);
-                (Reading::Lock, Step::Run(world.memory.read_contiguous(domain, rows)))
-            }
-        };
-        self.consumers[consumer] = next;
-        step
-    }
-}
-
-impl Program<World> for Lanes {
-    fn step(&mut self, world: &mut World, thread: usize) -> Step {
-        match world.consumer(thread) {
-            None => self.produce(world, thread),
-            Some(consumer) => self.consume(world, consumer),
-        }
     }
 }

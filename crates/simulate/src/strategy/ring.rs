@@ -1,11 +1,8 @@
 //! Rings as in `annulus-exchange`: tickets, slots that are published one by one, wake-ups once a
 //! group, threads that wake one another (crates/exchange/src/ring/PROTOCOL.md).
 
-use crate::{
-    engine::{Program, Step},
-    memory::Readers,
-    world::World,
-};
+use super::Sides;
+use crate::{engine::Step, memory::Readers, world::World};
 
 /// Groups of a ring. As many batches are in flight as in the paper's ring with K = 1, which has one
 /// group published and one that fills.
@@ -97,51 +94,6 @@ impl Rings {
             relays: Relays(vec![Vec::new(); 2 * threads]),
         }
     }
-
-    fn produce(&mut self, world: &mut World, thread: usize) -> Step {
-        let Producer { ring: number, made, state } = self.producers[thread];
-        let ring = &mut self.rings[number];
-        let (next, step) = match state {
-            State::Produce if made == world.rounds() => return Step::End,
-            State::Produce => {
-                let (batch, time) = world.produce(thread, world.threads(), false);
-                self.producers[thread].made += 1;
-                (State::Claim(batch), Step::Run(time))
-            }
-            State::Claim(_) if ring.tail - ring.released >= GROUPS * ring.slots => {
-                // It has published since the last wake-up: consumers must not sleep on that.
-                let time = self.relays.wake_all(world, self.data, 0.0);
-                if time > 0.0 { (state, Step::Run(time)) } else { (state, Step::Wait(ring.room)) }
-            }
-            State::Claim(batch) => {
-                let ticket = ring.tail;
-                ring.tail += 1;
-                (State::Publish { batch, ticket }, Step::Run(world.engine.touch(ring.tail_line, thread, 0.0)))
-            }
-            State::Publish { batch, ticket } => {
-                let published = ring.publish(world, thread, batch, ticket);
-                let woken = published.full.then(|| self.relays.wake_all(world, self.data, published.time));
-                (State::Produce, Step::Run(published.time + woken.unwrap_or(0.0)))
-            }
-        };
-        self.producers[thread].state = next;
-        step
-    }
-
-    fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
-        let count = self.rings.len();
-        // Consumers begin at different rings, so that they do not all wait for the same one.
-        let ready = (0..count).map(|step| (consumer + step) % count).find(|&ring| {
-            let ring_state = &self.rings[ring];
-            ring_state.published.get(self.cursors[consumer][ring]).is_some_and(Option::is_some)
-        });
-        let Some(ring) = ready else {
-            let ended = self.rings.iter().zip(&self.cursors[consumer]).all(|(ring, cursor)| *cursor == ring.total);
-            return if ended { Step::End } else { Step::Wait(self.data) };
-        };
-        let cursor = &mut self.cursors[consumer][ring];
-        Step::Run(self.rings[ring].read(world, consumer, cursor, &mut self.relays))
-    }
 }
 
 /// What publishing a batch took, and whether it completed its group.
@@ -204,14 +156,53 @@ impl Ring {
     }
 }
 
-impl Program<World> for Rings {
-    fn step(&mut self, world: &mut World, thread: usize) -> Step {
-        if let Some(time) = self.relays.pass_on(world, thread) {
-            return Step::Run(time);
-        }
-        match world.consumer(thread) {
-            None => self.produce(world, thread),
-            Some(consumer) => self.consume(world, consumer),
-        }
+impl Sides for Rings {
+    fn pass_on(&mut self, world: &mut World, thread: usize) -> Option<f64> {
+        self.relays.pass_on(world, thread)
+    }
+
+    fn produce(&mut self, world: &mut World, thread: usize) -> Step {
+        let Producer { ring: number, made, state } = self.producers[thread];
+        let ring = &mut self.rings[number];
+        let (next, step) = match state {
+            State::Produce if made == world.rounds() => return Step::End,
+            State::Produce => {
+                let (batch, time) = world.produce(thread, world.threads(), false);
+                self.producers[thread].made += 1;
+                (State::Claim(batch), Step::Run(time))
+            }
+            State::Claim(_) if ring.tail - ring.released >= GROUPS * ring.slots => {
+                // It has published since the last wake-up: consumers must not sleep on that.
+                let time = self.relays.wake_all(world, self.data, 0.0);
+                if time > 0.0 { (state, Step::Run(time)) } else { (state, Step::Wait(ring.room)) }
+            }
+            State::Claim(batch) => {
+                let ticket = ring.tail;
+                ring.tail += 1;
+                (State::Publish { batch, ticket }, Step::Run(world.engine.touch(ring.tail_line, thread, 0.0)))
+            }
+            State::Publish { batch, ticket } => {
+                let published = ring.publish(world, thread, batch, ticket);
+                let woken = published.full.then(|| self.relays.wake_all(world, self.data, published.time));
+                (State::Produce, Step::Run(published.time + woken.unwrap_or(0.0)))
+            }
+        };
+        self.producers[thread].state = next;
+        step
+    }
+
+    fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
+        let count = self.rings.len();
+        // Consumers begin at different rings, so that they do not all wait for the same one.
+        let ready = (0..count).map(|step| (consumer + step) % count).find(|&ring| {
+            let ring_state = &self.rings[ring];
+            ring_state.published.get(self.cursors[consumer][ring]).is_some_and(Option::is_some)
+        });
+        let Some(ring) = ready else {
+            let ended = self.rings.iter().zip(&self.cursors[consumer]).all(|(ring, cursor)| *cursor == ring.total);
+            return if ended { Step::End } else { Step::Wait(self.data) };
+        };
+        let cursor = &mut self.cursors[consumer][ring];
+        Step::Run(self.rings[ring].read(world, consumer, cursor, &mut self.relays))
     }
 }

@@ -3,12 +3,11 @@
 
 use std::collections::VecDeque;
 
-use super::{PUSHES_A_STEP, Push};
-use crate::{
-    engine::{Program, Step},
-    memory::Readers,
-    world::World,
+use super::{
+    Sides,
+    pushes::{Push, Pushes},
 };
+use crate::{engine::Step, memory::Readers, world::World};
 
 /// Batches that a queue holds.
 const CAPACITY: usize = 2;
@@ -22,7 +21,7 @@ pub(super) struct Queues {
     /// Consumers that wait for data, and producers that wait for room, by thread.
     data: Vec<usize>,
     room: Vec<usize>,
-    producers: Vec<(Option<Push>, usize)>,
+    producers: Pushes,
     read: Vec<usize>,
 }
 
@@ -36,33 +35,25 @@ impl Queues {
             arrived: vec![VecDeque::new(); threads],
             data: (0..threads).map(|_| engine.new_queue()).collect(),
             room: (0..threads).map(|_| engine.new_queue()).collect(),
-            producers: vec![(None, 0); threads],
+            producers: Pushes::new(threads),
             read: vec![0; threads],
         }
     }
+}
 
+impl Sides for Queues {
     fn produce(&mut self, world: &mut World, thread: usize) -> Step {
-        let threads = world.threads();
-        let (push, made) = self.producers[thread];
-        let Some(Push { batch, mut to }) = push else {
-            if made == world.rounds() {
-                return Step::End;
+        let Self { lines, lengths, arrived, data, room, producers, .. } = self;
+        producers.step(world, thread, |world, Push { batch, to }, after| {
+            let queue = thread * world.threads() + to;
+            if lengths[queue] == CAPACITY {
+                return Err(room[thread]);
             }
-            let (batch, time) = world.produce(thread, threads, false);
-            self.producers[thread] = (Some(Push { batch, to: 0 }), made + 1);
-            return Step::Run(time);
-        };
-        let mut time = 0.0;
-        let end = threads.min(to + PUSHES_A_STEP);
-        while to < end && self.lengths[thread * threads + to] < CAPACITY {
-            self.lengths[thread * threads + to] += 1;
-            self.arrived[to].push_back((thread, batch));
-            time += world.engine.touch(self.lines[thread * threads + to], thread, time);
-            time += world.engine.wake_one(self.data[to], time);
-            to += 1;
-        }
-        self.producers[thread].0 = (to < threads).then_some(Push { batch, to });
-        if time > 0.0 { Step::Run(time) } else { Step::Wait(self.room[thread]) }
+            lengths[queue] += 1;
+            arrived[to].push_back((thread, batch));
+            let time = world.engine.touch(lines[queue], thread, after);
+            Ok(time + world.engine.wake_one(data[to], after + time))
+        })
     }
 
     fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
@@ -87,14 +78,5 @@ impl Queues {
             time += world.engine.wake_one(self.room[producer], time);
         }
         Step::Run(time)
-    }
-}
-
-impl Program<World> for Queues {
-    fn step(&mut self, world: &mut World, thread: usize) -> Step {
-        match world.consumer(thread) {
-            None => self.produce(world, thread),
-            Some(consumer) => self.consume(world, consumer),
-        }
     }
 }
