@@ -174,7 +174,6 @@ impl NewDataset {
     pub async fn write(&self, session: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<Written> {
         let start = Instant::now();
         let workers = self.urls()?;
-        let Target { dir, existing, first_member: first, session: number, .. } = self.target.clone();
         if self.workers.is_some() {
             let most = DistributedConfig::from_session_config(session.state().config())?.max_tasks_per_stage;
             if most > workers.len() {
@@ -185,8 +184,10 @@ impl NewDataset {
                 );
             }
         }
-        let members = (first..first + workers.len().max(1)).collect();
-        let begun = blocking(move || Collection::begin(&dir, members, number, existing)).await?;
+        let target = self.target.clone();
+        let members = (target.first_member..target.first_member + workers.len().max(1)).collect();
+        let begin = move || Collection::begin(&target.dir, members, target.session, target.existing);
+        let begun = blocking(begin).await?;
         *self.collection.lock() = Some(begun);
         let written = async {
             let parts = self.run(session, plan, &workers).await?;
