@@ -14,7 +14,7 @@ use annulus_baselines::{
 };
 use annulus_pages::{
     PagesError,
-    memory::Pool,
+    memory::{PageMemory as _, Pool},
     page::{Page, PageLayout, PageShape, PayloadSize},
     ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
     tuples::{Payloads, Tuples},
@@ -378,9 +378,9 @@ proptest! {
     }
 }
 
-/// Creates writers of tuples with payloads of `size` bytes, on pages of 4 KiB.
+/// Creates writers of tuples with payloads of `size` bytes, on the pool's pages.
 fn writers_of(size: u32, pool: &Pool, stores: Stores, order: PageOrder, keep: &Copies) -> Vec<Writer<Copies>> {
-    let shape = PageShape::new(PAGE, PageLayout::Slotted, PayloadSize::Fixed(size)).unwrap();
+    let shape = PageShape::new(pool.page_bytes(), PageLayout::Slotted, PayloadSize::Fixed(size)).unwrap();
     shuffle(Modulo::new(keep.partitions), 2, shape, pool.clone(), stores, order, keep.clone()).unwrap()
 }
 
@@ -422,45 +422,57 @@ fn write_numbered(writer: &mut Writer<Copies>, keys: &[u32], first: u32, size: u
 fn a_writer_finishes_its_tuples_before_it_waits_for_memory() {
     for stores in [Stores::Cached, Stores::PastCache] {
         for waiting in [24, 25] {
-            let keep = Copies::new(2);
-            let pool = Pool::new(PAGE, 4 * PAGE).unwrap();
-            let mut writers = writers_of(96, &pool, stores, PageOrder::Written, &keep);
-            // A page takes 32 tuples, in claims of 16. Page 1 is the first writer's, and the other one's
-            // pages 2 and 3 wait for it. Page 4 is open.
-            write_numbered(&mut writers[0], &vec![0; waiting], 0, 96);
-            write_numbered(&mut writers[1], &[2; 2 * 32 + 16], 100, 96);
-            assert_eq!((pool.out(), keep.placed.lock().unwrap()[0].len()), (4, 0));
-            write_numbered(&mut writers[0], &[1; 17], 50, 96);
-            // Past the cache, payloads of 96 bytes go in twos, and the last one waits in the buffer.
-            let finished = if stores == Stores::Cached { waiting } else { waiting / 2 * 2 };
-            assert_eq!(keep.placed.lock().unwrap()[0].len(), finished + 2 * 32);
-            writers.into_iter().for_each(|writer| writer.finish().unwrap());
-            let placed = std::mem::take(&mut *keep.placed.lock().unwrap());
-            let of =
-                |key: u32| placed[key as usize % 2].iter().filter(move |tuple| tuple.0 == key).map(|tuple| &tuple.1);
-            assert!(of(0).eq(&(0..waiting as u32).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
-            assert!(of(2).eq(&(100..180).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
-            assert!(of(1).eq(&(50..67).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
-            assert_eq!(pool.out(), 0);
+            // Past the cache, payloads of 96 bytes go in twos. With few partitions the last one waits in
+            // the buffer.
+            let kept = if stores == Stores::Cached { 0 } else { waiting % 2 };
+            finish_before_waiting(stores, 2, waiting, waiting - kept);
+            finish_before_waiting(stores, 130, waiting, waiting);
         }
     }
+}
+
+fn finish_before_waiting(stores: Stores, partitions: usize, waiting: usize, finished: usize) {
+    let keep = Copies::new(partitions);
+    let pool = Pool::new(PAGE, partitions.max(4) * PAGE).unwrap();
+    let others: Vec<_> = (4..partitions).map(|_| pool.take().unwrap()).collect();
+    let mut writers = writers_of(96, &pool, stores, PageOrder::Written, &keep);
+    // A page takes 32 tuples, in claims of 16. Page 1 is the first writer's, and the other one's
+    // pages 2 and 3 wait for it. Page 4 is open.
+    let of_other = partitions as u32;
+    write_numbered(&mut writers[0], &vec![0; waiting], 0, 96);
+    write_numbered(&mut writers[1], &[of_other; 2 * 32 + 16], 100, 96);
+    assert_eq!((pool.out(), keep.placed.lock().unwrap()[0].len()), (others.len() + 4, 0));
+    write_numbered(&mut writers[0], &[1; 17], 50, 96);
+    assert_eq!(keep.placed.lock().unwrap()[0].len(), finished + 2 * 32);
+    // The claims were given back.
+    write_numbered(&mut writers[0], &[0; 5], waiting as u32, 96);
+    writers.into_iter().for_each(|writer| writer.finish().unwrap());
+    let placed = std::mem::take(&mut *keep.placed.lock().unwrap());
+    let of =
+        |key: u32| placed[key as usize % partitions].iter().filter(move |tuple| tuple.0 == key).map(|tuple| &tuple.1);
+    assert!(of(0).eq(&(0..waiting as u32 + 5).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
+    assert!(of(of_other).eq(&(100..180).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
+    assert!(of(1).eq(&(50..67).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
+    assert_eq!(pool.out(), others.len());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Small batches collect in buffers, and large ones do not.
+    /// Small batches collect in buffers, and large ones do not. With many partitions, payloads go in
+    /// twos.
     #[test]
     fn batches_of_any_length_keep_the_order_of_each_writer(
-        partitions in 1..20usize,
-        size in prop::sample::select(vec![12u32, 32, 64, 96, 100, 160]),
+        partitions in prop_oneof![1..20usize, 129..135usize],
+        size in prop::sample::select(vec![12u32, 32, 64, 96, 100, 160, 288]),
         batches in prop::collection::vec((0..2usize, prop_oneof![0..40usize, 0..3000usize], 0..8u32), 1..20),
         stores in prop::sample::select(vec![Stores::Cached, Stores::PastCache]),
         order in prop::sample::select(vec![PageOrder::Completed, PageOrder::Written]),
         skewed in any::<bool>(),
+        page_bytes in prop::sample::select(vec![PAGE, 16 * PAGE]),
     ) {
         let keep = Copies::new(partitions);
-        let pool = Pool::new(PAGE, 1 << 30).unwrap();
+        let pool = Pool::new(page_bytes, 1 << 30).unwrap();
         let mut writers = writers_of(size, &pool, stores, order, &keep);
         let mut expected: [Placed; 2] = std::array::from_fn(|_| vec![Vec::new(); partitions]);
         let mut next = 0_u32;

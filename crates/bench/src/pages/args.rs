@@ -130,7 +130,7 @@ pub struct Tuning {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "64K,256K,1M,5M")]
     #[arg(value_parser = units::parse_size)]
     pub page_sizes: Vec<usize>,
-    /// Page size of Ranges [default: 1M to 256K, by partitions]
+    /// Page size of Ranges [default: 2M to 256K, by partitions]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub our_page_size: Option<usize>,
     /// Distribution of tuple sizes

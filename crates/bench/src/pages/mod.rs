@@ -87,7 +87,7 @@ pub fn lead(setting: &Setting, threads: usize) -> String {
     let (cores, rounds) = (counted(cores as u64, "core"), counted(setting.rounds as u64, "round"));
     let sizes: Vec<_> = setting.page_sizes.iter().map(|bytes| format!("{} KiB", bytes >> 10)).collect();
     let paper = if sizes.len() > 1 { format!("the best of {}", sizes.join(", ")) } else { sizes.join("") };
-    let ours = setting.our_page_bytes.map_or("256 KiB to 1 MiB".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
+    let ours = setting.our_page_bytes.map_or("256 KiB to 2 MiB".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
     let keys = match setting.keys {
         annulus_baselines::generator::Keys::Uniform => "even keys".to_owned(),
         annulus_baselines::generator::Keys::Zipf(exponent) => format!("keys by Zipf's law with exponent {exponent}"),

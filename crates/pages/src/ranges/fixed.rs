@@ -3,31 +3,25 @@
 
 mod blocks;
 mod few;
-mod open;
 mod straight;
 
 use std::sync::Arc;
 
-use self::{blocks::Blocks, open::Open};
+use self::blocks::Blocks;
 use super::{
     buffers::Buffers,
+    open::{Claims, Open},
     shared::{PageSink, Shared},
 };
 use crate::{error::PagesError, simd::has_avx512};
 
 pub(super) struct FixedWriter<S: PageSink> {
-    shared: Arc<Shared<S>>,
-    size: usize,
-    /// The number of tuples of the first claims.
-    least: u32,
-    /// The number of parts of a page, of which a claim takes at most one.
-    parts: u32,
+    claims: Claims<S>,
     /// Whether the machine has AVX-512.
     wide: bool,
     buffers: Buffers,
     /// The memory for large batches, from the first one on.
     blocks: Option<Blocks>,
-    open: Vec<Open>,
 }
 
 // SAFETY: the pointers lead to parts of pages that belong to this writer alone, and the shared
@@ -39,20 +33,16 @@ impl<S: PageSink> FixedWriter<S> {
     pub(super) fn new(shared: Arc<Shared<S>>, size: u32) -> Self {
         let partitions = shared.partition_count();
         Self {
-            size: size as usize,
-            least: open::least(shared.writers_in_all),
-            parts: open::parts(shared.writers_in_all),
             wide: has_avx512(),
             buffers: Buffers::new(partitions, size as usize),
             blocks: None,
-            open: vec![Open::NONE; partitions],
-            shared,
+            claims: Claims::new(shared, size),
         }
     }
 
     /// Returns the bytes of each payload.
     pub(super) fn size(&self) -> usize {
-        self.size
+        self.claims.size
     }
 
     /// Places tuple `i` in partition `partition_of(i, key)`. `bytes` has a payload for each key.
@@ -63,8 +53,8 @@ impl<S: PageSink> FixedWriter<S> {
         bytes: &[u8],
         partition_of: impl Fn(usize, u32) -> usize,
     ) -> Result<(), PagesError> {
-        debug_assert_eq!(keys.len() * self.size, bytes.len());
-        match self.size {
+        debug_assert_eq!(keys.len() * self.claims.size, bytes.len());
+        match self.claims.size {
             0 => self.write_sized::<0>(keys, bytes, partition_of),
             12 => self.write_sized::<12>(keys, bytes, partition_of),
             96 => self.write_sized::<96>(keys, bytes, partition_of),
@@ -112,14 +102,14 @@ impl<S: PageSink> FixedWriter<S> {
         bytes: &[u8],
         partition_of: impl Fn(usize, u32) -> usize,
     ) -> Result<(), PagesError> {
-        let size = if SIZE == usize::MAX { self.size } else { SIZE };
+        let size = if SIZE == usize::MAX { self.claims.size } else { SIZE };
         let mask = self.buffers.room as u32 - 1;
         let (to_keys, to_data) = (self.buffers.keys.start().cast::<u32>(), self.buffers.data.start());
         let fill = self.buffers.fill.start();
         let mut from = bytes.as_ptr();
         for (index, &key) in keys.iter().enumerate() {
             let partition = partition_of(index, key);
-            debug_assert!(partition < self.open.len());
+            debug_assert!(partition < self.claims.open.len());
             // SAFETY: the caller's partitions exist. `fill` is within the partition's buffer, as
             // full buffers are flushed at once. `from` advances by one payload for each key.
             unsafe {
@@ -151,13 +141,13 @@ impl<S: PageSink> FixedWriter<S> {
     #[inline(always)]
     fn flush_body(&mut self, partition: usize, count: u32) -> Result<(), PagesError> {
         // Payloads that are ahead are part of the first claim, so its part of the buffer has them.
-        let mut ahead = std::mem::take(&mut self.open[partition].ahead);
+        let mut ahead = std::mem::take(&mut self.claims.open[partition].ahead);
         let mut done = 0;
         while done < count {
-            if self.open[partition].left == 0 {
+            if self.claims.open[partition].left == 0 {
                 self.claim(partition)?;
             }
-            let Self { shared, open, buffers, size, .. } = self;
+            let Self { claims: Claims { shared, open, size, .. }, buffers, .. } = self;
             let (open, size) = (&mut open[partition], *size);
             let some = open.left.min(count - done);
             let copied = some - std::mem::take(&mut ahead);
@@ -170,16 +160,40 @@ impl<S: PageSink> FixedWriter<S> {
             open.advance(shared, partition, some, size);
             done += some;
         }
-        self.buffers.drop_first(partition, count as usize, self.size);
+        self.buffers.drop_first(partition, count as usize, self.claims.size);
         Ok(())
     }
 
     /// Places the buffered tuples.
     pub(super) fn flush_all(&mut self) -> Result<(), PagesError> {
-        (0..self.open.len()).try_for_each(|partition| {
+        (0..self.claims.open.len()).try_for_each(|partition| {
             let count = self.buffers.len(partition);
             self.flush::<false>(partition, count as u32)
         })
+    }
+
+    /// Claims the next part for a partition, whose last claim is full.
+    fn claim(&mut self, partition: usize) -> Result<(), PagesError> {
+        let Self { claims, buffers, .. } = self;
+        let size = claims.size;
+        claims.claim(partition, |shared, open| finish_ahead(shared, open, buffers, size))
+    }
+
+    /// Gives back the unwritten parts of claims, as [`Claims::release_all`].
+    pub(super) fn release_all(&mut self, settled: bool) {
+        self.claims.release_all(settled);
+    }
+}
+
+/// Writes the slots of all tuples whose payloads are ahead of them. The rest of each buffer moves
+/// to its start.
+fn finish_ahead<S: PageSink>(shared: &Shared<S>, open: &mut [Open], buffers: &mut Buffers, size: usize) {
+    for (partition, open) in open.iter_mut().enumerate().filter(|(_, open)| open.ahead > 0) {
+        let ahead = std::mem::take(&mut open.ahead);
+        // SAFETY: the buffer has the keys, and the claim has room for the slots.
+        unsafe { open.write_slots(shared, buffers.keys_of(partition), ahead as usize, size) };
+        open.advance(shared, partition, ahead, size);
+        buffers.drop_first(partition, ahead as usize, size);
     }
 }
 

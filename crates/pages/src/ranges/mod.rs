@@ -14,10 +14,12 @@ mod fixed;
 mod lists;
 #[cfg(all(test, loom))]
 mod loom_models;
+mod open;
 mod order;
 mod shared;
 mod state;
 mod store;
+mod twos;
 mod variable;
 mod writer;
 
@@ -68,11 +70,12 @@ pub enum PageOrder {
 ///
 /// With few partitions, pages are large, because the partition has to take a new page for each.
 /// With many partitions they are small, because each partition has a page that is not full. These
-/// open pages take up to 32 MiB together for 32 partitions, and 256 MiB for 1,024. Pages of 5 MiB
-/// would take 5 GiB.
+/// open pages take up to 32 MiB together for 16 and for 32 partitions, and 256 MiB for 1,024. Pages
+/// of 5 MiB would take 5 GiB.
 pub fn default_page_bytes(partitions: usize) -> usize {
     match partitions {
-        0..=32 => 1 << 20,
+        0..=16 => 2 << 20,
+        17..=32 => 1 << 20,
         33..=256 => 512 << 10,
         _ => 256 << 10,
     }

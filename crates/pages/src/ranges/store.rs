@@ -130,7 +130,8 @@ impl Store {
         let size = if SIZE == usize::MAX { size } else { SIZE };
         let payload = |row: &u32| from.wrapping_add(*row as usize * size);
         let mut to = end;
-        let (twos, rest) = if end.addr().is_multiple_of(LINE) { rows.as_chunks::<2>() } else { (&[][..], rows) };
+        let lines = end.addr().is_multiple_of(LINE) && size.is_multiple_of(HALF_LINE);
+        let (twos, rest) = if lines { rows.as_chunks::<2>() } else { (&[][..], rows) };
         for [upper, lower] in twos {
             to = to.wrapping_sub(2 * size);
             // SAFETY: the caller's promises.
@@ -147,13 +148,15 @@ impl Store {
     /// cache as with [`one`](Self::one).
     ///
     /// # Safety
-    /// Both payloads are readable, `to` is writable for both, and they do not overlap.
+    /// Both payloads are readable, `to` is writable for both, and they do not overlap. `size` is a
+    /// multiple of 32, and `to` is aligned to a line.
     #[inline(always)]
     pub(super) unsafe fn two(self, lower: *const u8, upper: *const u8, size: usize, to: *mut u8) {
+        debug_assert!(size.is_multiple_of(HALF_LINE) && to.addr().is_multiple_of(LINE));
         // SAFETY: the caller's promises, and this way is chosen only with AVX-512.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if self == Self::StreamWide && size.is_multiple_of(HALF_LINE) && to.addr().is_multiple_of(LINE) {
+            if self == Self::StreamWide {
                 return stream_two(lower, upper, size, to);
             }
             self.one(lower, size, to);

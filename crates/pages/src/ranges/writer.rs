@@ -8,6 +8,7 @@ use super::{
     PageOrder,
     fixed::FixedWriter,
     shared::{PageSink, Shared},
+    twos::{TwosWriter, are_in_twos},
     variable::VariableWriter,
 };
 use crate::{
@@ -29,12 +30,28 @@ pub struct Writer<S: PageSink> {
 
 enum Kind<S: PageSink> {
     Fixed(FixedWriter<S>),
+    Twos(TwosWriter<S>),
     Variable(VariableWriter<S>),
+}
+
+impl<S: PageSink> Kind<S> {
+    /// Gives back the unwritten parts of claims. Writers of tuples of any size have none between
+    /// calls.
+    fn release_all(&mut self, settled: bool) {
+        match self {
+            Kind::Fixed(writer) => writer.release_all(settled),
+            Kind::Twos(writer) => writer.release_all(settled),
+            Kind::Variable(_) => {}
+        }
+    }
 }
 
 impl<S: PageSink> Writer<S> {
     pub(super) fn new(shared: Arc<Shared<S>>) -> Self {
         let kind = match shared.shape.payload() {
+            PayloadSize::Fixed(size) if are_in_twos(size, shared.partition_count()) => {
+                Kind::Twos(TwosWriter::new(Arc::clone(&shared), size))
+            }
             PayloadSize::Fixed(size) => Kind::Fixed(FixedWriter::new(Arc::clone(&shared), size)),
             PayloadSize::Variable => Kind::Variable(VariableWriter::new(Arc::clone(&shared))),
         };
@@ -47,7 +64,7 @@ impl<S: PageSink> Writer<S> {
     /// If the payloads do not have the size of the pages' tuples, one is larger than a page, memory
     /// runs out, or another writer failed. All except the first fail the shuffle.
     pub fn write(&mut self, tuples: &Tuples<'_>) -> Result<(), PagesError> {
-        with_target!(self.shared.partitions, |target| self.place(tuples, |_, key| target.of(key)))
+        with_target!(self.shared.partitions, |target| self.place(tuples, move |_, key| target.of(key)))
     }
 
     /// Places each tuple in the partition that `targets` names.
@@ -63,7 +80,7 @@ impl<S: PageSink> Writer<S> {
         if targets.iter().max().is_some_and(|&most| usize::from(most) >= partitions) {
             return Err(PagesError::Batch { what: "a target beyond the last partition" });
         }
-        self.place(tuples, |index, _| usize::from(targets[index]))
+        self.place(tuples, move |index, _| usize::from(targets[index]))
     }
 
     /// Places the buffered tuples, and gives back the rest of claims. When the last writer has
@@ -95,9 +112,7 @@ impl<S: PageSink> Writer<S> {
         self.check()?;
         self.place_buffered()?;
         let unfinished = FailUnlessDone(&self.shared);
-        if let Kind::Fixed(writer) = &mut self.kind {
-            writer.release_all(true);
-        }
+        self.kind.release_all(true);
         (0..self.shared.partition_count()).for_each(|partition| self.shared.shut(partition));
         unfinished.done();
         Ok(())
@@ -112,6 +127,7 @@ impl<S: PageSink> Writer<S> {
         let unfinished = FailUnlessDone(&self.shared);
         match &mut self.kind {
             Kind::Fixed(writer) => writer.flush_all()?,
+            Kind::Twos(writer) => writer.flush_all(),
             Kind::Variable(writer) => writer.flush_all()?,
         }
         unfinished.done();
@@ -119,14 +135,21 @@ impl<S: PageSink> Writer<S> {
     }
 
     #[inline(always)]
-    fn place(&mut self, tuples: &Tuples<'_>, partition_of: impl Fn(usize, u32) -> usize) -> Result<(), PagesError> {
+    fn place(
+        &mut self,
+        tuples: &Tuples<'_>,
+        partition_of: impl Fn(usize, u32) -> usize + Copy,
+    ) -> Result<(), PagesError> {
         self.check()?;
         let unfinished = FailUnlessDone(&self.shared);
         match (&mut self.kind, tuples.payloads()) {
             (Kind::Fixed(writer), Payloads::Fixed { bytes, size }) if writer.size() == size => {
                 writer.write(tuples.keys(), bytes, partition_of)?;
             }
-            (Kind::Fixed(_), _) => {
+            (Kind::Twos(writer), Payloads::Fixed { bytes, size }) if writer.size() == size => {
+                writer.write(tuples.keys(), bytes, partition_of)?;
+            }
+            (Kind::Fixed(_) | Kind::Twos(_), _) => {
                 unfinished.done();
                 return Err(PagesError::Batch { what: "payloads of another size than the pages' tuples" });
             }
@@ -143,9 +166,7 @@ impl<S: PageSink> Writer<S> {
 
 impl<S: PageSink> Drop for Writer<S> {
     fn drop(&mut self) {
-        if let Kind::Fixed(writer) = &mut self.kind {
-            writer.release_all(false);
-        }
+        self.kind.release_all(false);
         if !self.finished {
             self.shared.fail();
         }

@@ -52,8 +52,8 @@ impl Blocks {
 impl<S: PageSink> FixedWriter<S> {
     /// Returns whether this number of tuples is faster by blocks. If so, their memory is there.
     pub(super) fn prefers_blocks(&mut self, tuples: usize) -> bool {
-        let partitions = self.open.len();
-        let least = match self.size {
+        let partitions = self.claims.open.len();
+        let least = match self.claims.size {
             size if is_straight(size) => partitions * STRAIGHT_ROWS,
             ..=SHORT if self.wide && partitions <= FEW_SHORT => partitions * GROUPS * GROUP,
             _ => return false,
@@ -73,10 +73,10 @@ impl<S: PageSink> FixedWriter<S> {
         bytes: &[u8],
         partition_of: impl Fn(usize, u32) -> usize,
     ) -> Result<(), PagesError> {
-        let size = if SIZE == usize::MAX { self.size } else { SIZE };
-        let mut blocks = self.blocks.take().unwrap_or_else(|| Blocks::new(self.open.len()));
+        let size = if SIZE == usize::MAX { self.claims.size } else { SIZE };
+        let mut blocks = self.blocks.take().unwrap_or_else(|| Blocks::new(self.claims.open.len()));
         let straight = is_straight(size);
-        let most = if straight { straight_block(self.open.len()) } else { BLOCK }.min(blocks.lists.block());
+        let most = if straight { straight_block(self.claims.open.len()) } else { BLOCK }.min(blocks.lists.block());
         // Blocks of one size, so that the last one is worthwhile, too.
         let rows = keys.len().div_ceil(keys.len().div_ceil(most)).next_multiple_of(GROUP);
         let entry = if SIZE == 0 { Entry::Key } else { Entry::Row };
@@ -87,11 +87,11 @@ impl<S: PageSink> FixedWriter<S> {
             let listed = match () {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: `WIDE` is chosen only if the machine has the features.
-                () if WIDE && self.open.len() <= FEW => unsafe { blocks.lists.pack(block, entry, target) },
+                () if WIDE && self.claims.open.len() <= FEW => unsafe { blocks.lists.pack(block, entry, target) },
                 () => blocks.lists.fill(block, entry, target),
             };
             let batch = Batch { keys: block, bytes: &bytes[first * size..] };
-            for partition in 0..self.open.len() {
+            for partition in 0..self.claims.open.len() {
                 if straight {
                     self.place_straight::<SIZE, WIDE>(partition, &blocks, batch)?;
                 } else {
@@ -130,13 +130,13 @@ impl<S: PageSink> FixedWriter<S> {
         let groups = list.len() / GROUP * GROUP;
         let mut done = 0;
         while done < groups {
-            if self.open[partition].left == 0 {
+            if self.claims.open[partition].left == 0 {
                 self.claim(partition)?;
             }
-            let some = (self.open[partition].left as usize).min(groups - done);
+            let some = (self.claims.open[partition].left as usize).min(groups - done);
             let (now, keys) = (&list[done..done + some], &keys[done..done + some]);
             self.place_groups::<SIZE>(partition, blocks, now, keys, batch);
-            self.open[partition].advance(&self.shared, partition, some as u32, self.size);
+            self.claims.open[partition].advance(&self.claims.shared, partition, some as u32, self.claims.size);
             done += some;
         }
         self.keep::<SIZE>(partition, &list[groups..], batch);
@@ -171,12 +171,12 @@ impl<S: PageSink> FixedWriter<S> {
         keys: &[u32],
         batch: Batch<'_>,
     ) {
-        let size = if SIZE == usize::MAX { self.size } else { SIZE };
-        let (store, open) = (self.shared.store, &self.open[partition]);
+        let size = if SIZE == usize::MAX { self.claims.size } else { SIZE };
+        let (store, open) = (self.claims.shared.store, &self.claims.open[partition]);
         // SAFETY: the claim has room for the tuples, and listed rows are in the batch. The stage has
         // room for the tuples of a chunk.
         unsafe {
-            open.write_slots(&self.shared, keys.as_ptr(), keys.len(), size);
+            open.write_slots(&self.claims.shared, keys.as_ptr(), keys.len(), size);
             if size == 0 {
                 return;
             }
@@ -197,7 +197,7 @@ impl<S: PageSink> FixedWriter<S> {
     /// Appends listed tuples to the buffer of a partition, which has room for them.
     #[inline(always)]
     fn keep<const SIZE: usize>(&mut self, partition: usize, list: &[u32], batch: Batch<'_>) {
-        let size = if SIZE == usize::MAX { self.size } else { SIZE };
+        let size = if SIZE == usize::MAX { self.claims.size } else { SIZE };
         let mask = self.buffers.room as u32 - 1;
         let (to_keys, to_data) = (self.buffers.keys.start().cast::<u32>(), self.buffers.data.start());
         let fill = &mut self.buffers.fill[partition];

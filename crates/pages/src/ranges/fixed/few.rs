@@ -15,7 +15,7 @@ impl<S: PageSink> FixedWriter<S> {
     /// Returns whether a register can count the tuples, and the buffers have room for a chunk
     /// beside an incomplete group.
     pub(super) fn prefers_few(&self) -> bool {
-        self.open.len() <= FEW && self.buffers.room >= ROOM + GROUP
+        self.claims.open.len() <= FEW && self.buffers.room >= ROOM + GROUP
     }
 
     /// Places tuple `i` in partition `partition_of(i, key)`.
@@ -33,7 +33,7 @@ impl<S: PageSink> FixedWriter<S> {
             if first == 0 {
                 self.collect::<SIZE, false>(keys, bytes.as_ptr(), target);
             } else {
-                self.collect::<SIZE, true>(keys, bytes[first * self.size..].as_ptr(), target);
+                self.collect::<SIZE, true>(keys, bytes[first * self.claims.size..].as_ptr(), target);
             }
         }
         Ok(())
@@ -42,7 +42,7 @@ impl<S: PageSink> FixedWriter<S> {
     /// Places the whole groups of buffers that have no room for a chunk.
     #[inline(always)]
     fn make_room<const WIDE: bool>(&mut self) -> Result<(), PagesError> {
-        for partition in 0..self.open.len() {
+        for partition in 0..self.claims.open.len() {
             let len = self.buffers.len(partition);
             if len > self.buffers.room - ROOM {
                 self.flush::<WIDE>(partition, (len / GROUP * GROUP) as u32)?;
@@ -60,7 +60,7 @@ impl<S: PageSink> FixedWriter<S> {
         mut from: *const u8,
         partition_of: impl Fn(usize, u32) -> usize,
     ) {
-        let size = if SIZE == usize::MAX { self.size } else { SIZE };
+        let size = if SIZE == usize::MAX { self.claims.size } else { SIZE };
         let mask = self.buffers.room as u32 - 1;
         let (to_keys, to_data) = (self.buffers.keys.start().cast::<u32>(), self.buffers.data.start());
         // SAFETY: a table has at least a cache line.
@@ -69,7 +69,7 @@ impl<S: PageSink> FixedWriter<S> {
         let mut counts = 0_u64;
         for (row, &key) in keys.iter().enumerate() {
             let partition = partition_of(row, key);
-            debug_assert!(partition < self.open.len());
+            debug_assert!(partition < self.claims.open.len());
             let shift = 8 * partition;
             // SAFETY: the caller's partitions exist, and each buffer has room for a chunk. `from` advances
             // by one payload for each key. Payloads grow downwards, and the buffer has room for another

@@ -5,13 +5,13 @@
 use super::{
     FixedWriter, PageSink, PagesError,
     blocks::{Batch, Blocks},
-    open::Open,
 };
 use crate::{
     page::GROUP,
     ranges::{
         buffers::Buffers,
         lists::BLOCK,
+        open::{Claims, Open},
         store::{HALF_LINE, LINE, Store},
     },
 };
@@ -48,14 +48,14 @@ impl<S: PageSink> FixedWriter<S> {
         let mut list = blocks.lists.of(partition);
         let waiting = self.buffers.len(partition);
         // Small batches have filled the buffer.
-        if waiting >= GROUP || waiting > self.open[partition].ahead as usize + 1 {
+        if waiting >= GROUP || waiting > self.claims.open[partition].ahead as usize + 1 {
             list = self.complete_group::<SIZE, WIDE>(partition, list, batch)?;
         }
         while !list.is_empty() {
-            if self.open[partition].left == 0 {
+            if self.claims.open[partition].left == 0 {
                 self.claim(partition)?;
             }
-            let room = self.open[partition].left as usize - self.buffers.len(partition);
+            let room = self.claims.open[partition].left as usize - self.buffers.len(partition);
             let (now, later) = list.split_at(room.min(list.len()));
             self.place_part::<SIZE, WIDE>(partition, now, blocks, batch);
             list = later;
@@ -72,8 +72,8 @@ impl<S: PageSink> FixedWriter<S> {
         blocks: &Blocks,
         batch: Batch<'_>,
     ) {
-        let size = if SIZE == usize::MAX { self.size } else { SIZE };
-        let Self { shared, buffers, open, .. } = self;
+        let size = if SIZE == usize::MAX { self.claims.size } else { SIZE };
+        let Self { claims: Claims { shared, open, .. }, buffers, .. } = self;
         let open = &mut open[partition];
         let waiting = buffers.len(partition);
         let all = waiting + list.len();

@@ -1,17 +1,15 @@
 //! The claims that a writer is filling.
 
-use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use super::FixedWriter;
+use super::{
+    PageOrder,
+    shared::{Hole, PageSink, Shared},
+    state::{Claimed, PageId, Part},
+};
 use crate::{
     error::PagesError,
     page::{GROUP, HEADER_BYTES, PageLayout},
-    ranges::{
-        PageOrder,
-        buffers::Buffers,
-        shared::{Hole, PageSink, Shared},
-        state::{Claimed, PageId, Part},
-    },
 };
 
 /// The number of tuples that all writers together claim in a partition at first. A small claim
@@ -24,9 +22,9 @@ const MOST_CLAIMED: u32 = 8192;
 /// Between these limits, a claim is 1/`SHARE` of the tuples that the writer has placed in the
 /// partition. In the end 1/16 of a partition is unwritten and has to be filled.
 const SHARE: u32 = 8;
-/// A claim is at most one of this number of parts of a page. Few writers share a page in few parts,
-/// since each claim waits for the earlier stores past the cache.
-const PARTS: RangeInclusive<usize> = 2..=8;
+/// A claim is at most one of as many parts of a page as there are writers, up to this number. Few
+/// large claims are faster, since each waits for the earlier stores past the cache.
+const MOST_PARTS: usize = 8;
 
 /// A claimed part of a page that is being written. It has its own cache line, which no other writer
 /// uses.
@@ -44,12 +42,13 @@ pub(super) struct Open {
     /// The number of tuples of the claim.
     claimed: u32,
     /// The first slot after the part.
-    end: u32,
+    pub(super) end: u32,
     page: PageId,
     /// The number of tuples of all claims in this partition.
     placed: u32,
-    /// The number of tuples after `slot` whose payloads are on the page already. Their keys are the
-    /// first ones of the partition's buffer. Less than `left`, or both are 0.
+    /// The number of tuples after `slot` whose payloads are on the page already, of a writer with
+    /// buffers. Their keys are the first ones of the partition's buffer. Less than `left`, or both
+    /// are 0.
     pub(super) ahead: u32,
 }
 
@@ -65,6 +64,11 @@ impl Open {
         placed: 0,
         ahead: 0,
     };
+
+    /// Returns the place on the page of the next slot.
+    pub(super) fn next(&self) -> u32 {
+        self.end - self.left
+    }
 
     /// Writes the next `count` slots, which the claim has left, for payloads of `size` bytes.
     ///
@@ -98,27 +102,48 @@ impl Open {
     }
 }
 
-/// Returns the number of parts of a page that as many writers share.
-pub(super) fn parts(writers: usize) -> u32 {
-    writers.clamp(*PARTS.start(), *PARTS.end()) as u32
+/// The claims of a writer of tuples of one size.
+pub(super) struct Claims<S: PageSink> {
+    pub(super) shared: Arc<Shared<S>>,
+    /// The bytes of a payload.
+    pub(super) size: usize,
+    /// The number of tuples of the first claims.
+    least: u32,
+    /// The number of parts of a page, of which a claim takes at most one.
+    parts: u32,
+    /// The last claim in each partition.
+    pub(super) open: Vec<Open>,
 }
 
-/// Returns the number of tuples of the first claims of each of `writers` writers.
-pub(super) fn least(writers: usize) -> u32 {
-    ((FIRST_CLAIMED / writers) as u32).max(LEAST_CLAIMED)
-}
+impl<S: PageSink> Claims<S> {
+    /// Creates the state of a writer that has claimed nothing.
+    pub(super) fn new(shared: Arc<Shared<S>>, size: u32) -> Self {
+        let writers = shared.writers_in_all;
+        Self {
+            size: size as usize,
+            least: ((FIRST_CLAIMED / writers) as u32).max(LEAST_CLAIMED),
+            parts: writers.min(MOST_PARTS) as u32,
+            open: vec![Open::NONE; shared.partition_count()],
+            shared,
+        }
+    }
 
-impl<S: PageSink> FixedWriter<S> {
-    /// Claims the next part for a partition, whose last claim is full.
-    pub(super) fn claim(&mut self, partition: usize) -> Result<(), PagesError> {
-        let Self { shared, open, buffers, size, least, parts, .. } = self;
+    /// Claims the next part for a partition, whose last claim is full. `finish` writes the slots of
+    /// all tuples whose payloads are on pages. It is called before the other claims are given back,
+    /// if memory runs out and pages wait for claims before them.
+    pub(super) fn claim(
+        &mut self,
+        partition: usize,
+        mut finish: impl FnMut(&Shared<S>, &mut [Open]),
+    ) -> Result<(), PagesError> {
+        let Self { shared, size, least, parts, open } = self;
         let shape = &shared.shape;
         let (capacity, size) = (shape.capacity() as u32, *size as u32);
         let most = (capacity / *parts).max(GROUP as u32);
         let wanted = (open[partition].placed / SHARE).clamp(*least, MOST_CLAIMED).min(most);
         let settle = || {
             if shared.order == PageOrder::Written {
-                finish_ahead(shared, open, buffers, size as usize);
+                finish(shared, open);
                 release_all(shared, open, size, true);
             }
         };
@@ -140,26 +165,14 @@ impl<S: PageSink> FixedWriter<S> {
 
     /// Gives back the unwritten parts of claims. They are filled when the last writer leaves. If
     /// they are `settled`, the pages are handed on with their holes closed.
-    pub(in crate::ranges) fn release_all(&mut self, settled: bool) {
+    pub(super) fn release_all(&mut self, settled: bool) {
         release_all(&self.shared, &mut self.open, self.size as u32, settled);
-    }
-}
-
-/// Writes the slots of all tuples whose payloads are ahead of them. The rest of each buffer moves
-/// to its start.
-fn finish_ahead<S: PageSink>(shared: &Shared<S>, open: &mut [Open], buffers: &mut Buffers, size: usize) {
-    for (partition, open) in open.iter_mut().enumerate().filter(|(_, open)| open.ahead > 0) {
-        let ahead = std::mem::take(&mut open.ahead);
-        // SAFETY: the buffer has the keys, and the claim has room for the slots.
-        unsafe { open.write_slots(shared, buffers.keys_of(partition), ahead as usize, size) };
-        open.advance(shared, partition, ahead, size);
-        buffers.drop_first(partition, ahead as usize, size);
     }
 }
 
 fn release_all<S: PageSink>(shared: &Shared<S>, open: &mut [Open], size: u32, settled: bool) {
     for (partition, open) in open.iter_mut().enumerate().filter(|(_, open)| open.left > 0) {
-        let hole = Hole { page: open.page, start: open.end - open.left, tuples: open.left };
+        let hole = Hole { page: open.page, start: open.next(), tuples: open.left };
         let (left, claimed) = (std::mem::take(&mut open.left), std::mem::take(&mut open.claimed));
         shared.leave_hole(partition, hole, left * size, claimed - left, settled);
     }

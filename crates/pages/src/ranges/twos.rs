@@ -1,0 +1,398 @@
+//! The writer of one thread for payloads that fill whole cache lines, alone or in twos, and many
+//! partitions. Two payloads that follow each other in a partition go from the batch to
+//! the page at once. Which those are is found for some rows at a time, without a branch for each,
+//! so that the processor finishes the next rows while stores past the cache still drain.
+
+use std::{ptr::null_mut, sync::Arc};
+
+use super::{
+    buffers::{Lines, Table},
+    open::{Claims, Open},
+    shared::{PageSink, Shared},
+    store::{HALF_LINE, Store},
+};
+use crate::{error::PagesError, page::GROUP, simd::has_avx512};
+
+/// The number of partitions up to which lists of rows are faster, since they are long enough.
+const LISTED: usize = 128;
+/// The number of rows whose twos are found before their payloads are copied.
+const STEP: usize = 96;
+/// The number of a partition's keys for which there is room. Groups of them are whole lines.
+const ROOM: u32 = 2 * GROUP as u32;
+/// The largest number of rows whose payloads are addressed in the same way.
+const MOST_ROWS: usize = 1 << 30;
+
+/// The largest payload that is copied in vain rather than not at all.
+const SHORT: usize = 128;
+
+/// The place of a payload that is not in the batch but was kept from the one before.
+const KEPT: u32 = u32::MAX - 1;
+/// The place of a payload that is on the page, or is not this writer's.
+const NONE: u32 = u32::MAX;
+
+/// Returns whether payloads of this size go to as many partitions in twos.
+pub(super) fn are_in_twos(size: u32, partitions: usize) -> bool {
+    size > 0 && (size as usize).is_multiple_of(HALF_LINE) && partitions > LISTED
+}
+
+/// The next tuple's place on the page, and where the payload before it is: a row of the batch,
+/// [`KEPT`] or [`NONE`]. One number, so that one store changes both.
+#[derive(Clone, Copy, Debug)]
+struct Last(u64);
+
+impl Last {
+    fn new(next: u32, before: u32) -> Self {
+        Self(u64::from(next) | u64::from(before) << u32::BITS)
+    }
+
+    fn next(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn before(self) -> u32 {
+        (self.0 >> u32::BITS) as u32
+    }
+
+    /// Returns whether the payload before the next one waits for it: twos begin at even places.
+    fn waits(self) -> bool {
+        !self.next().is_multiple_of(2) && self.before() != NONE
+    }
+}
+
+/// A tuple whose payload goes to a page with the one before it.
+#[derive(Clone, Copy, Debug)]
+struct Two {
+    last: Last,
+    /// The partition and the row, as one number like [`Last`].
+    from: u64,
+}
+
+impl Two {
+    fn new(last: Last, partition: usize, row: usize) -> Self {
+        Self { last, from: partition as u64 | (row as u64) << u32::BITS }
+    }
+
+    fn partition(self) -> usize {
+        self.from as u32 as usize
+    }
+
+    fn row(self) -> usize {
+        (self.from >> u32::BITS) as usize
+    }
+}
+
+pub(super) struct TwosWriter<S: PageSink> {
+    claims: Claims<S>,
+    waiting: Waiting,
+    /// Whether the machine has AVX-512.
+    wide: bool,
+    twos: Table<Two>,
+    /// The partitions that have a whole group of keys, once for each group.
+    groups: Table<u32>,
+}
+
+/// The tuples that are not on pages, or only with their payloads.
+struct Waiting {
+    /// For each partition, where its next tuple goes.
+    last: Table<Last>,
+    /// The place at which the claim is full, or there is no room for the next key.
+    until: Table<u32>,
+    /// The end of the page. The payload in place `i` ends `i` payloads before it.
+    end: Table<*mut u8>,
+    /// For each partition, the key of the tuple in place `i` at `i % ROOM`.
+    keys: Lines,
+    /// A payload of each partition.
+    kept: Lines,
+    /// The payloads of the batch. Only valid during a call.
+    batch: *const u8,
+}
+
+// SAFETY: the pointers lead to parts of pages that belong to this writer alone, whose memory the
+// shared state keeps, and to batches only during a call.
+unsafe impl<S: PageSink> Send for TwosWriter<S> {}
+
+impl Waiting {
+    fn keys_of(&self, partition: usize) -> *mut u32 {
+        // SAFETY: the caller's partition exists.
+        unsafe { self.keys.start().cast::<u32>().add(partition * ROOM as usize) }
+    }
+
+    /// Returns the address of a payload: that of a row, or the one that was kept for a partition.
+    #[inline(always)]
+    fn payload(&self, partition: usize, place: u32, size: usize) -> *const u8 {
+        let kept = self.kept.start().wrapping_add(partition * size).cast_const();
+        let row = self.batch.wrapping_add(place as usize * size);
+        if place >= KEPT { kept } else { row }
+    }
+
+    /// Places the tuples of a partition that wait, and counts them as written.
+    #[cold]
+    fn finish<S: PageSink>(&mut self, shared: &Shared<S>, open: &mut Open, partition: usize, size: usize) {
+        let last = self.last[partition];
+        // SAFETY: places from that of the next slot on are in the claim, and belong to this writer.
+        // Their keys are there, and so is the payload.
+        unsafe {
+            if last.waits() {
+                let from = self.payload(partition, last.before(), size);
+                shared.store.one(from, size, self.end[partition].sub(last.next() as usize * size));
+                self.last[partition] = Last::new(last.next(), NONE);
+            }
+            while open.left > 0 && open.next() < last.next() {
+                let to_group = GROUP as u32 - open.next() % GROUP as u32;
+                self.write_slots(shared, open, partition, to_group.min(last.next() - open.next()), size);
+            }
+        }
+    }
+
+    /// Writes `count` slots of a partition, up to the end of a group, and counts the tuples as
+    /// written.
+    ///
+    /// # Safety
+    /// The claim has as many left, and their keys and payloads are there.
+    #[inline(always)]
+    unsafe fn write_slots<S: PageSink>(
+        &mut self,
+        shared: &Shared<S>,
+        open: &mut Open,
+        partition: usize,
+        count: u32,
+        size: usize,
+    ) {
+        // SAFETY: the caller's promises.
+        unsafe {
+            let keys = self.keys_of(partition).add((open.next() % ROOM) as usize);
+            open.write_slots(shared, keys, count as usize, size);
+        }
+        open.advance(shared, partition, count, size);
+        self.until[partition] = open.end.min(open.next() + ROOM);
+    }
+
+    /// Lets each partition's next tuple claim a part.
+    fn close_all(&mut self) {
+        self.until.iter_mut().zip(&*self.last).for_each(|(until, last)| *until = last.next());
+    }
+
+    /// Keeps the payload that waits in a partition, whose batch ends.
+    #[inline(always)]
+    fn keep(&mut self, partition: usize, size: usize) {
+        let last = self.last[partition];
+        // A short copy is faster than a branch that cannot be predicted.
+        if size <= SHORT || last.waits() {
+            let from = self.payload(partition, last.before(), size);
+            let to = self.kept.start().wrapping_add(partition * size);
+            for at in (0..size).step_by(HALF_LINE) {
+                // SAFETY: both are payloads, which have whole half lines. They may be the same.
+                unsafe { to.add(at).cast::<[u8; HALF_LINE]>().write(from.add(at).cast::<[u8; HALF_LINE]>().read()) };
+            }
+        }
+        let before = if last.before() == NONE { NONE } else { KEPT };
+        self.last[partition] = Last::new(last.next(), before);
+    }
+}
+
+impl<S: PageSink> TwosWriter<S> {
+    /// Creates a writer for payloads of `size` bytes, the size of the shape.
+    pub(super) fn new(shared: Arc<Shared<S>>, size: u32) -> Self {
+        let partitions = shared.partition_count();
+        let waiting = Waiting {
+            last: Table::new(partitions, |_| Last::new(0, NONE)),
+            until: Table::new(partitions, |_| 0),
+            end: Table::new(partitions, |_| null_mut()),
+            keys: Lines::new(partitions * ROOM as usize * size_of::<u32>()),
+            kept: Lines::new(partitions * size as usize),
+            batch: std::ptr::null(),
+        };
+        Self {
+            claims: Claims::new(shared, size),
+            waiting,
+            wide: has_avx512(),
+            twos: Table::new(STEP, |_| Two::new(Last::new(0, NONE), 0, 0)),
+            groups: Table::new(STEP, |_| 0),
+        }
+    }
+
+    /// Returns the bytes of each payload.
+    pub(super) fn size(&self) -> usize {
+        self.claims.size
+    }
+
+    /// Places tuple `i` in partition `partition_of(i, key)`. `bytes` has a payload for each key.
+    #[inline(always)]
+    pub(super) fn write(
+        &mut self,
+        keys: &[u32],
+        bytes: &[u8],
+        partition_of: impl Fn(usize, u32) -> usize + Copy,
+    ) -> Result<(), PagesError> {
+        debug_assert_eq!(keys.len() * self.claims.size, bytes.len());
+        let size = self.claims.size;
+        for (index, keys) in keys.chunks(MOST_ROWS).enumerate() {
+            let first = index * MOST_ROWS;
+            let target = move |row: usize, key: u32| partition_of(first + row, key);
+            self.waiting.batch = bytes[first * size..].as_ptr();
+            self.write_batch(keys, target)?;
+        }
+        Ok(())
+    }
+
+    /// Places the tuples of a batch.
+    #[inline(always)]
+    fn write_batch(
+        &mut self,
+        keys: &[u32],
+        partition_of: impl Fn(usize, u32) -> usize + Copy,
+    ) -> Result<(), PagesError> {
+        for (keys, first) in keys.chunks(STEP).zip((0..).step_by(STEP)) {
+            let twos = self.find(keys, first, partition_of)?;
+            self.place(twos);
+        }
+        let (partitions, size) = (self.claims.open.len(), self.claims.size);
+        if partitions <= keys.len() {
+            (0..partitions).for_each(|partition| self.waiting.keep(partition, size));
+        } else {
+            for (row, &key) in keys.iter().enumerate() {
+                let partition = partition_of(row, key);
+                if self.waiting.last[partition].before() == row as u32 {
+                    self.waiting.keep(partition, size);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the twos among a few rows, of which the batch has `first` before, and gives the keys
+    /// of all of them a place. Returns their number.
+    // Within a larger function, the loop would have to keep its numbers on the stack.
+    #[inline(never)]
+    fn find(
+        &mut self,
+        keys: &[u32],
+        first: usize,
+        partition_of: impl Fn(usize, u32) -> usize + Copy,
+    ) -> Result<usize, PagesError> {
+        let (lasts, untils) = (self.waiting.last.start(), self.waiting.until.start());
+        let to_keys = self.waiting.keys.start().cast::<u32>();
+        let to_twos = self.twos.start();
+        let mut twos = 0;
+        for (row, &key) in (first..).zip(keys) {
+            let partition = partition_of(row, key);
+            debug_assert!(partition < self.claims.open.len());
+            // SAFETY: the caller's partitions exist. There are at most `STEP` twos.
+            unsafe {
+                let of = lasts.add(partition);
+                if (*of).next() == *untils.add(partition) {
+                    self.make_room(partition, std::mem::take(&mut twos))?;
+                }
+                let last = *of;
+                let next = last.next();
+                *of = Last::new(next + 1, row as u32);
+                to_keys.add(partition * ROOM as usize + (next % ROOM) as usize).write(key);
+                to_twos.add(twos).write(Two::new(last, partition, row));
+                twos += next as usize % 2;
+            }
+        }
+        Ok(twos)
+    }
+
+    /// Makes room for the next tuple of a partition. Places the twos that were found before it.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, partition: usize, twos: usize) -> Result<(), PagesError> {
+        self.place(twos);
+        let Self { claims, waiting, .. } = self;
+        if waiting.last[partition].next() < waiting.until[partition] {
+            return Ok(());
+        }
+        let size = claims.size;
+        waiting.finish(&claims.shared, &mut claims.open[partition], partition, size);
+        claims.claim(partition, |shared, open| {
+            let all = open.iter_mut().enumerate().filter(|(_, open)| open.left > 0);
+            all.for_each(|(partition, open)| waiting.finish(shared, open, partition, size));
+            waiting.close_all();
+        })?;
+        let open = &claims.open[partition];
+        waiting.last[partition] = Last::new(open.next(), NONE);
+        waiting.until[partition] = open.end.min(open.next() + ROOM);
+        waiting.end[partition] = open.data.wrapping_add(open.next() as usize * size);
+        Ok(())
+    }
+
+    /// Copies twos to their pages, and writes the slots of whole groups.
+    fn place(&mut self, twos: usize) {
+        match self.claims.size {
+            32 => self.place_sized::<32>(twos),
+            64 => self.place_sized::<64>(twos),
+            96 => self.place_sized::<96>(twos),
+            _ => self.place_sized::<{ usize::MAX }>(twos),
+        }
+    }
+
+    fn place_sized<const SIZE: usize>(&mut self, twos: usize) {
+        let store = self.claims.shared.store;
+        #[cfg(target_arch = "x86_64")]
+        if self.wide && store == Store::StreamWide {
+            // SAFETY: the machine has the features.
+            return unsafe { wide::place::<SIZE, S>(self, twos) };
+        }
+        self.place_body::<SIZE>(store, twos);
+    }
+
+    #[inline(always)]
+    fn place_body<const SIZE: usize>(&mut self, store: Store, twos: usize) {
+        let Self { claims: Claims { shared, open, size, .. }, waiting, .. } = self;
+        let size = if SIZE == usize::MAX { *size } else { SIZE };
+        let (ends, to_groups) = (waiting.end.start(), self.groups.start());
+        let mut groups = 0;
+        for two in &self.twos[..twos] {
+            let (partition, next, before) = (two.partition(), two.last.next(), two.last.before());
+            let upper = waiting.payload(partition, before, size);
+            // SAFETY: both places are in the claim, unless only the second one is: then the place
+            // before is that of no payload. Two payloads from an even place on are whole lines. There are
+            // at most as many groups as twos.
+            unsafe {
+                let lower = waiting.batch.add(two.row() * size);
+                let to = (*ends.add(partition)).sub((next as usize + 1) * size);
+                if before == NONE {
+                    store.one(lower, size, to);
+                } else {
+                    store.two(lower, upper, size, to);
+                }
+                to_groups.add(groups).write(partition as u32);
+            }
+            groups += usize::from(next as usize % GROUP == GROUP - 1);
+        }
+        for &partition in &self.groups[..groups] {
+            let partition = partition as usize;
+            let open = &mut open[partition];
+            let count = GROUP as u32 - open.next() % GROUP as u32;
+            // SAFETY: the last tuple of the group was placed, so the claim has these, and they are there.
+            unsafe { waiting.write_slots(shared, open, partition, count, size) };
+        }
+    }
+
+    /// Places the tuples that wait.
+    pub(super) fn flush_all(&mut self) {
+        let Self { claims: Claims { shared, open, size, .. }, waiting, .. } = self;
+        for (partition, open) in open.iter_mut().enumerate() {
+            waiting.finish(shared, open, partition, *size);
+        }
+    }
+
+    /// Gives back the unwritten parts of claims, as [`Claims::release_all`].
+    pub(super) fn release_all(&mut self, settled: bool) {
+        self.claims.release_all(settled);
+        self.waiting.close_all();
+    }
+}
+
+/// The copies compiled for AVX-512.
+#[cfg(target_arch = "x86_64")]
+mod wide {
+    use super::{PageSink, Store, TwosWriter};
+
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,popcnt,bmi1,bmi2")]
+    #[inline(never)]
+    pub(super) fn place<const SIZE: usize, S: PageSink>(writer: &mut TwosWriter<S>, twos: usize) {
+        writer.place_body::<SIZE>(Store::StreamWide, twos);
+    }
+}
