@@ -161,8 +161,7 @@ fn a_parked_page_with_a_hole_comes_back_once() {
     let keep = Keep::default();
     let (mut writers, pool) = writers_to(keep.clone(), 1, 3, PayloadSize::Fixed(0), 64, PageOrder::Written);
     let keys: Vec<u32> = (0..512).collect();
-    // A page takes 336 tuples, in claims of 32. Each of the first two writers leaves half a claim,
-    // on pages 2 and 3.
+    // A page takes 336 tuples. Each of the first two writers leaves half a claim, on pages 2 and 3.
     writers[0].write(&keys_only(&keys)).unwrap();
     writers[1].write(&keys_only(&keys[..256])).unwrap();
     writers[2].write(&keys_only(&keys[..256])).unwrap();
@@ -302,8 +301,7 @@ fn a_sink_that_panics_in_the_end_keeps_no_page() {
         let sink = Faulty(AtomicUsize::new(takes));
         let (mut writers, pool) = writers_to(sink, 2, 2, PayloadSize::Fixed(0), 64, PageOrder::Completed);
         let keys: Vec<u32> = (0..2 * 512).collect();
-        // A page takes 336 tuples, in claims of 32. Of four pages of each partition two are full,
-        // and one has a hole.
+        // A page takes 336 tuples. Of four pages of each partition two are full, and one has a hole.
         writers.iter_mut().for_each(|writer| writer.write(&keys_only(&keys)).unwrap());
         writers.pop().unwrap().finish().unwrap();
         let last = writers.pop().unwrap();
@@ -454,6 +452,74 @@ fn finish_before_waiting(stores: Stores, partitions: usize, waiting: usize, fini
     assert!(of(of_other).eq(&(100..180).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
     assert!(of(1).eq(&(50..67).map(|number| payload_of(number, 96)).collect::<Vec<_>>()));
     assert_eq!(pool.out(), others.len());
+}
+
+/// A writer continues after the places of another one, which has given back the rest of its claim.
+#[test]
+fn a_claim_may_begin_at_any_place() {
+    for (size, first, partitions) in [32, 64, 96].into_iter().flat_map(|size| {
+        [1, 5, 15, 16, 17].into_iter().flat_map(move |first| [2, 130].map(|partitions| (size, first, partitions)))
+    }) {
+        let keep = Copies::new(partitions);
+        let pool = Pool::new(PAGE, partitions.max(16) * PAGE).unwrap();
+        let mut writers = writers_of(size, &pool, Stores::PastCache, PageOrder::Completed, &keep);
+        let mut writer = writers.pop().unwrap();
+        write_numbered(&mut writer, &vec![0; first], 0, size);
+        writer.finish().unwrap();
+        let mut writer = writers.pop().unwrap();
+        let mut next = first as u32;
+        for tuples in [1, 2, 40, 100] {
+            write_numbered(&mut writer, &vec![0; tuples], next, size);
+            next += tuples as u32;
+        }
+        writer.finish().unwrap();
+        // The last writer has moved tuples to fill holes.
+        let mut placed = std::mem::take(&mut keep.placed.lock().unwrap()[0]);
+        placed.sort();
+        let mut expected: Vec<_> = (0..next).map(|number| (0, payload_of(number, size))).collect();
+        expected.sort();
+        assert!(placed == expected, "{size} bytes, {first} tuples, {partitions} partitions");
+        assert_eq!(pool.out(), 0);
+    }
+}
+
+/// A shuffle with many partitions ends in every way without a page that is lost.
+#[test]
+fn payloads_in_twos_end_with_errors_panics_and_drops() {
+    let keys: Vec<u32> = (0..20_000).map(|number| number * 7 % 130).collect();
+    let bytes = vec![1; keys.len() * 96];
+    let tuples = Tuples::new(&keys, Payloads::Fixed { bytes: &bytes, size: 96 }).unwrap();
+    let payload = PayloadSize::Fixed(96);
+    for order in [PageOrder::Completed, PageOrder::Written] {
+        // The sink keeps pages, so the pool runs dry.
+        let keep = Keep::default();
+        let (mut writers, pool) = writers_to(keep.clone(), 130, 2, payload, 300, order);
+        assert!(matches!(writers[0].write(&tuples), Err(PagesError::Exhausted { .. })));
+        assert_eq!(writers[1].write(&tuples), Err(PagesError::Failed));
+        assert_eq!(writers.pop().unwrap().finish(), Err(PagesError::Failed));
+        drop(writers);
+        keep.0.lock().unwrap().clear();
+        assert_eq!(pool.out(), 0);
+
+        for takes in [0, 1, 200] {
+            let (mut writers, pool) = writers_to(Faulty(AtomicUsize::new(takes)), 130, 2, payload, 2000, order);
+            let write = std::panic::AssertUnwindSafe(|| writers[0].write(&tuples));
+            assert!(std::panic::catch_unwind(write).is_err());
+            assert_eq!(writers[0].flush(), Err(PagesError::Failed));
+            drop(writers);
+            assert_eq!(pool.out(), 0, "{takes} pages taken");
+        }
+
+        let keep = Keep::default();
+        let (mut writers, pool) = writers_to(keep.clone(), 130, 2, payload, 2000, order);
+        writers.iter_mut().for_each(|writer| writer.write(&tuples).unwrap());
+        writers[0].write_to(&tuples, &vec![129; keys.len()]).unwrap();
+        let wrong = Tuples::new(&keys[..2], Payloads::Fixed { bytes: &bytes[..64], size: 32 }).unwrap();
+        assert!(matches!(writers[0].write(&wrong), Err(PagesError::Batch { .. })));
+        drop(writers);
+        keep.0.lock().unwrap().clear();
+        assert_eq!(pool.out(), 0);
+    }
 }
 
 proptest! {

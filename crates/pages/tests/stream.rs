@@ -55,8 +55,14 @@ fn open(partitions: usize, writers: usize, pages: usize, credit_pages: usize) ->
 
 /// Writes tuples whose payload is their key.
 fn write(writer: &mut StreamWriter, keys: &[u32]) -> Result<(), PagesError> {
-    let bytes: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
-    writer.write(&Tuples::new(keys, Payloads::Fixed { bytes: &bytes, size: 4 }).unwrap())
+    write_sized(writer, keys, 4)
+}
+
+/// Writes tuples whose payloads of `size` bytes begin with their key.
+fn write_sized(writer: &mut StreamWriter, keys: &[u32], size: usize) -> Result<(), PagesError> {
+    let mut bytes = vec![0; keys.len() * size];
+    bytes.chunks_mut(size).zip(keys).for_each(|(payload, key)| payload[..4].copy_from_slice(&key.to_le_bytes()));
+    writer.write(&Tuples::new(keys, Payloads::Fixed { bytes: &bytes, size }).unwrap())
 }
 
 /// Takes all pages, checks their contents, and returns the keys in order.
@@ -132,12 +138,12 @@ proptest! {
     /// With flushes at any time, and pools so small that writers wait for memory.
     #[test]
     fn each_writer_s_tuples_come_in_the_order_in_which_it_wrote_them(
-        (partitions, writers) in (1_usize..6, 1_usize..5),
+        (partitions, writers) in (prop_oneof![1_usize..6, 129_usize..132], 1_usize..5),
         (spare, credit_pages) in (0_usize..6, 1_usize..8),
-        variable: bool,
+        size in prop::sample::select(vec![None, Some(4), Some(32)]),
         batches in prop::collection::vec((1_usize..3000, any::<bool>()), 1..12),
     ) {
-        let payload = if variable { PayloadSize::Variable } else { PayloadSize::Fixed(4) };
+        let payload = size.map_or(PayloadSize::Variable, PayloadSize::Fixed);
         let pages = partitions * (writers + 1) + spare;
         let setup = Setup::new(partitions, writers, pages, credit_pages);
         let setup = Setup { order: PageOrder::Written, payload, ..setup };
@@ -151,7 +157,7 @@ proptest! {
                     for &(tuples, flush) in batches {
                         let keys: Vec<u32> = (next..next + tuples as u32).collect();
                         next += tuples as u32;
-                        write(&mut writer, &keys).unwrap();
+                        write_sized(&mut writer, &keys, size.unwrap_or(4) as usize).unwrap();
                         if flush {
                             writer.flush().unwrap();
                         }
@@ -165,7 +171,8 @@ proptest! {
             let mut next = vec![0; partitions * writers];
             let mut count = 0;
             while let Some(page) = pages.next().unwrap() {
-                for (key, _) in page.reader().unwrap().tuples() {
+                for (key, payload) in page.reader().unwrap().tuples() {
+                    assert_eq!(payload[..4], key.to_le_bytes());
                     let next = &mut next[page.partition() * writers + (key / per_writer) as usize];
                     assert!(*next <= key, "partition {}: {key} comes late", page.partition());
                     *next = key + 1;

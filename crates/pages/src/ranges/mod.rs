@@ -2,11 +2,12 @@
 //!
 //! Each thread has a small buffer for each partition, in which tuples collect. It copies a full
 //! buffer, in whole cache lines and past the cache, to a claimed part of the partition's current
-//! page. Claims are large, so that the shared state is rarely touched. They grow with the
-//! partition, so that little is left unwritten in the end. Pages come from a [`Pool`], recycled and
-//! never zeroed. A page goes to the [`PageSink`] when it is full and all its tuples are written,
-//! while other pages are being filled. `PROTOCOL.md` has the rules. Most callers use
-//! [`stream`](crate::stream()), which hands the pages to consumers.
+//! page. Payloads that fill lines themselves go there straight from the batch. Claims are large, so
+//! that the shared state is rarely touched. They grow with the partition, so that little is left
+//! unwritten in the end. Pages come from a [`Pool`], recycled and never zeroed. A page goes to the
+//! [`PageSink`] when it is full and all its tuples are written, while other pages are being filled.
+//! `PROTOCOL.md` has the rules. Most callers use [`stream`](crate::stream()), which hands the pages
+//! to consumers.
 
 mod buffers;
 mod close;
@@ -70,12 +71,11 @@ pub enum PageOrder {
 ///
 /// With few partitions, pages are large, because the partition has to take a new page for each.
 /// With many partitions they are small, because each partition has a page that is not full. These
-/// open pages take up to 32 MiB together for 16 and for 32 partitions, and 256 MiB for 1,024. Pages
-/// of 5 MiB would take 5 GiB.
+/// open pages take up to 64 MiB together for 32 partitions, and 256 MiB for 1,024. Pages of 5 MiB
+/// would take 5 GiB.
 pub fn default_page_bytes(partitions: usize) -> usize {
     match partitions {
-        0..=16 => 2 << 20,
-        17..=32 => 1 << 20,
+        0..=32 => 2 << 20,
         33..=256 => 512 << 10,
         _ => 256 << 10,
     }
@@ -85,12 +85,13 @@ pub fn default_page_bytes(partitions: usize) -> usize {
 const LARGE_POOL_BYTES: usize = 32 << 20;
 
 /// Creates a shuffle into `partitions` partitions with `writers` writers, one for each thread.
-/// Pages of `shape` come from `pool`, which needs at least one for each partition. They go to
-/// `sink` when they are complete.
+/// Pages of `shape` come from `pool`, which needs at least one for each partition. Each writer may
+/// hold a page of each partition until it is full or the writer flushes or ends, so with few tuples
+/// on a page, several writers may need as many. Pages go to `sink` when they are complete.
 ///
 /// With payloads of any size, a complete page may wait for the end of a writer's call.
 ///
-/// It takes the memory of the pages, and 0.5 to 4 MiB of buffers for each writer, or the bytes of 16
+/// It takes the memory of the pages, and up to 4 MiB of buffers for each writer, or the bytes of 16
 /// tuples for each partition if they are more.
 ///
 /// # Errors

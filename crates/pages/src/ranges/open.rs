@@ -25,6 +25,9 @@ const SHARE: u32 = 8;
 /// A claim is at most one of as many parts of a page as there are writers, up to this number. Few
 /// large claims are faster, since each waits for the earlier stores past the cache.
 const MOST_PARTS: usize = 8;
+/// The least number of parts where a writer that waits for memory gives its claims back: a page of
+/// which all is claimed would have to go on nearly empty.
+const LEAST_WRITTEN_PARTS: usize = 2;
 
 /// A claimed part of a page that is being written. It has its own cache line, which no other writer
 /// uses.
@@ -119,10 +122,11 @@ impl<S: PageSink> Claims<S> {
     /// Creates the state of a writer that has claimed nothing.
     pub(super) fn new(shared: Arc<Shared<S>>, size: u32) -> Self {
         let writers = shared.writers_in_all;
+        let least_parts = if shared.order == PageOrder::Written { LEAST_WRITTEN_PARTS } else { 1 };
         Self {
             size: size as usize,
             least: ((FIRST_CLAIMED / writers) as u32).max(LEAST_CLAIMED),
-            parts: writers.min(MOST_PARTS) as u32,
+            parts: writers.clamp(least_parts, MOST_PARTS) as u32,
             open: vec![Open::NONE; shared.partition_count()],
             shared,
         }

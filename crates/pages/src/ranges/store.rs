@@ -330,6 +330,21 @@ mod tests {
         }
 
         #[test]
+        fn two_payloads_are_copied_one_behind_the_other(half_lines in 1..10usize, line in 0..4usize) {
+            let size = half_lines * HALF_LINE;
+            let from: Vec<u8> = (0..2 * size).map(|at| (at * 31 / 7) as u8).collect();
+            let mut expected = vec![0; ROOM];
+            expected[line * LINE..][..2 * size].copy_from_slice(&from);
+            for store in stores() {
+                // SAFETY: both payloads are in `from`.
+                let copied = written(store, |to| unsafe {
+                    store.two(from.as_ptr(), from.as_ptr().add(size), size, to.add(line * LINE));
+                });
+                prop_assert_eq!(&copied, &expected, "{:?}", store);
+            }
+        }
+
+        #[test]
         fn lines_and_what_is_around_them_are_copied(at in 0..200usize, bytes in 0..2000usize) {
             let from: Vec<u8> = (0..bytes).map(|at| at as u8 | 1).collect();
             let mut expected = vec![0; ROOM];

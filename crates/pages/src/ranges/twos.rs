@@ -3,7 +3,7 @@
 //! the page at once. Which those are is found for some rows at a time, without a branch for each,
 //! so that the processor finishes the next rows while stores past the cache still drain.
 
-use std::{ptr::null_mut, sync::Arc};
+use std::{ops::RangeInclusive, ptr::null_mut, sync::Arc};
 
 use super::{
     buffers::{Lines, Table},
@@ -13,30 +13,34 @@ use super::{
 };
 use crate::{error::PagesError, page::GROUP, simd::has_avx512};
 
-/// The number of partitions up to which lists of rows are faster, since they are long enough.
-const LISTED: usize = 128;
+/// The numbers of partitions for which twos are faster. With fewer, lists of rows are long enough.
+/// With more, most payloads of a batch would have to be kept for the next one.
+const MANY: RangeInclusive<usize> = 129..=1024;
 /// The number of rows whose twos are found before their payloads are copied.
 const STEP: usize = 96;
 /// The number of a partition's keys for which there is room. Groups of them are whole lines.
 const ROOM: u32 = 2 * GROUP as u32;
-/// The largest number of rows whose payloads are addressed in the same way.
+/// The largest number of rows that are placed before payloads are kept: a row is less than [`KEPT`].
 const MOST_ROWS: usize = 1 << 30;
 
 /// The largest payload that is copied in vain rather than not at all.
 const SHORT: usize = 128;
 
-/// The place of a payload that is not in the batch but was kept from the one before.
+/// The place of a payload that is not in the batch but was kept from an earlier one.
 const KEPT: u32 = u32::MAX - 1;
 /// The place of a payload that is on the page, or is not this writer's.
 const NONE: u32 = u32::MAX;
 
-/// Returns whether payloads of this size go to as many partitions in twos.
-pub(super) fn are_in_twos(size: u32, partitions: usize) -> bool {
-    size > 0 && (size as usize).is_multiple_of(HALF_LINE) && partitions > LISTED
+/// Returns whether payloads of this size go to as many partitions in twos. `capacity` is the number
+/// of tuples of a page, which should take some before it is full.
+pub(super) fn are_in_twos(size: u32, partitions: usize, capacity: usize) -> bool {
+    let lines = size > 0 && (size as usize).is_multiple_of(HALF_LINE);
+    lines && capacity >= GROUP && MANY.contains(&partitions)
 }
 
 /// The next tuple's place on the page, and where the payload before it is: a row of the batch,
-/// [`KEPT`] or [`NONE`]. One number, so that one store changes both.
+/// [`KEPT`] or [`NONE`]. That matters only if the place is odd. One number, so that one store
+/// changes both.
 #[derive(Clone, Copy, Debug)]
 struct Last(u64);
 
@@ -93,7 +97,8 @@ pub(super) struct TwosWriter<S: PageSink> {
 
 /// The tuples that are not on pages, or only with their payloads.
 struct Waiting {
-    /// For each partition, where its next tuple goes.
+    /// For each partition, where its next tuple goes. At the end of a batch the payload before it is
+    /// kept, so a row is always one of the current batch.
     last: Table<Last>,
     /// The place at which the claim is full, or there is no room for the next key.
     until: Table<u32>,
@@ -346,9 +351,9 @@ impl<S: PageSink> TwosWriter<S> {
         for two in &self.twos[..twos] {
             let (partition, next, before) = (two.partition(), two.last.next(), two.last.before());
             let upper = waiting.payload(partition, before, size);
-            // SAFETY: both places are in the claim, unless only the second one is: then the place
-            // before is that of no payload. Two payloads from an even place on are whole lines. There are
-            // at most as many groups as twos.
+            // SAFETY: both places are in the claim. If it begins with the second one, `before` is `NONE`.
+            // Payloads are rows of this batch, or kept. Pages end at a line, so two payloads from an even
+            // place on are whole lines. There are at most as many groups as twos.
             unsafe {
                 let lower = waiting.batch.add(two.row() * size);
                 let to = (*ends.add(partition)).sub((next as usize + 1) * size);

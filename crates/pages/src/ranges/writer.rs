@@ -49,7 +49,7 @@ impl<S: PageSink> Kind<S> {
 impl<S: PageSink> Writer<S> {
     pub(super) fn new(shared: Arc<Shared<S>>) -> Self {
         let kind = match shared.shape.payload() {
-            PayloadSize::Fixed(size) if are_in_twos(size, shared.partition_count()) => {
+            PayloadSize::Fixed(size) if are_in_twos(size, shared.partition_count(), shared.shape.capacity()) => {
                 Kind::Twos(TwosWriter::new(Arc::clone(&shared), size))
             }
             PayloadSize::Fixed(size) => Kind::Fixed(FixedWriter::new(Arc::clone(&shared), size)),
