@@ -40,11 +40,6 @@ impl<S: PageSink> FixedWriter<S> {
         }
     }
 
-    /// Returns the bytes of each payload.
-    pub(super) fn size(&self) -> usize {
-        self.claims.size
-    }
-
     /// Places tuple `i` in partition `partition_of(i, key)`. `bytes` has a payload for each key.
     #[inline(always)]
     pub(super) fn write(

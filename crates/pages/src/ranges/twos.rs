@@ -1,7 +1,7 @@
 //! The writer of one thread for payloads that fill whole cache lines, alone or in twos, and many
-//! partitions. Two payloads that follow each other in a partition go from the batch to
-//! the page at once. Which those are is found for some rows at a time, without a branch for each,
-//! so that the processor finishes the next rows while stores past the cache still drain.
+//! partitions. Two payloads that follow each other in a partition go from the batch to the page at
+//! once. Which those are is found for some rows at a time, without a branch for each, so that the
+//! processor finishes the next rows while stores past the cache still drain.
 
 use std::{ops::RangeInclusive, ptr::null_mut, sync::Arc};
 
@@ -22,7 +22,6 @@ const STEP: usize = 96;
 const ROOM: u32 = 2 * GROUP as u32;
 /// The largest number of rows that are placed before payloads are kept: a row is less than [`KEPT`].
 const MOST_ROWS: usize = 1 << 30;
-
 /// The largest payload that is copied in vain rather than not at all.
 const SHORT: usize = 128;
 
@@ -100,7 +99,8 @@ struct Waiting {
     /// For each partition, where its next tuple goes. At the end of a batch the payload before it is
     /// kept, so a row is always one of the current batch.
     last: Table<Last>,
-    /// The place at which the claim is full, or there is no room for the next key.
+    /// For each partition, the first place that its next tuples cannot take. The claim ends before
+    /// it, or the key would have no room.
     until: Table<u32>,
     /// The end of the page. The payload in place `i` ends `i` payloads before it.
     end: Table<*mut u8>,
@@ -143,32 +143,37 @@ impl Waiting {
                 self.last[partition] = Last::new(last.next(), NONE);
             }
             while open.left > 0 && open.next() < last.next() {
-                let to_group = GROUP as u32 - open.next() % GROUP as u32;
-                self.write_slots(shared, open, partition, to_group.min(last.next() - open.next()), size);
+                self.write_slots(shared, open, partition, size);
             }
         }
     }
 
-    /// Writes `count` slots of a partition, up to the end of a group, and counts the tuples as
-    /// written.
+    /// Does so for all partitions.
+    fn finish_all<S: PageSink>(&mut self, shared: &Shared<S>, open: &mut [Open], size: usize) {
+        for (partition, open) in open.iter_mut().enumerate() {
+            self.finish(shared, open, partition, size);
+        }
+    }
+
+    /// Writes the next slots of a partition, up to the end of a group or to the last tuple, and
+    /// counts the tuples as written.
     ///
     /// # Safety
     /// The claim has as many left, and their keys and payloads are there.
     #[inline(always)]
-    unsafe fn write_slots<S: PageSink>(
-        &mut self,
-        shared: &Shared<S>,
-        open: &mut Open,
-        partition: usize,
-        count: u32,
-        size: usize,
-    ) {
+    unsafe fn write_slots<S: PageSink>(&mut self, shared: &Shared<S>, open: &mut Open, partition: usize, size: usize) {
+        let first = open.next();
+        let count = (GROUP as u32 - first % GROUP as u32).min(self.last[partition].next() - first);
         // SAFETY: the caller's promises.
         unsafe {
-            let keys = self.keys_of(partition).add((open.next() % ROOM) as usize);
+            let keys = self.keys_of(partition).add((first % ROOM) as usize);
             open.write_slots(shared, keys, count as usize, size);
         }
         open.advance(shared, partition, count, size);
+        self.set_until(open, partition);
+    }
+
+    fn set_until(&mut self, open: &Open, partition: usize) {
         self.until[partition] = open.end.min(open.next() + ROOM);
     }
 
@@ -214,11 +219,6 @@ impl<S: PageSink> TwosWriter<S> {
             twos: Table::new(STEP, |_| Two::new(Last::new(0, NONE), 0, 0)),
             groups: Table::new(STEP, |_| 0),
         }
-    }
-
-    /// Returns the bytes of each payload.
-    pub(super) fn size(&self) -> usize {
-        self.claims.size
     }
 
     /// Places tuple `i` in partition `partition_of(i, key)`. `bytes` has a payload for each key.
@@ -311,13 +311,12 @@ impl<S: PageSink> TwosWriter<S> {
         let size = claims.size;
         waiting.finish(&claims.shared, &mut claims.open[partition], partition, size);
         claims.claim(partition, |shared, open| {
-            let all = open.iter_mut().enumerate().filter(|(_, open)| open.left > 0);
-            all.for_each(|(partition, open)| waiting.finish(shared, open, partition, size));
+            waiting.finish_all(shared, open, size);
             waiting.close_all();
         })?;
         let open = &claims.open[partition];
         waiting.last[partition] = Last::new(open.next(), NONE);
-        waiting.until[partition] = open.end.min(open.next() + ROOM);
+        waiting.set_until(open, partition);
         waiting.end[partition] = open.data.wrapping_add(open.next() as usize * size);
         Ok(())
     }
@@ -368,19 +367,15 @@ impl<S: PageSink> TwosWriter<S> {
         }
         for &partition in &self.groups[..groups] {
             let partition = partition as usize;
-            let open = &mut open[partition];
-            let count = GROUP as u32 - open.next() % GROUP as u32;
             // SAFETY: the last tuple of the group was placed, so the claim has these, and they are there.
-            unsafe { waiting.write_slots(shared, open, partition, count, size) };
+            unsafe { waiting.write_slots(shared, &mut open[partition], partition, size) };
         }
     }
 
     /// Places the tuples that wait.
     pub(super) fn flush_all(&mut self) {
         let Self { claims: Claims { shared, open, size, .. }, waiting, .. } = self;
-        for (partition, open) in open.iter_mut().enumerate() {
-            waiting.finish(shared, open, partition, *size);
-        }
+        waiting.finish_all(shared, open, *size);
     }
 
     /// Gives back the unwritten parts of claims, as [`Claims::release_all`].

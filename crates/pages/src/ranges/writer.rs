@@ -141,19 +141,15 @@ impl<S: PageSink> Writer<S> {
         partition_of: impl Fn(usize, u32) -> usize + Copy,
     ) -> Result<(), PagesError> {
         self.check()?;
+        if !tuples.has(self.shared.shape.payload()) {
+            return Err(PagesError::Batch { what: "payloads of another size than the pages' tuples" });
+        }
+        let (Payloads::Fixed { bytes, .. } | Payloads::Variable { bytes, .. }) = tuples.payloads();
         let unfinished = FailUnlessDone(&self.shared);
-        match (&mut self.kind, tuples.payloads()) {
-            (Kind::Fixed(writer), Payloads::Fixed { bytes, size }) if writer.size() == size => {
-                writer.write(tuples.keys(), bytes, partition_of)?;
-            }
-            (Kind::Twos(writer), Payloads::Fixed { bytes, size }) if writer.size() == size => {
-                writer.write(tuples.keys(), bytes, partition_of)?;
-            }
-            (Kind::Fixed(_) | Kind::Twos(_), _) => {
-                unfinished.done();
-                return Err(PagesError::Batch { what: "payloads of another size than the pages' tuples" });
-            }
-            (Kind::Variable(writer), _) => writer.write(tuples, |index| partition_of(index, tuples.keys()[index]))?,
+        match &mut self.kind {
+            Kind::Fixed(writer) => writer.write(tuples.keys(), bytes, partition_of)?,
+            Kind::Twos(writer) => writer.write(tuples.keys(), bytes, partition_of)?,
+            Kind::Variable(writer) => writer.write(tuples, |index| partition_of(index, tuples.keys()[index]))?,
         }
         unfinished.done();
         Ok(())
