@@ -33,6 +33,8 @@ pub(crate) struct Feed {
     hasher: Hasher,
     sender: Sender,
     times: Times,
+    /// The batches that it sends, at least, before it lets an output run that it has woken.
+    turn: usize,
 }
 
 /// The times of an input, under the stock operator's names.
@@ -81,10 +83,11 @@ impl Feed {
         producer: Producer,
         times: Times,
         metrics: ExchangeMetrics,
+        turn: usize,
     ) -> Self {
         let hasher = Hasher { exprs, hashes: vec![] };
         let sender = Sender { producer: Some(producer), seen: ExchangeStats::default(), metrics };
-        Self { input, schema, hasher, sender, times }
+        Self { input, schema, hasher, sender, times, turn }
     }
 
     /// Runs the input to its end. Errors and panics reach all outputs.
@@ -100,11 +103,13 @@ impl Feed {
 
     async fn pump(&mut self) -> Result<(), Halt> {
         let Some(producer) = &mut self.sender.producer else { return Ok(()) };
+        let mut sent = 0;
         loop {
             let fetch = self.times.fetch.timer();
             let next = poll_fn(|cx| {
                 let next = self.input.poll_next_unpin(cx);
                 if next.is_pending() {
+                    sent = 0;
                     producer.idle();
                 }
                 next
@@ -127,9 +132,14 @@ impl Feed {
             let woken = producer.stats().wakeups;
             producer.send_hashed(batch, hashes).map_err(|refused| refused.error)?;
             send.done();
-            if producer.stats().wakeups > woken || producer.is_crowded() {
+            sent += 1;
+            let woke = producer.stats().wakeups > woken;
+            if (woke && sent >= self.turn) || producer.is_crowded() {
                 // Lets consumers take their rows while they are in the cache, and free their memory.
+                // But an input has data in the cache as well, such as a reader's buffers, and both
+                // lose some of it with each turn of the other.
                 yield_now().await;
+                sent = 0;
             } else {
                 // An input that is always ready must let other tasks run.
                 consume_budget().await;

@@ -82,7 +82,9 @@ impl Bridge {
 
         let feeds = streams.into_iter().zip(producers).enumerate().map(|(partition, (input, producer))| {
             let times = Times::new(&setup.metrics.common, partition);
-            Feed::new(input, Arc::clone(&schema), setup.exprs.to_vec(), producer, times, metrics.clone())
+            // An input's share of what the exchange holds.
+            let turn = setup.config.groups + 1;
+            Feed::new(input, Arc::clone(&schema), setup.exprs.to_vec(), producer, times, metrics.clone(), turn)
         });
         let inputs = Arc::new(Inputs(Mutex::new(InputState::Opened(feeds.collect()))));
         let waiting = consumers.into_iter().enumerate().map(|(partition, consumer)| {

@@ -159,6 +159,20 @@ async fn a_row_is_visible_when_the_clock_says_so_and_not_before() {
 }
 
 #[tokio::test]
+async fn an_input_sends_its_share_before_an_output_that_it_has_woken_runs() {
+    for way in ways() {
+        let (mut outputs, told) = outputs(way, Clock::new().flush());
+        for output in &mut outputs {
+            assert!(poll_once(output).await.is_none(), "{way:?}: waits");
+        }
+        // The input is the only task beside this one.
+        yield_now().await;
+        let read = 1 + told.try_iter().count();
+        assert!(read > GROUPS, "{way:?}: only {read} batches in a turn");
+    }
+}
+
+#[tokio::test]
 async fn back_pressure_reaches_the_source() {
     for way in ways() {
         let (mut outputs, told) = outputs(way, Clock::new().flush());
