@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use annulus_topology::{Policy, Topology};
 
-use super::demand::Demand;
+use super::demand::{Demand, Layout};
 
 /// Returns the topology of this machine.
 pub(crate) fn topology() -> &'static Topology {
@@ -29,10 +29,29 @@ pub(crate) fn domains_of(topology: &Topology) -> usize {
     topology.domains().len().max(1)
 }
 
-/// Returns the number of groups in a ring that suits the caches, for batches of `batch_rows` rows.
+/// The part of the last-level cache that batches in flight may take. The rest is for what the
+/// operators beside the exchange keep there.
+const CACHE_SHARE: u64 = 4;
+
+/// The most groups that are chosen: turns beyond this length gained nothing.
+const MOST_GROUPS: u64 = 16;
+
+/// Returns the number of groups in a ring that suits the caches, for batches of `batch_rows` rows:
+/// what the paper suggests, or more where a single cache has room and rows are known to have few
+/// bytes. Inputs and outputs then take longer turns, and evict each other's data less often.
 pub(crate) fn groups(topology: &Topology, demand: &Demand, batch_rows: usize) -> usize {
     let placement = topology.place(demand.inputs, demand.outputs, Policy::default());
-    topology.groups(&placement, Some((batch_rows * demand.row_bytes) as u64)).groups
+    let batch_bytes = (batch_rows * demand.row_bytes) as u64;
+    let suggested = topology.groups(&placement, Some(batch_bytes)).groups;
+    let domains = placement.domains();
+    let mut caches = domains.iter().filter_map(|&domain| topology.domains()[domain].cache.as_ref()?.bytes);
+    let (1, Some(cache_bytes), Layout::Fixed) = (domains.len(), caches.next(), demand.layout) else {
+        return suggested;
+    };
+    // As many batches as fit, for each partition of the wider side, less the one that fills.
+    let partitions = demand.inputs.max(demand.outputs) as u64;
+    let fit = cache_bytes / CACHE_SHARE / (partitions * batch_bytes).max(1);
+    suggested.max(fit.saturating_sub(1).min(MOST_GROUPS) as usize)
 }
 
 #[cfg(test)]

@@ -55,11 +55,15 @@ fn with(strategy: ExchangeStrategy) -> AnnulusConfig {
 
 #[test]
 fn k_follows_the_caches_and_is_shown() {
-    // On one cache, 4 inputs and 2 columns make batches of 128 KiB.
-    assert_eq!(shown(1, 4, 2, AnnulusConfig::default()), "strategy=reserve, groups=2");
-    assert_eq!(shown(1, 4, 3, AnnulusConfig::default()), "strategy=reserve, groups=1");
+    // On one cache, 4 inputs and 2 columns make batches of 128 KiB, and 16 for each fill a quarter.
+    for (columns, groups) in [(1, 16), (2, 15), (3, 9), (8, 3), (16, 1)] {
+        let expected = format!("strategy=reserve, groups={groups}");
+        assert_eq!(shown(1, 4, columns, AnnulusConfig::default()), expected, "{columns}");
+    }
+    // With many partitions, it is what the paper suggests.
+    assert_eq!(shown(1, 64, 2, with(ExchangeStrategy::Reserve)), "strategy=reserve, groups=2");
     // 4 inputs and 2 outputs need more than the 4 CPUs of a cache.
-    for (caches, outputs, groups) in [(1, 2, 2), (1, 6, 2), (2, 2, 1), (2, 6, 1)] {
+    for (caches, outputs, groups) in [(1, 2, 15), (1, 6, 9), (2, 2, 1), (2, 6, 1)] {
         let expected = format!("strategy=ring, path=gather, groups={groups}");
         assert_eq!(shown(caches, outputs, 2, with(ExchangeStrategy::Ring)), expected, "{caches}, {outputs}");
     }
@@ -77,9 +81,16 @@ fn what_was_set_is_shown_in_place_of_the_caches_choice() {
 }
 
 #[test]
+fn rows_that_may_be_long_have_the_paper_s_k() {
+    let of =
+        |column| groups(&machine_of(1), &Demand::new(2, 2, &Schema::new(vec![Field::new("v", column, true)])), 2048);
+    assert_eq!([DataType::Int32, DataType::Utf8View, DataType::Utf8].map(of), [16, 2, 2]);
+}
+
+#[test]
 fn rings_follow_the_caches_and_are_shown() {
     let of = |caches, domains| shown(caches, 4, 2, AnnulusConfig { domains, ..with(ExchangeStrategy::RingPerDomain) });
-    assert_eq!(of(1, 0), "strategy=ring-per-domain, path=gather, groups=2, domains=1");
+    assert_eq!(of(1, 0), "strategy=ring-per-domain, path=gather, groups=15, domains=1");
     assert_eq!(of(3, 0), "strategy=ring-per-domain, path=gather, groups=1, domains=3");
     assert_eq!(of(3, 2), "strategy=ring-per-domain, path=gather, groups=1, domains=2");
     // At most one for each input.
