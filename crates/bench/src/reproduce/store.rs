@@ -174,6 +174,14 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Closing the file would not do: a process that is being started has it as well, until it
+        // runs its own program.
+        let _ = self.file.unlock();
+    }
+}
+
 /// Names a field in which two runs differ, with both values: `rounds: 2 instead of 3`.
 fn difference(before: &Map<String, Value>, now: &Map<String, Value>) -> Option<String> {
     let name = before.keys().chain(now.keys()).find(|name| before.get(*name) != now.get(*name))?;
@@ -261,6 +269,16 @@ mod tests {
         fs::write(folder.path().join(NAME), "a,b\n1,2\n").unwrap();
         let error = format!("{:#}", refused(5, Start::Resume).unwrap_err());
         assert!(error.contains("is not a file of results"), "{error}");
+    }
+
+    #[test]
+    fn a_process_that_is_being_started_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path(), Start::Resume);
+        let inherited = store.file.try_clone().unwrap();
+        drop(store);
+        drop(open(folder.path(), Start::Resume));
+        drop(inherited);
     }
 
     #[test]
