@@ -45,14 +45,11 @@ impl Topology {
     pub fn groups(&self, placement: &Placement, batch_bytes: Option<u64>) -> Groups {
         let one = |reason: String| Groups { groups: 1, reason };
         let domains = placement.domains();
-        let used = domains.iter().filter_map(|&index| self.domains.get(index));
-        let caches: Option<Vec<_>> = used.map(|domain| domain.cache.as_ref()).collect();
-        let cache_bytes = match caches.as_deref() {
-            Some([cache]) => cache.bytes,
-            Some([]) | None => None,
-            Some(caches) => return one(format!("the threads span {} last-level caches", caches.len())),
-        };
-        let Some(cache_bytes) = cache_bytes else {
+        let is_known = |index: &usize| self.domains.get(*index).is_some_and(|domain| domain.cache.is_some());
+        if domains.len() > 1 && domains.iter().all(is_known) {
+            return one(format!("the threads span {} last-level caches", domains.len()));
+        }
+        let Some(cache_bytes) = self.shared_cache_bytes(placement) else {
             return one("the last-level cache is not known, and 1 is the safe default".to_owned());
         };
         let Some(batch_bytes) = batch_bytes else {
@@ -69,6 +66,14 @@ impl Topology {
             return one(format!("with 2, batches of {in_flight} would be in flight, and the cache has {cache}"));
         }
         two("the threads share a last-level cache, and batches are small".to_owned())
+    }
+
+    /// Returns the size of the last-level cache that threads in these places share. `None` if they
+    /// span several, or if it is not known.
+    pub fn shared_cache_bytes(&self, placement: &Placement) -> Option<u64> {
+        let domains = Vec::from_iter(placement.domains());
+        let &[index] = domains.as_slice() else { return None };
+        self.domains.get(index)?.cache.as_ref()?.bytes
     }
 }
 

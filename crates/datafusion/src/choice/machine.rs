@@ -43,9 +43,7 @@ pub(crate) fn groups(topology: &Topology, demand: &Demand, batch_rows: usize) ->
     let placement = topology.place(demand.inputs, demand.outputs, Policy::default());
     let batch_bytes = (batch_rows * demand.row_bytes) as u64;
     let suggested = topology.groups(&placement, Some(batch_bytes)).groups;
-    let domains = placement.domains();
-    let mut caches = domains.iter().filter_map(|&domain| topology.domains()[domain].cache.as_ref()?.bytes);
-    let (1, Some(cache_bytes), Layout::Fixed) = (domains.len(), caches.next(), demand.layout) else {
+    let (Some(cache_bytes), Layout::Fixed) = (topology.shared_cache_bytes(&placement), demand.layout) else {
         return suggested;
     };
     // As many batches as fit, for each partition of the wider side, less the one that fills.
