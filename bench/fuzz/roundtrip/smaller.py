@@ -1,0 +1,86 @@
+"""Makes a failing case smaller while it fails in the same way, and prints it as commands to type."""
+
+import base64
+
+import pyarrow
+
+import writers
+from judge import FAILED
+from writers import ANNULUS, DUCKDB, ENDINGS, POLARS, PYARROW
+
+ATTEMPTS = 200
+
+
+def with_rows(case, rows):
+    """The case with some of its rows, whose ids are new."""
+    values = {name: [column[row] for row in rows] for name, column in case.values.items()}
+    return case.copy(values=values | {"id": list(range(len(rows)))})
+
+
+def variants(case):
+    count = len(case.values["id"])
+    part = count
+    while part:
+        for start in range(0, count, part):
+            yield with_rows(case, [row for row in range(count) if not start <= row < start + part])
+        part //= 2
+    for name in case.kinds:
+        if name not in ("id", case.key) and len(case.kinds) > 2:
+            yield case.copy(**{part: {one: value for one, value in getattr(case, part).items() if one != name} for part in ("kinds", "values")})
+    for name in case.settings:
+        yield case.copy(settings={one: value for one, value in case.settings.items() if one != name})
+    for way in case.ways:
+        yield case.copy(ways=tuple(one for one in case.ways if one != way))
+    if case.layout == "several":
+        yield case.copy(layout="one", ways=tuple(way for way in case.ways if way != "glob"))
+        if case.files > 1:
+            yield case.copy(files=case.files - 1)
+
+
+def shrink(judge, case, verdict):
+    """The smallest case found in which the same one fails, and its verdict."""
+    reader = verdict.failures[0][0]
+    left, progress = ATTEMPTS, True
+    while progress and left:
+        progress = False
+        for variant in variants(case):
+            left -= 1
+            tried = judge.judge(variant)
+            if tried.word == FAILED and any(who == reader for who, _ in tried.failures):
+                case, verdict, progress = variant, tried, True
+                break
+            if not left:
+                break
+    return case, verdict
+
+
+def python_of(case):
+    """Statements of Python that write the files of a case other than of Annulus."""
+    sink = pyarrow.BufferOutputStream()
+    rows = case.table()
+    with pyarrow.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    text = base64.b64encode(sink.getvalue().to_pybytes()).decode()
+    name = f"one.{ENDINGS[case.form]}"
+    given = "".join(f", {key}={value!r}" for key, value in case.settings.items())
+    call = {
+        (PYARROW, "parquet"): f"import pyarrow.parquet; pyarrow.parquet.write_table(rows, '{name}'{given})",
+        (DUCKDB, case.form): f"import duckdb; duckdb.sql(\"COPY (FROM rows) TO '{name}' (FORMAT {case.form}"
+                             + "".join(f", {key} {writers.option(value)}" for key, value in case.settings.items()) + ")\")",
+        (POLARS, case.form): f"import polars; polars.from_arrow(rows).write_{ {'json': 'ndjson', 'arrow': 'ipc', 'stream': 'ipc_stream'}.get(case.form, case.form)}('{name}'{given})",
+        (ANNULUS, case.form): "import pyarrow.feather; pyarrow.feather.write_feather(rows, 'base.arrow', compression='uncompressed')",
+    }.get((case.writer, case.form), f"# written by {case.writer} as {case.form} with {case.settings}")
+    return f"import base64, pyarrow\nrows = pyarrow.ipc.open_stream(base64.b64decode('{text}')).read_all()\n{call}"
+
+
+def report(case, verdict, seed):
+    """A failing case: how to see it again, its rows, and what failed."""
+    rows = [", ".join(f"{name}={values[row]!r}" for name, values in case.values.items()) for row in range(min(6, len(case.values["id"])))]
+    lines = [f"# FAILED: bench/fuzz/roundtrip/run --seed {seed} --case {case.name}", f"# {case.describe()}", *(f"#   {row}" for row in rows),
+             "python - <<'PY'", python_of(case), "PY"]
+    if case.writer == ANNULUS and case.layout == "one":
+        given = ", ".join(f"'{name}' '{value}'" for name, value in case.settings.items())
+        lines.append(f"annulus sql \"COPY (SELECT * FROM 'base.arrow') TO 'one.{case.ending}'{f' OPTIONS ({given})' if given else ''}\"")
+    for reader, text in verdict.failures[:4]:
+        lines.append(f"# {reader}: {text}"[:1500])
+    return "\n".join(lines)
