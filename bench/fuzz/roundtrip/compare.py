@@ -72,7 +72,7 @@ def as_text(form):
     def same(kind, written, found):
         if form == "csv" and (written in (None, "") and found in (None, "")):
             return True
-        if form == "json" and found is None and types.is_floating(kind) and (isinstance(written, tuple) or abs(written) == float("inf")):
+        if form == "json" and found is None and written is not None and types.is_floating(kind) and (isinstance(written, tuple) or abs(written) == float("inf")):
             return True
         return spelling.same_read(kind, written, found)
 

@@ -9,7 +9,6 @@ import pyarrow
 import kinds
 import model
 import writers
-from model import types
 from writers import ANNULUS, DUCKDB, ENDINGS, FASTAVRO, POLARS, PYARROW, PYTHON
 
 NAMES = ("c0", "c1", "c2")
@@ -88,7 +87,8 @@ def case(seed, number):
         layout = "one"
     count = random.choice((0, 1, 2, 5, 5, 12, 12, 30, 50))
     made = {"id": pyarrow.int64()}
-    names = list(NAMES if random.random() < 0.9 else random.sample(HARD_NAMES, 3))[:random.choice((1, 1, 2, 3))]
+    # DataFusion 55.2 takes the quotes of a name in PARTITIONED BY for a part of it.
+    names = list(NAMES if random.random() < 0.9 or layout == "folders" else random.sample(HARD_NAMES, 3))[:random.choice((1, 1, 2, 3))]
     key = names[0] if layout == "folders" else None
     for name in names:
         kind = key_type(random) if name == key else kinds.any_type(random)
@@ -97,11 +97,6 @@ def case(seed, number):
         made[name] = kind
     values = {name: kinds.column(random, kind, count) for name, kind in made.items() if name != "id"}
     values = {"id": list(range(count)), **values}
-    # Two columns of one type, for differences and joins.
     given = writers.settings(random, writer, form)
     return Case(str(number), writer, form, layout, random.choice((1, 2, 3)), key, given, made, values,
                 ways(random, writer, form, layout), random.randrange(1 << 30))
-
-
-def is_flat(kind):
-    return not types.is_nested(kind)

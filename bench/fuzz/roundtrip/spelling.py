@@ -32,7 +32,7 @@ def days(year, month, day):
 
 def date(count):
     year, month, day = civil(count)
-    return f"{'+' if year > 9999 else ''}{year:04}-{month:02}-{day:02}"
+    return f"{'+' if year > 9999 else '-' if year < 0 else ''}{abs(year):04}-{month:02}-{day:02}"
 
 
 def clock(ns):
@@ -133,7 +133,9 @@ def number_says(text, found):
         return model.is_nan(found) and text.lower() == "nan" or found == model.NEGATIVE_ZERO and float(text) == 0
     if not NUMBER.fullmatch(text):
         return isinstance(found, float) and text.lower() in ("inf", "-inf", "infinity", "-infinity") and float(text) == found
-    return number_of(text) == found or isinstance(found, float) and float(text) == found and len(text.strip("-0.").replace(".", "")) <= 17
+    if isinstance(found, float) and abs(found) == float("inf"):
+        return False
+    return number_of(text) == (number_of(repr(found)) if isinstance(found, float) else found)
 
 
 def text_says(kind, value, found):

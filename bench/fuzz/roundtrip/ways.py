@@ -19,10 +19,6 @@ PLACEMENTS = {
 }
 
 
-def quoted(name):
-    return '"' + name.replace('"', '""') + '"'
-
-
 class Annulus:
     """Annulus in a folder of its own. One thread uses it. `plant` alters what it returns."""
 
@@ -58,7 +54,7 @@ class Annulus:
         options = f"STORED AS {STORED[case.form]}" + (f" OPTIONS ({given})" if given else "")
         if case.layout == "folders":
             path = folder / "folders"
-            by = f'STORED AS PARQUET PARTITIONED BY ({quoted(case.key)}){options.removeprefix("STORED AS PARQUET")}'
+            by = f'STORED AS PARQUET PARTITIONED BY ({case.key}){options.removeprefix("STORED AS PARQUET")}'
             self.shell.run(f"COPY (SELECT * FROM '{base}') TO '{path}/' {by};")
             return path
         if case.layout == "one":
@@ -88,7 +84,7 @@ class Annulus:
 
     def external(self, case, path):
         place = f"{path}/" if path.is_dir() else path
-        by = f" PARTITIONED BY ({quoted(case.key)})" if case.layout == "folders" else ""
+        by = f" PARTITIONED BY ({case.key})" if case.layout == "folders" else ""
         options = f" OPTIONS ('format.delimiter' '{delimiter(case)}')" if case.form == "csv" and delimiter(case) != "," else ""
         try:
             self.shell.run(f"CREATE EXTERNAL TABLE e STORED AS {STORED[case.form]}{by} LOCATION '{place}'{options};")
