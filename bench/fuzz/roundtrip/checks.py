@@ -94,7 +94,7 @@ class Questions:
     def __init__(self, case, table, other):
         self.case, self.table, self.other = case, table, other
         self.random = randoms.Random(case.luck)
-        self.columns = [name for name, kind in case.kinds.items() if is_ordered(kind) and name != "id"]
+        self.columns = [name for name, kind in case.kinds.items() if is_ordered(kind) and name not in ("id", case.key)]
 
     def pick(self):
         name = self.random.choice(self.columns)

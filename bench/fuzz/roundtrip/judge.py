@@ -50,6 +50,10 @@ class Judge:
         self.annulus.end()
         self.writer.duckdb.close()
 
+    def path(self, case):
+        """The file of a case with one."""
+        return self.files / f"one.{case.ending}"
+
     def judge(self, case):
         shutil.rmtree(self.files, ignore_errors=True)
         self.files.mkdir()

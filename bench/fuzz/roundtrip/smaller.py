@@ -54,30 +54,38 @@ def shrink(judge, case, verdict):
     return case, verdict
 
 
-def python_of(case):
-    """Statements of Python that write the files of a case other than of Annulus."""
+def stored(rows):
+    """An expression of Python for a table."""
     sink = pyarrow.BufferOutputStream()
-    rows = case.table()
     with pyarrow.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)
     text = base64.b64encode(sink.getvalue().to_pybytes()).decode()
-    name = f"one.{ENDINGS[case.form]}"
+    return f"pyarrow.ipc.open_stream(base64.b64decode('{text}')).read_all()"
+
+
+def python_of(case, path):
+    """Statements of Python that write the file of a case, or what Annulus makes it of."""
+    if case.form in ("csv", "json") and case.writer != ANNULUS and path.is_file():
+        return f"open('{path.name}', 'w', newline='').write({path.read_text()!r})"
     given = "".join(f", {key}={value!r}" for key, value in case.settings.items())
+    options = "".join(f", {key} {writers.option(value)}" for key, value in case.settings.items())
+    name, polars = f"one.{ENDINGS[case.form]}", {"json": "ndjson", "arrow": "ipc", "stream": "ipc_stream"}.get(case.form, case.form)
     call = {
-        (PYARROW, "parquet"): f"import pyarrow.parquet; pyarrow.parquet.write_table(rows, '{name}'{given})",
-        (DUCKDB, case.form): f"import duckdb; duckdb.sql(\"COPY (FROM rows) TO '{name}' (FORMAT {case.form}"
-                             + "".join(f", {key} {writers.option(value)}" for key, value in case.settings.items()) + ")\")",
-        (POLARS, case.form): f"import polars; polars.from_arrow(rows).write_{ {'json': 'ndjson', 'arrow': 'ipc', 'stream': 'ipc_stream'}.get(case.form, case.form)}('{name}'{given})",
-        (ANNULUS, case.form): "import pyarrow.feather; pyarrow.feather.write_feather(rows, 'base.arrow', compression='uncompressed')",
-    }.get((case.writer, case.form), f"# written by {case.writer} as {case.form} with {case.settings}")
-    return f"import base64, pyarrow\nrows = pyarrow.ipc.open_stream(base64.b64decode('{text}')).read_all()\n{call}"
+        PYARROW: f"import pyarrow.parquet; pyarrow.parquet.write_table(rows, '{name}'{given})",
+        DUCKDB: f"import duckdb; duckdb.sql(\"COPY (FROM rows) TO '{name}' (FORMAT {case.form}{options})\")",
+        POLARS: f"import polars; polars.from_arrow(rows).write_{polars}('{name}'{given})",
+    }.get(case.writer, f"# written by {case.writer} as {case.form} with {case.settings}")
+    if case.writer == ANNULUS or (case.writer, case.form) == (PYARROW, "arrow"):
+        name = "base.arrow" if case.writer == ANNULUS else name
+        call = f"import pyarrow.feather; pyarrow.feather.write_feather(rows, '{name}', compression='uncompressed')"
+    return f"import base64, pyarrow\nrows = {stored(case.table())}\n{call}"
 
 
-def report(case, verdict, seed):
+def report(case, verdict, seed, path):
     """A failing case: how to see it again, its rows, and what failed."""
     rows = [", ".join(f"{name}={values[row]!r}" for name, values in case.values.items()) for row in range(min(6, len(case.values["id"])))]
     lines = [f"# FAILED: bench/fuzz/roundtrip/run --seed {seed} --case {case.name}", f"# {case.describe()}", *(f"#   {row}" for row in rows),
-             "python - <<'PY'", python_of(case), "PY"]
+             "python - <<'PY'", python_of(case, path), "PY"]
     if case.writer == ANNULUS and case.layout == "one":
         given = ", ".join(f"'{name}' '{value}'" for name, value in case.settings.items())
         lines.append(f"annulus sql \"COPY (SELECT * FROM 'base.arrow') TO 'one.{case.ending}'{f' OPTIONS ({given})' if given else ''}\"")

@@ -135,6 +135,9 @@ def number_says(text, found):
         return isinstance(found, float) and text.lower() in ("inf", "-inf", "infinity", "-infinity") and float(text) == found
     if isinstance(found, float) and abs(found) == float("inf"):
         return False
+    # A zero with a sign is not the integer 0.
+    if text.startswith("-") and number_of(text) == 0:
+        return False
     return number_of(text) == (number_of(repr(found)) if isinstance(found, float) else found)
 
 

@@ -60,7 +60,9 @@ def work(program, arguments, numbers, found, folder):
                 if verdict.word == judge.FAILED:
                     if not arguments.no_shrink:
                         case, verdict = smaller.shrink(judged, case, verdict)
-                    report = smaller.report(case, verdict, arguments.seed)
+                    # The files are those of the smallest case.
+                    judged.judge(case)
+                    report = smaller.report(case, verdict, arguments.seed, judged.path(case))
                 found.put((number, verdict, report))
     except BaseException:
         found.put((None, None, traceback.format_exc()))
