@@ -61,7 +61,7 @@ class Judge:
         path = self.write(case, rows, verdict)
         if path is None:
             return verdict
-        for reader in self.reader.readers(case, case.kinds.values()):
+        for reader in self.reader.readers(case):
             self.note(case, verdict, reader, lambda: self.reader.read(reader, case, path, list(case.kinds)))
         for way in case.ways:
             if way not in ("checks", "pairs"):

@@ -86,7 +86,7 @@ def int96(case, one):
 
 def no_files(case, one):
     """Zero rows in folders by value are no folder."""
-    return case.layout == "folders" and not case.values["id"] and one.written == "a column"
+    return case.has_folders and not case.values["id"] and one.written == "a column"
 
 
 def text_of_json(case, one):
@@ -104,22 +104,18 @@ def years_before_christ(case, one):
     return case.writer == DUCKDB and is_text and isinstance(one.found, str) and "(BC)" in one.found
 
 
-def interval_of_duration(case, one):
-    return case.writer == DUCKDB and parquet(case) and types.is_duration(one.kind) and not isinstance(one.found, int)
-
-
 def date_as_time(one):
     return types.is_date64(one.kind) and one.written is not None and one.found == ("t", one.written[1] * DAY_NS)
 
 
 def is_number_of_text(case, one):
     """Whether a folder's name was taken for a number in another spelling."""
-    return (case.layout == "folders" and one.column == case.key and not is_ours(one) and isinstance(one.written, str)
+    return (case.has_folders and one.column == case.key and not is_ours(one) and isinstance(one.written, str)
             and isinstance(one.found, (int, float)) and (one.written[:2] == "0x" or spelling.number_of(one.written) is not None))
 
 
 def null_of_folder(case, one):
-    return (case.layout == "folders" and one.column == case.key and one.found is None
+    return (case.has_folders and one.column == case.key and one.found is None
             and one.written in ("__HIVE_DEFAULT_PARTITION__", *(("NULL", "null") if one.reader == DUCKDB else ())))
 
 
@@ -134,19 +130,18 @@ ENTRIES = (
     Known("DuckDB's read_json makes a JSON column, with quotes, of a key that has numbers and texts", DUCKDB_2, text_of_json),
     Known("DuckDB writes all NaN of a dictionary page with the bits of the first", DUCKDB_2,
           lambda case, one: case.writer == DUCKDB and parquet(case) and is_nan(one.written) and is_nan(one.found)),
-    Known("DuckDB writes a duration as an interval of milliseconds", DUCKDB_2, interval_of_duration),
     Known("DuckDB reads decimals of more than 38 digits as doubles", DUCKDB_2,
           lambda case, one: one.reader == DUCKDB and types.is_decimal256(one.kind) and isinstance(one.found, float)),
     Known("a Parquet duration is an integer without the schema of Arrow, which DuckDB does not read", PARQUET,
           lambda case, one: parquet(case) and is_raw_count(one)),
     Known("DuckDB takes a backslash in a folder's name for an escape, and reads another folder twice", DUCKDB_2,
-          lambda case, one: one.reader == DUCKDB and case.layout == "folders" and one.column == "id" and any("\\" in str(value) for value in case.values[case.key])),
+          lambda case, one: one.reader == DUCKDB and case.has_folders and one.column == "id" and any("\\" in str(value) for value in case.values[case.key])),
     Known("Polars has times of milliseconds for dates of milliseconds", POLARS_2,
           lambda case, one: POLARS in (case.writer, one.reader) and date_as_time(one)),
     Known("Polars multiplies durations of seconds by 1000 without a check", POLARS_2,
           lambda case, one: POLARS in (case.writer, one.reader) and seconds_wrap(one)),
     Known("Polars names the folder of an empty text k=, which it reads as null", POLARS_2,
-          lambda case, one: case.layout == "folders" and one.column == case.key and one.reader == POLARS and one.written == "" and one.found is None),
+          lambda case, one: case.has_folders and one.column == case.key and one.reader == POLARS and one.written == "" and one.found is None),
     Known("Polars and PyArrow write offsets of zones to text without their seconds (local mean time)", f"{POLARS_2}, {PYARROW_26}", local_mean_time),
     Known("times of 96 bits have no zone, and readers other than DuckDB no years beyond 1677 and 2262", PARQUET, int96),
     Known("zero rows in folders by value are no file", PARQUET, no_files),

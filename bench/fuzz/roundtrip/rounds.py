@@ -9,6 +9,7 @@ import pyarrow
 import kinds
 import model
 import writers
+from model import types
 from writers import ANNULUS, DUCKDB, ENDINGS, FASTAVRO, POLARS, PYARROW, PYTHON
 
 NAMES = ("c0", "c1", "c2")
@@ -20,7 +21,8 @@ class Case:
     name: str
     writer: str
     form: str
-    # "one" file, "several" in a folder, or "folders" named by the values of `key`.
+    # "one" file, "several" in a folder, or "folders" named by the values of `key`; or a dataset of `annulus partition`,
+    # "split" by hash or by "value".
     layout: str
     files: int
     key: str | None
@@ -36,6 +38,11 @@ class Case:
     @property
     def ending(self):
         return ENDINGS[self.form]
+
+    @property
+    def has_folders(self):
+        """Whether the values of `key` are names of folders."""
+        return self.layout in ("folders", "value")
 
     def copy(self, **changes):
         return dataclasses.replace(self, **changes)
@@ -59,7 +66,7 @@ def key_type(random):
                           pyarrow.dictionary(pyarrow.int32(), pyarrow.string())))
 
 
-def ways(random, writer, form, layout):
+def ways(random, writer, form, layout, made):
     """How Annulus reads the files. The ways with a process of their own are rare, as they take long."""
     if form == "stream":
         return ("partition stdin",) if random.random() < 0.2 else ()
@@ -72,6 +79,8 @@ def ways(random, writer, form, layout):
         chosen.append("checks")
     if random.random() < 0.3:
         chosen.append("pairs")
+    if form in ("csv", "json") and random.random() < 0.08 and not any(types.is_nested(kind) for kind in made.values()):
+        chosen.append(random.choice(("types", "types", "texts")))
     if random.random() < 0.06:
         chosen.append(random.choice(("table", "output", "partition hash", "partition hash", "partition value", "partition ranges",
                                      "partition groups", "join", "join", "stdin")))
@@ -85,11 +94,13 @@ def case(seed, number):
     layout = random.choices(("one", "several", "folders"), (70, 18, 12))[0]
     if layout == "folders" and (form != "parquet" or writer in (FASTAVRO, PYTHON)) or form == "stream":
         layout = "one"
+    if writer == ANNULUS and form in ("parquet", "arrow") and random.random() < 0.08:
+        layout = random.choice(("split", "value", "value"))
     count = random.choice((0, 1, 2, 5, 5, 12, 12, 30, 50))
     made = {"id": pyarrow.int64()}
     # DataFusion 55.2 takes the quotes of a name in PARTITIONED BY for a part of it.
-    names = list(NAMES if random.random() < 0.9 or layout == "folders" else random.sample(HARD_NAMES, 3))[:random.choice((1, 1, 2, 3))]
-    key = names[0] if layout == "folders" else None
+    names = list(NAMES if random.random() < 0.9 or layout in ("folders", "value") else random.sample(HARD_NAMES, 3))[:random.choice((1, 1, 2, 3))]
+    key = names[0] if layout in ("folders", "value") else None
     for name in names:
         kind = key_type(random) if name == key else kinds.any_type(random)
         while not writers.takes(writer, form, kind):
@@ -97,6 +108,6 @@ def case(seed, number):
         made[name] = kind
     values = {name: kinds.column(random, kind, count) for name, kind in made.items() if name != "id"}
     values = {"id": list(range(count)), **values}
-    given = writers.settings(random, writer, form)
+    given = {} if layout in ("split", "value") else writers.settings(random, writer, form)
     return Case(str(number), writer, form, layout, random.choice((1, 2, 3)), key, given, made, values,
-                ways(random, writer, form, layout), random.randrange(1 << 30))
+                ways(random, writer, form, layout, made), random.randrange(1 << 30))

@@ -136,7 +136,9 @@ def main(description):
     end_at_signals()
     program = str(Path(arguments.annulus or built()).resolve())
     run = Run(arguments)
-    with tempfile.TemporaryDirectory(prefix="annulus-roundtrip-", ignore_cleanup_errors=True) as folder:
+    # The files are small and many.
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="annulus-roundtrip-", dir=place, ignore_cleanup_errors=True) as folder:
         run_all(run, program, folder)
     progress("")
     run.summary()

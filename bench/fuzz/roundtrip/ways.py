@@ -1,12 +1,13 @@
 """The ways in which Annulus writes the rows of a case and reads its files."""
 
-import contextlib
 import random as randoms
 import shutil
 
 import pyarrow
 
 import annulus
+import checks
+import model
 from writers import ENDINGS, write_pyarrow
 
 STORED = {"parquet": "PARQUET", "arrow": "ARROW", "csv": "CSV", "json": "JSON", "avro": "AVRO"}
@@ -52,6 +53,11 @@ class Annulus:
         base, ending = self.base(rows, folder), ENDINGS[case.form]
         given = ", ".join(f"'{name}' '{value}'" for name, value in case.settings.items())
         options = f"STORED AS {STORED[case.form]}" + (f" OPTIONS ({given})" if given else "")
+        if case.layout in ("split", "value"):
+            path = folder / case.layout
+            by = ("--by", case.key, "--by-value") if case.key else ("--by", next(iter(case.kinds)), "--into", case.files)
+            self.command("partition", base, *by, "--format", case.form, "--output", path)
+            return path
         if case.layout == "folders":
             path = folder / "folders"
             by = f'STORED AS PARQUET PARTITIONED BY ({case.key}){options.removeprefix("STORED AS PARQUET")}'
@@ -76,7 +82,7 @@ class Annulus:
             return self.query(f"SELECT * FROM '{path}/part-*.{case.ending}'")
         if way == "external":
             return self.external(case, path)
-        if way in ("table", "output", "stdin"):
+        if way in ("table", "output", "stdin", "types", "texts"):
             return self.in_process(way, case, path)
         if way == "join":
             return self.join(case, path, rows)
@@ -84,7 +90,7 @@ class Annulus:
 
     def external(self, case, path):
         place = f"{path}/" if path.is_dir() else path
-        by = f" PARTITIONED BY ({case.key})" if case.layout == "folders" else ""
+        by = f" PARTITIONED BY ({case.key})" if case.has_folders else ""
         options = f" OPTIONS ('format.delimiter' '{delimiter(case)}')" if case.form == "csv" and delimiter(case) != "," else ""
         try:
             self.shell.run(f"CREATE EXTERNAL TABLE e STORED AS {STORED[case.form]}{by} LOCATION '{place}'{options};")
@@ -101,7 +107,11 @@ class Annulus:
             with open(path, "rb") as file:
                 self.command("partition", "/dev/stdin", "--round-robin", "--into", 1, "--output", "standard", stdin=file)
             return self.dataset("standard")
-        if way == "table":
+        if way in ("types", "texts"):
+            typed = ",".join(f"{name}={given_type(kind)}" for name, kind in case.kinds.items())
+            given = ("--types", typed) if way == "types" else ("--all-text",)
+            self.command("sql", "-t", f"t={path}", *given, "--output", self.answer, "SELECT * FROM t")
+        elif way == "table":
             self.command("sql", "-t", f"t={path}", "--output", self.answer, "SELECT * FROM t")
         else:
             self.command("sql", "--output", self.answer, f"SELECT * FROM '{path}'")
@@ -117,15 +127,14 @@ class Annulus:
 
     def partition(self, placement, case, path):
         random = randoms.Random(case.luck)
+        shutil.rmtree(self.folder / "split", ignore_errors=True)
         if placement == "stdin":
             with open(path, "rb") as file:
                 self.command("partition", "-", "--round-robin", "--into", 2, "--output", "split", stdin=file)
             return self.dataset("split")
         by = random.choice([name for name in case.kinds if name != "id"])
         form = random.choice(("parquet", "parquet", "arrow", "pages"))
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.folder / "split")
-        self.command("partition", path, "--by", by, *PLACEMENTS[placement], "--format", form, "--output", "split")
+        self.command("partition", path, "--by", by, *PLACEMENTS[placement], "--format", form, "--overwrite", "--output", "split")
         return self.dataset("split")
 
     def join(self, case, path, rows):
@@ -135,6 +144,11 @@ class Annulus:
         shutil.rmtree(self.folder / "joined", ignore_errors=True)
         self.command("join", f"l={path}", f"r={ids}", "--on", "id", "--select", "l.*", "--output", "joined")
         return self.dataset("joined")
+
+
+def given_type(kind):
+    """The name of a type for --types."""
+    return "text" if model.is_text(kind) else checks.arrow_name(kind)
 
 
 def delimiter(case):
