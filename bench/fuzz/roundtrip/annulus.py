@@ -36,7 +36,8 @@ class Lost(Exception):
 
 
 def environment(folder):
-    return {**os.environ, "TERM": "dumb", "ANNULUS_PROFILE": "none", "XDG_DATA_HOME": str(folder), "NO_COLOR": "1", "RUST_BACKTRACE": "0"}
+    own = {"TERM": "dumb", "ANNULUS_PROFILE": "none", "XDG_DATA_HOME": str(folder), "NO_COLOR": "1", "RUST_BACKTRACE": "0"}
+    return {**os.environ, **own}
 
 
 class Shell:
@@ -49,8 +50,8 @@ class Shell:
     def start(self):
         terminal, end = pty.openpty()
         command = [self.program, "sql", "--format", "ndjson", "--target-partitions", "2", *self.options]
-        self.process = subprocess.Popen(command, stdin=end, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-                                        env=environment(self.folder))
+        self.process = subprocess.Popen(command, stdin=end, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        start_new_session=True, env=environment(self.folder))
         os.close(end)
         self.terminal, self.rest = terminal, b""
 
@@ -106,8 +107,8 @@ def arrow(path):
 
 def command(program, folder, *arguments, stdin=None):
     """Runs a command of Annulus."""
-    made = subprocess.run([program, *map(str, arguments)], stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=TIMEOUT, env=environment(folder), cwd=folder)
+    made = subprocess.run([program, *map(str, arguments)], stdin=stdin or subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=TIMEOUT, env=environment(folder), cwd=folder)
     if made.returncode != 0:
         raise Refused(made.stderr.decode(errors="replace").strip().removeprefix("error: "))
 

@@ -79,7 +79,9 @@ def literal(kind, value):
         number = value[1] // unit if unit else value[1] * model.DAY_MS
         return f"arrow_cast(arrow_cast('{number}', '{arrow_name(integers)}'), '{arrow_name(kind)}')"
     if isinstance(value, tuple):
-        return None if model.is_nan(value) and value[1] != 0x7FF8 << 48 else f"arrow_cast('{'NaN' if model.is_nan(value) else '-0.0'}', '{arrow_name(kind)}')"
+        if model.is_nan(value) and value[1] != 0x7FF8 << 48:
+            return None
+        return f"arrow_cast('{'NaN' if model.is_nan(value) else '-0.0'}', '{arrow_name(kind)}')"
     text = f"{value:f}" if types.is_decimal(kind) else repr(value)
     return f"arrow_cast('{text}', '{arrow_name(kind)}')"
 
@@ -103,7 +105,8 @@ class Questions:
     def checks(self, count=2):
         if not self.columns:
             return
-        for maker in self.random.sample((self.extremes, self.extremes, self.filter, self.filter, self.filter, self.groups, self.nulls, self.sort), count):
+        makers = (*[self.extremes] * 2, *[self.filter] * 3, self.groups, self.nulls, self.sort)
+        for maker in self.random.sample(makers, count):
             made = maker()
             if made:
                 yield made
@@ -120,14 +123,13 @@ class Questions:
     def extremes(self):
         name, quoted, _, values = self.pick()
         some = [value for value in values if value is not None]
-        if not some:
-            return Check("min, max, count", name, f"SELECT min({quoted}), max({quoted}), count({quoted}), count(*) FROM {self.table}",
-                         (of([(None, None, 0, len(values))]),))
-        low, high = min(map(rank, some)), max(map(rank, some))
+        low, high = min(map(rank, some), default=None), max(map(rank, some), default=None)
         # Zeros of both signs are equal: either is right.
-        answers = [of([(one, other, len(some), len(values))]) for one in dict.fromkeys(value for value in some if rank(value) == low)
-                   for other in dict.fromkeys(value for value in some if rank(value) == high)]
-        return Check("min, max, count", name, f"SELECT min({quoted}), max({quoted}), count({quoted}), count(*) FROM {self.table}", tuple(answers))
+        least = dict.fromkeys(value for value in some if rank(value) == low) or [None]
+        largest = dict.fromkeys(value for value in some if rank(value) == high) or [None]
+        answers = tuple(of([(one, other, len(some), len(values))]) for one in least for other in largest)
+        query = f"SELECT min({quoted}), max({quoted}), count({quoted}), count(*) FROM {self.table}"
+        return Check("min, max, count", name, query, answers)
 
     def filter(self):
         name, quoted, kind, values = self.pick()
@@ -144,21 +146,24 @@ class Questions:
 
     def nulls(self):
         name, quoted, _, values = self.pick()
-        return Check("is null", name, f"SELECT id FROM {self.table} WHERE {quoted} IS NULL", (of((row,) for row, value in enumerate(values) if value is None),))
+        right = of((row,) for row, value in enumerate(values) if value is None)
+        return Check("is null", name, f"SELECT id FROM {self.table} WHERE {quoted} IS NULL", (right,))
 
     def groups(self):
         name, quoted, _, values = self.pick()
         counted = Counter(None if value is None else rank(value) for value in values)
-        return Check("groups", name, f"SELECT count(*) FROM {self.table} GROUP BY {quoted}", (of((count,) for count in counted.values()),))
+        right = of((count,) for count in counted.values())
+        return Check("groups", name, f"SELECT count(*) FROM {self.table} GROUP BY {quoted}", (right,))
 
     def sort(self):
         name, quoted, _, values = self.pick()
         some = [value for value in values if value is not None]
-        least = sum(1 for value in some if rank(value) == min(map(rank, some)))
-        order = sorted(range(len(values)), key=lambda row: (values[row] is None, rank(values[row]) if values[row] is not None else None, row))
-        if least == 0:
+        if not some:
             return None
-        return Check("order", name, f"SELECT id FROM {self.table} ORDER BY {quoted}, id LIMIT {least}", (of((row,) for row in order[:least]),))
+        low = min(map(rank, some))
+        first = [row for row, value in enumerate(values) if value is not None and rank(value) == low]
+        query = f"SELECT id FROM {self.table} ORDER BY {quoted}, id LIMIT {len(first)}"
+        return Check("order", name, query, (of((row,) for row in first),))
 
     def join(self):
         name, quoted, _, values = self.pick()

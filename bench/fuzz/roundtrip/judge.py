@@ -141,7 +141,8 @@ class Judge:
                 verdict.fail(reader, f"{lost}: {check.query}")
                 continue
             except Refused as refused:
-                self.refuse(verdict, reader, Refused(refused.message if not refused.is_broken else f"{check.query}: {refused.message}"))
+                asked = f"{check.query}: " if refused.is_broken else ""
+                self.refuse(verdict, reader, Refused(asked + refused.message))
                 continue
             if found in check.answers:
                 verdict.equal[reader] += 1

@@ -9,7 +9,8 @@ import model
 from model import DAY_NS, UNITS, types
 
 # 1582-10-04 to 15, 0001-01-01 and the day before, 9999-12-31 and the day after, 1900, 1970, 2000-02-29, and 2262.
-DAYS = (-141_428, -141_427, -141_438, -719_162, -719_163, 2_932_896, 2_932_897, -25_567, -1, 0, 1, 11_016, 106_751, 106_752, 19_000, 19_001)
+DAYS = (-141_428, -141_427, -141_438, -719_162, -719_163, 2_932_896, 2_932_897, -25_567, -1, 0, 1, 11_016, 106_751, 106_752,
+        19_000, 19_001)
 # Around the changes of the clock in Zurich in 2025, and a plain time.
 INSTANTS = (1_743_296_400, 1_743_292_800, 1_761_440_400, 1_761_438_600, 1_735_689_600, 1_735_693_200)
 TEXTS = (
@@ -36,7 +37,8 @@ BITS = {
     16: (0x7E00, 0xFE00, 0x7E01, 0, 0x8000, 0x7C00, 0xFC00, 1, 0x7BFF, 0x0400, 0x3C00, 0x3C00, 0xBC00, 0x2E66),
 }
 
-INTEGERS = (pyarrow.int8(), pyarrow.int16(), pyarrow.int32(), pyarrow.int64(), pyarrow.uint8(), pyarrow.uint16(), pyarrow.uint32(), pyarrow.uint64())
+INTEGERS = (pyarrow.int8(), pyarrow.int16(), pyarrow.int32(), pyarrow.int64(),
+            pyarrow.uint8(), pyarrow.uint16(), pyarrow.uint32(), pyarrow.uint64())
 FLOATS = (pyarrow.float64(), pyarrow.float64(), pyarrow.float32(), pyarrow.float16())
 STRINGS = (pyarrow.string(), pyarrow.string(), pyarrow.large_string(), pyarrow.string_view())
 BINARIES = (pyarrow.binary(), pyarrow.large_binary(), pyarrow.binary_view(), pyarrow.binary(4), pyarrow.binary(16))
@@ -153,10 +155,12 @@ class Source:
             return ("b", random.random() < 0.5)
         if types.is_integer(kind):
             bits = kind.bit_width
-            return self.integer(*((-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if types.is_signed_integer(kind) else (0, 2**bits - 1)))
+            half = 2 ** (bits - 1)
+            return self.integer(-half, half - 1) if types.is_signed_integer(kind) else self.integer(0, 2 * half - 1)
         if types.is_floating(kind):
-            bits = random.choice(BITS[kind.bit_width]) if random.random() < self.hurt else model.to_bits(random.randint(-4, 9) / 4, kind.bit_width)
-            return model.from_bits(bits, kind.bit_width)
+            width = kind.bit_width
+            hurts = random.random() < self.hurt
+            return model.from_bits(random.choice(BITS[width]), width) if hurts else random.randint(-4, 9) / 4
         if types.is_decimal(kind):
             return self.decimal(kind)
         if types.is_interval(kind):
@@ -187,7 +191,8 @@ class Source:
 
 def column(random, kind, count):
     """Values of a type: without nulls, with some, or nulls alone; all drawn anew, or from a few of them."""
-    source, rate = Source(random, random.choice((0.2, 0.6, 1.0))), random.choice((0, 0, 0.1, 0.4, 1 if random.random() < 0.3 else 0))
+    source = Source(random, random.choice((0.2, 0.6, 1.0)))
+    rate = random.choice((0, 0, 0.1, 0.4, 1 if random.random() < 0.3 else 0))
     if random.random() < 0.5:
         pool = [source.value(kind) for _ in range(random.choice((1, 2, 3, 5)))]
         return [None if random.random() < rate else random.choice(pool) for _ in range(count)]

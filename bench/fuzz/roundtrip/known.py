@@ -26,6 +26,15 @@ def is_ours(difference):
     return difference.reader.startswith("annulus")
 
 
+def is_key(case, one):
+    """Whether the names of folders are the values of a column."""
+    return case.has_folders and one.column == case.key
+
+
+def has_backslash(case):
+    return case.has_folders and any("\\" in str(value) for value in case.values[case.key])
+
+
 def parquet(case):
     return case.form == "parquet"
 
@@ -74,7 +83,8 @@ def seconds_wrap(one):
 
 def int96(case, one):
     """Times of 96 bits are nanoseconds since 1970 without a zone."""
-    if not case.settings.get("use_deprecated_int96_timestamps") or not types.is_timestamp(one.kind) or not isinstance(one.found, tuple):
+    has_them = case.settings.get("use_deprecated_int96_timestamps") and types.is_timestamp(one.kind)
+    if not has_them or not isinstance(one.found, tuple):
         return False
     nanoseconds = one.written[1]
     reader, found = one.reader, one.found[1]
@@ -110,12 +120,12 @@ def date_as_time(one):
 
 def is_number_of_text(case, one):
     """Whether a folder's name was taken for a number in another spelling."""
-    return (case.has_folders and one.column == case.key and not is_ours(one) and isinstance(one.written, str)
+    return (is_key(case, one) and not is_ours(one) and isinstance(one.written, str)
             and isinstance(one.found, (int, float)) and (one.written[:2] == "0x" or spelling.number_of(one.written) is not None))
 
 
 def null_of_folder(case, one):
-    return (case.has_folders and one.column == case.key and one.found is None
+    return (is_key(case, one) and one.found is None
             and one.written in ("__HIVE_DEFAULT_PARTITION__", *(("NULL", "null") if one.reader == DUCKDB else ())))
 
 
@@ -135,13 +145,13 @@ ENTRIES = (
     Known("a Parquet duration is an integer without the schema of Arrow, which DuckDB does not read", PARQUET,
           lambda case, one: parquet(case) and is_raw_count(one)),
     Known("DuckDB takes a backslash in a folder's name for an escape, and reads another folder twice", DUCKDB_2,
-          lambda case, one: one.reader == DUCKDB and case.has_folders and one.column == "id" and any("\\" in str(value) for value in case.values[case.key])),
+          lambda case, one: one.reader == DUCKDB and one.column == "id" and has_backslash(case)),
     Known("Polars has times of milliseconds for dates of milliseconds", POLARS_2,
           lambda case, one: POLARS in (case.writer, one.reader) and date_as_time(one)),
     Known("Polars multiplies durations of seconds by 1000 without a check", POLARS_2,
           lambda case, one: POLARS in (case.writer, one.reader) and seconds_wrap(one)),
     Known("Polars names the folder of an empty text k=, which it reads as null", POLARS_2,
-          lambda case, one: case.has_folders and one.column == case.key and one.reader == POLARS and one.written == "" and one.found is None),
+          lambda case, one: is_key(case, one) and one.reader == POLARS and one.written == "" and one.found is None),
     Known("Polars and PyArrow write offsets of zones to text without their seconds (local mean time)", f"{POLARS_2}, {PYARROW_26}", local_mean_time),
     Known("times of 96 bits have no zone, and readers other than DuckDB no years beyond 1677 and 2262", PARQUET, int96),
     Known("zero rows in folders by value are no file", PARQUET, no_files),

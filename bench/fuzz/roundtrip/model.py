@@ -124,13 +124,15 @@ def build_nested(kind, values):
     made, items, mask = offsets(values)
     if types.is_map(kind):
         keys, of_keys = build(kind.key_type, [key for key, _ in items]), build(kind.item_type, [item for _, item in items])
-        places = pyarrow.array([None if value is None else made[place] for place, value in enumerate(values)] + made[-1:], pyarrow.int32())
+        starts = [None if value is None else made[place] for place, value in enumerate(values)]
+        places = pyarrow.array(starts + made[-1:], pyarrow.int32())
         return pyarrow.MapArray.from_arrays(places, keys, of_keys, type=kind)
     size = pyarrow.int64() if types.is_large_list(kind) or types.is_large_list_view(kind) else pyarrow.int32()
     if is_view(kind):
         one = pyarrow.LargeListViewArray if types.is_large_list_view(kind) else pyarrow.ListViewArray
         sizes = [after - before for before, after in zip(made, made[1:])]
-        return one.from_arrays(pyarrow.array(made[:-1], size), pyarrow.array(sizes, size), build(kind.value_type, items), type=kind, mask=mask)
+        starts, sizes = pyarrow.array(made[:-1], size), pyarrow.array(sizes, size)
+        return one.from_arrays(starts, sizes, build(kind.value_type, items), type=kind, mask=mask)
     one = pyarrow.LargeListArray if types.is_large_list(kind) else pyarrow.ListArray
     return one.from_arrays(pyarrow.array(made, size), build(kind.value_type, items), type=kind, mask=mask)
 
@@ -160,7 +162,8 @@ def build(kind, values):
     stored = whole(kind)
     if stored:
         integers, _, unit = stored
-        return pyarrow.array([None if value is None else value[1] // unit if unit else value[1] * DAY_MS for value in values], integers).view(kind)
+        numbers = [None if value is None else value[1] // unit if unit else value[1] * DAY_MS for value in values]
+        return pyarrow.array(numbers, integers).view(kind)
     return pyarrow.array(values, kind)
 
 
@@ -173,7 +176,8 @@ def read_nested(array):
         return [("s", *zip(names, row)) if one else None for one, row in zip(valid, rows)]
     if types.is_fixed_size_list(kind):
         items, size, first = read(array.values), kind.list_size, array.offset
-        return [("l", *items[(first + place) * size:(first + place + 1) * size]) if one else None for place, one in enumerate(valid)]
+        starts = [(first + place) * size for place in range(len(valid))]
+        return [("l", *items[start:start + size]) if one else None for start, one in zip(starts, valid)]
     if is_view(kind):
         items = read(array.values)
         ends = zip(array.offsets.to_pylist(), array.sizes.to_pylist(), valid)

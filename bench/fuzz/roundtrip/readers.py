@@ -8,9 +8,7 @@ import pyarrow.dataset
 import pyarrow.ipc
 import pyarrow.parquet
 
-import model
-from model import types
-from writers import DUCKDB, FASTAVRO, POLARS, PYARROW, inner
+from writers import DUCKDB, FASTAVRO, POLARS, PYARROW, inner, polars_knows
 
 READERS = {
     "parquet": (PYARROW, DUCKDB, POLARS),
@@ -27,8 +25,7 @@ def can_read(reader, form, kinds):
     """Whether a reader is asked for columns of these types: Polars panics at some, which this process would print."""
     if reader != POLARS:
         return True
-    return not any(types.is_timestamp(one) and one.tz and one.tz[0] in "+-" or types.is_decimal256(one) or types.is_interval(one) or types.is_run_end_encoded(one) or model.is_view(one)
-                   for kind in kinds for one in inner(kind))
+    return all(polars_knows(one) for kind in kinds for one in inner(kind))
 
 
 def delimiter(case):
@@ -61,8 +58,9 @@ def read_duckdb(connection, case, path):
         hive = f", hive_partitioning = {str(case.has_folders).lower()}"
         return connection.sql(f"FROM read_parquet('{place}{'.parquet' if path.is_dir() else ''}'{hive})").to_arrow_table()
     if case.form == "csv":
-        given = f"all_varchar = true, header = true, delim = '{delimiter(case)}', quote = '\"', escape = '\"', nullstr = '', new_line = '\\n'"
-        given = given.replace("'\\n'", "'\\r\\n'") if case.settings.get("lineterminator") else given
+        end = "\\r\\n" if case.settings.get("lineterminator") else "\\n"
+        given = (f"all_varchar = true, header = true, delim = '{delimiter(case)}', quote = '\"', escape = '\"', nullstr = '', "
+                 f"new_line = '{end}'")
         return connection.sql(f"FROM read_csv('{place}', {given})").to_arrow_table()
     return connection.sql(f"FROM read_json('{place}', format = 'newline_delimited', convert_strings_to_integers = false)").to_arrow_table()
 

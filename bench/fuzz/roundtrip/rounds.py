@@ -99,7 +99,8 @@ def case(seed, number):
     count = random.choice((0, 1, 2, 5, 5, 12, 12, 30, 50))
     made = {"id": pyarrow.int64()}
     # DataFusion 55.2 takes the quotes of a name in PARTITIONED BY for a part of it.
-    names = list(NAMES if random.random() < 0.9 or layout in ("folders", "value") else random.sample(HARD_NAMES, 3))[:random.choice((1, 1, 2, 3))]
+    plain = random.random() < 0.9 or layout in ("folders", "value")
+    names = list(NAMES if plain else random.sample(HARD_NAMES, 3))[:random.choice((1, 1, 2, 3))]
     key = names[0] if layout in ("folders", "value") else None
     for name in names:
         kind = key_type(random) if name == key else kinds.any_type(random)

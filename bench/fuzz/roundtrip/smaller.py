@@ -17,6 +17,10 @@ def with_rows(case, rows):
     return case.copy(values=values | {"id": list(range(len(rows)))})
 
 
+def without(items, name):
+    return {one: value for one, value in items.items() if one != name}
+
+
 def variants(case):
     count = len(case.values["id"])
     part = count
@@ -26,9 +30,9 @@ def variants(case):
         part //= 2
     for name in case.kinds:
         if name not in ("id", case.key) and len(case.kinds) > 2:
-            yield case.copy(**{part: {one: value for one, value in getattr(case, part).items() if one != name} for part in ("kinds", "values")})
+            yield case.copy(kinds=without(case.kinds, name), values=without(case.values, name))
     for name in case.settings:
-        yield case.copy(settings={one: value for one, value in case.settings.items() if one != name})
+        yield case.copy(settings=without(case.settings, name))
     for way in case.ways:
         yield case.copy(ways=tuple(one for one in case.ways if one != way))
     if case.layout == "several":
@@ -83,8 +87,9 @@ def python_of(case, path):
 
 def report(case, verdict, seed, path):
     """A failing case: how to see it again, its rows, and what failed."""
-    rows = [", ".join(f"{name}={values[row]!r}" for name, values in case.values.items()) for row in range(min(6, len(case.values["id"])))]
-    lines = [f"# FAILED: bench/fuzz/roundtrip/run --seed {seed} --case {case.name}", f"# {case.describe()}", *(f"#   {row}" for row in rows),
+    shown = range(min(6, len(case.values["id"])))
+    rows = ["#   " + ", ".join(f"{name}={values[row]!r}" for name, values in case.values.items()) for row in shown]
+    lines = [f"# FAILED: bench/fuzz/roundtrip/run --seed {seed} --case {case.name}", f"# {case.describe()}", *rows,
              "python - <<'PY'", python_of(case, path), "PY"]
     if case.writer == ANNULUS and case.layout == "one":
         given = ", ".join(f"'{name}' '{value}'" for name, value in case.settings.items())

@@ -85,8 +85,10 @@ class Run:
         progress(f"{self.words.total()} of {self.arguments.cases} cases, {self.words[judge.FAILED]} failed")
 
     def summary(self):
-        spent, ours = time.monotonic() - self.start, lambda counted: sum(n for one, n in counted.items() if one.startswith("annulus"))
-        total = self.words.total()
+        def ours(counted):
+            return sum(number for one, number in counted.items() if one.startswith("annulus"))
+
+        spent, total = time.monotonic() - self.start, self.words.total()
         print(f"{total} cases in {spent:.0f} s ({total / spent:.1f} a second): {self.words[judge.EQUAL]} are equal or known, "
               f"{self.words[judge.FAILED]} failed, {self.words[judge.NOT_WRITTEN]} were not written")
         print(f"readings and answers of Annulus: {ours(self.equal)} equal, {ours(self.refused)} refused; "

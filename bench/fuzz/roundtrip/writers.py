@@ -46,14 +46,20 @@ def plain(kind, nested):
     """Whether texts of CSV, or with `nested` JSON, have a usual form for the values of a type."""
     if nested and (model.is_list(kind) or types.is_struct(kind)):
         return all(plain(one, nested) for one in list(inner(kind))[1:])
-    number = types.is_integer(kind) or types.is_floating(kind) and kind.bit_width > 16 or types.is_decimal(kind) and kind.bit_width == 128
-    return number or model.is_text(kind) or types.is_boolean(kind) or types.is_date32(kind) or types.is_timestamp(kind) or types.is_time64(kind)
+    number = types.is_integer(kind) or types.is_floating(kind) and kind.bit_width > 16 or types.is_decimal128(kind)
+    time = types.is_date32(kind) or types.is_timestamp(kind) or types.is_time64(kind)
+    return number or time or model.is_text(kind) or types.is_boolean(kind)
+
+
+def polars_knows(one):
+    """Whether Polars has a type: it has no zones that are offsets."""
+    has_offset = types.is_timestamp(one) and one.tz and one.tz[0] in "+-"
+    missing = types.is_decimal256(one) or types.is_interval(one) or types.is_run_end_encoded(one) or model.is_view(one)
+    return not has_offset and not missing
 
 
 def polars_takes(one):
-    # Polars has no zones that are offsets.
-    return not (types.is_timestamp(one) and one.tz and one.tz[0] in "+-" or types.is_decimal256(one) or types.is_interval(one) or types.is_run_end_encoded(one) or model.is_view(one)
-                or types.is_dictionary(one) and not model.is_text(one.value_type))
+    return polars_knows(one) and not (types.is_dictionary(one) and not model.is_text(one.value_type))
 
 
 def duckdb_takes(one):
@@ -91,7 +97,8 @@ def takes(writer, form, kind):
         return False
     if form == "avro" and writer == POLARS and not all(map(polars_avro_has, every)):
         return False
-    return {POLARS: lambda: all(map(polars_takes, every)), DUCKDB: lambda: all(map(duckdb_takes, every))}.get(writer, lambda: True)()
+    rule = {POLARS: polars_takes, DUCKDB: duckdb_takes}.get(writer)
+    return rule is None or all(map(rule, every))
 
 
 def settings(random, writer, form):
@@ -179,7 +186,8 @@ def write_polars(rows, form, path, given):
 
 def avro_type(kind, name):
     if types.is_struct(kind):
-        fields = [{"name": kind.field(place).name, "type": avro_type(kind.field(place).type, f"{name}{place}")} for place in range(kind.num_fields)]
+        inner_fields = [kind.field(place) for place in range(kind.num_fields)]
+        fields = [{"name": one.name, "type": avro_type(one.type, f"{name}{place}")} for place, one in enumerate(inner_fields)]
         return ["null", {"type": "record", "name": name, "fields": fields}]
     if types.is_list(kind):
         return ["null", {"type": "array", "items": avro_type(kind.value_type, f"{name}l")}]
@@ -191,7 +199,8 @@ def avro_type(kind, name):
         local = "" if kind.tz else "local-"
         return ["null", {"type": "long", "logicalType": f"{local}timestamp-{'millis' if kind.unit == 'ms' else 'micros'}"}]
     if types.is_time(kind):
-        return ["null", {"type": "int", "logicalType": "time-millis"} if kind.unit == "ms" else {"type": "long", "logicalType": "time-micros"}]
+        stored, logical = ("int", "time-millis") if kind.unit == "ms" else ("long", "time-micros")
+        return ["null", {"type": stored, "logicalType": logical}]
     if types.is_date(kind):
         return ["null", {"type": "int", "logicalType": "date"}]
     small = types.is_integer(kind) and kind.bit_width <= 32 and not types.is_uint32(kind)
