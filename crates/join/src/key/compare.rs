@@ -4,9 +4,11 @@
 use arrow::{
     array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, LargeBinaryArray},
     buffer::{NullBuffer, ScalarBuffer},
-    datatypes::{ArrowNativeType, DataType},
+    datatypes::DataType,
 };
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::bits::bits;
 
 /// An odd factor (2^64 divided by the golden ratio).
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -95,10 +97,6 @@ impl Values {
 
 impl Data {
     fn of(column: &ArrayRef) -> Self {
-        fn numbers<T: ArrowNativeType>(column: &ArrayRef) -> ScalarBuffer<T> {
-            let data = column.to_data();
-            ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
-        }
         match column.data_type() {
             DataType::Utf8 => Self::Bytes(column.as_string::<i32>().clone().into()),
             DataType::Binary => Self::Bytes(column.as_binary().clone()),
@@ -107,11 +105,11 @@ impl Data {
             DataType::Utf8View => Self::Views(column.as_string_view().clone().to_binary_view()),
             DataType::BinaryView => Self::Views(column.as_binary_view().clone()),
             data_type => match data_type.primitive_width() {
-                Some(1) => Self::B1(numbers(column)),
-                Some(2) => Self::B2(numbers(column)),
-                Some(4) => Self::B4(numbers(column)),
-                Some(8) => Self::B8(numbers(column)),
-                _ => Self::B16(numbers(column)),
+                Some(1) => Self::B1(bits(column)),
+                Some(2) => Self::B2(bits(column)),
+                Some(4) => Self::B4(bits(column)),
+                Some(8) => Self::B8(bits(column)),
+                _ => Self::B16(bits(column)),
             },
         }
     }

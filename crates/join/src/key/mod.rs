@@ -27,7 +27,7 @@ pub(crate) use compare::Values;
 pub(crate) use encode::{one_zero, with_wide_offsets};
 pub(crate) use hash::{Key, hash_of};
 
-use crate::error::JoinError;
+use crate::{bits::bits, error::JoinError};
 
 /// The key columns of one side.
 #[derive(Debug)]
@@ -250,11 +250,9 @@ impl Keyed {
 impl KeyValues {
     /// Returns the bits of a column of 4 or 8 bytes per value.
     fn of(column: &ArrayRef) -> Self {
-        let data = column.to_data();
-        let (buffer, offset) = (data.buffers()[0].clone(), data.offset());
         match column.data_type().primitive_width() {
-            Some(4) => Self::Narrow(ScalarBuffer::new(buffer, offset, data.len())),
-            _ => Self::Wide(ScalarBuffer::new(buffer, offset, data.len())),
+            Some(4) => Self::Narrow(bits(column)),
+            _ => Self::Wide(bits(column)),
         }
     }
 

@@ -5,12 +5,17 @@ use std::{collections::HashMap, sync::Arc};
 use annulus_join::{BuildSide, Fragment, JoinError, PairSink};
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
-        Float16Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, LargeStringArray,
-        ListArray, NullArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray, StructArray,
-        TimestampMicrosecondArray, UInt8Array, UInt64Array,
+        Array, ArrayData, ArrayRef, AsArray, BooleanArray, BufferSpec, Date32Array, Decimal128Array, Decimal256Array,
+        DictionaryArray, FixedSizeBinaryArray, Float16Array, Float32Array, Float64Array, Int8Array, Int16Array,
+        Int32Array, Int64Array, IntervalDayTimeArray, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray,
+        LargeStringArray, ListArray, NullArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray,
+        StructArray, TimestampMicrosecondArray, UInt8Array, UInt64Array, layout, make_array,
     },
-    datatypes::{DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int32Type},
+    buffer::{Buffer, MutableBuffer},
+    datatypes::{
+        DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int32Type, IntervalDayTime, IntervalMonthDayNano,
+        i256,
+    },
     util::display::{ArrayFormatter, FormatOptions},
 };
 use proptest::{collection::vec, prelude::*};
@@ -85,17 +90,50 @@ fn words(column: &ArrayRef, row: usize) -> Option<String> {
         DataType::Float16 => Some(bits!(Float16Type)),
         DataType::Float32 => Some(bits!(Float32Type)),
         DataType::Float64 => Some(bits!(Float64Type)),
-        DataType::List(item) if item.data_type().is_floating() => {
-            let floats = column.as_list::<i32>().value(row);
-            let bits = floats.as_primitive::<Float64Type>().values().iter().map(|value| value.to_bits());
-            Some(format!("{:x?}", bits.collect::<Vec<_>>()))
+        DataType::List(item) if item.data_type().is_floating() => Some(list_words(&column.as_list::<i32>().value(row))),
+        DataType::LargeList(item) if item.data_type().is_floating() => {
+            Some(list_words(&column.as_list::<i64>().value(row)))
         }
         _ => None,
     }
 }
 
-/// Returns a column of the given kind made from small numbers, so that many values are equal.
+fn list_words(floats: &ArrayRef) -> String {
+    let bits = floats.as_primitive::<Float64Type>().values().iter().map(|value| value.to_bits());
+    format!("{:x?}", bits.collect::<Vec<_>>())
+}
+
+/// Returns a column of the given kind made from small numbers, so that many values are equal. Its
+/// memory is aligned as Arrow requires for its type, and no more.
 fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
+    // A slice, so that values do not begin at the column's buffers.
+    let with_more: Vec<_> = [Some(0), None, Some(7)].iter().chain(numbers).copied().collect();
+    make_array(barely_aligned(&values(kind, &with_more).to_data())).slice(3, numbers.len())
+}
+
+/// Returns the data in buffers that are not aligned to more than their types require.
+fn barely_aligned(data: &ArrayData) -> ArrayData {
+    let specs = layout(data.data_type()).buffers;
+    let moved = |(index, buffer): (usize, &Buffer)| {
+        let alignment = match specs.get(index) {
+            Some(BufferSpec::FixedWidth { alignment, .. }) => *alignment,
+            _ => 1,
+        };
+        let mut memory = MutableBuffer::from_len_zeroed(alignment);
+        memory.extend_from_slice(buffer.as_slice());
+        Buffer::from(memory).slice(alignment)
+    };
+    ArrayData::builder(data.data_type().clone())
+        .len(data.len())
+        .offset(data.offset())
+        .nulls(data.nulls().cloned())
+        .buffers(data.buffers().iter().enumerate().map(moved).collect())
+        .child_data(data.child_data().iter().map(barely_aligned).collect())
+        .build()
+        .unwrap()
+}
+
+fn values(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
     let numbers = numbers.iter().copied();
     let texts =
         numbers.clone().map(|n| n.map(|n| if n > 60 { format!("a value of some length {n}") } else { n.to_string() }));
@@ -150,6 +188,21 @@ fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
             let lists = floats.map(|f| f.map(|f| vec![Some(f)]));
             Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists))
         }
+        21 => Arc::new(numbers.map(|n| n.map(|n| IntervalDayTime::new(n.into(), 1))).collect::<IntervalDayTimeArray>()),
+        22 => {
+            let intervals = numbers.map(|n| n.map(|n| IntervalMonthDayNano::new(n.into(), 1, -2)));
+            Arc::new(intervals.collect::<IntervalMonthDayNanoArray>())
+        }
+        23 => {
+            let bytes: Vec<Option<[u8; 16]>> = numbers.map(|n| n.map(|n| [n as u8; 16])).collect();
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes.into_iter(), 16).unwrap())
+        }
+        24 => Arc::new(numbers.map(|n| n.map(|n| i256::from_i128(n.into()))).collect::<Decimal256Array>()),
+        25 => Arc::new(texts.map(|text| text.map(String::into_bytes)).collect::<LargeBinaryArray>()),
+        26 => {
+            let lists = floats.map(|f| f.map(|f| vec![Some(f)]));
+            Arc::new(LargeListArray::from_iter_primitive::<Float64Type, _, _>(lists))
+        }
         _ => {
             let lists = numbers.map(|n| n.map(|n| (0..n % 3).map(Some).collect::<Vec<_>>()));
             Arc::new(ListArray::from_iter_primitive::<Int8Type, _, _>(lists))
@@ -158,7 +211,7 @@ fn column(kind: usize, numbers: &[Option<i8>]) -> ArrayRef {
 }
 
 /// The number of kinds of columns.
-pub const KINDS: usize = 22;
+pub const KINDS: usize = 28;
 
 /// Returns columns of these kinds, made from small numbers.
 pub fn side(kinds: &[usize], rows: &[Vec<Option<i8>>]) -> RecordBatch {
