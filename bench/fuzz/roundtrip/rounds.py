@@ -21,7 +21,7 @@ class Case:
     name: str
     writer: str
     form: str
-    # "one" file, "several" in a folder, or "folders" named by the values of `key`; or a dataset of `annulus partition`,
+    # "one" file, "several" in a folder, "evolved" ones with other types, or "folders" named by the values of `key`; or a dataset of `annulus partition`,
     # "split" by hash or by "value".
     layout: str
     files: int
@@ -71,9 +71,10 @@ def ways(random, writer, form, layout, made):
     if form == "stream":
         return ("partition stdin",) if random.random() < 0.2 else ()
     chosen = ["from"]
-    if random.random() < 0.25:
+    # DataFusion's tables have the types of one file.
+    if random.random() < 0.25 and layout != "evolved":
         chosen.append("external")
-    if layout == "several" and random.random() < 0.3:
+    if layout in ("several", "evolved") and random.random() < 0.3:
         chosen.append("glob")
     if random.random() < 0.5:
         chosen.append("checks")
@@ -94,6 +95,8 @@ def case(seed, number):
     layout = random.choices(("one", "several", "folders"), (70, 18, 12))[0]
     if layout == "folders" and (form != "parquet" or writer in (FASTAVRO, PYTHON)) or form == "stream":
         layout = "one"
+    if writer == PYARROW and form in ("parquet", "arrow") and random.random() < 0.08:
+        layout = "evolved"
     if writer == ANNULUS and form in ("parquet", "arrow") and random.random() < 0.08:
         layout = random.choice(("split", "value", "value"))
     count = random.choice((0, 1, 2, 5, 5, 12, 12, 30, 50))

@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 
+import evolve
 import model
 import spelling
 from model import types
@@ -300,6 +301,7 @@ class Writer:
         path = folder / "several"
         path.mkdir()
         for place, part in enumerate(slices(rows, case.files)):
+            part = evolve.evolved(part, place, case.luck) if case.layout == "evolved" else part
             self.one(case.writer, part, case.form, path / f"part-{place}.{ending}", case.settings)
         return path
 
