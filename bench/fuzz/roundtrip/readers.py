@@ -120,7 +120,7 @@ class Reader:
 
     def readers(self, case):
         """About half of the readers of a case, which take longer than Annulus."""
-        # Nothing else takes columns from the folders of Arrow files, or unites so many types.
+        # Nothing else takes columns from the folders of Arrow files, or unites types as different as these.
         if case.has_folders and case.form != "parquet" or case.layout == "evolved":
             return []
         some = [reader for place, reader in enumerate(READERS[case.form]) if case.luck >> place & 1]
