@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod aggregate;
+mod bounds;
 mod bridge;
 mod choice;
 pub mod config;

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use datafusion::{
     config::ConfigOptions,
     execution::{SessionStateBuilder, TaskContext},
+    optimizer::OptimizerRule,
 };
 
 use crate::{
     config::AnnulusConfig,
-    rule::{BandJoin, KeyFilters, PartitionedTables, RingRepartition, RunAggregates, SharedJoins},
+    rule::{
+        BandJoin, CompareByValue, KeyFilters, PartitionedTables, RingRepartition, RunAggregates, SharedJoins,
+        SoundBounds,
+    },
 };
 
 /// Installs Annulus in a DataFusion session.
@@ -36,8 +40,10 @@ use crate::{
 pub trait SessionStateBuilderExt {
     /// Adds the options (`annulus.*`), the rules that replace hash repartitions by the exchange,
     /// and hash joins and joins on bands by those of `annulus-join`, and first steps of groupings
-    /// by those that merge runs, and the rules for
-    /// [partitioned tables](crate::register_dataset).
+    /// by those that merge runs, the rules for [partitioned tables](crate::register_dataset), and
+    /// those that keep DataFusion from believing statistics of Parquet files that prove nothing: they
+    /// leave NaN out, and do not tell 0.0 from -0.0. Lists of `IN` get both zeros if they have one, as
+    /// `=` takes one for the other.
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
     /// edits. It keeps options and rules that are installed already, so an existing session can be
@@ -59,7 +65,11 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         PartitionedTables::install(rules);
         RingRepartition::default().install(rules);
         RunAggregates::default().install(rules);
-        self
+        SoundBounds::install(rules);
+        let has_rule = |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == CompareByValue.name();
+        let is_installed = self.optimizer().as_ref().is_some_and(|optimizer| optimizer.rules.iter().any(has_rule))
+            || self.optimizer_rules().iter().flatten().any(has_rule);
+        if is_installed { self } else { self.with_optimizer_rule(Arc::new(CompareByValue)) }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The optimizer rules that put the operators of Annulus into a plan.
 
 mod band;
+mod bounds;
+mod by_value;
 mod groupings;
 mod in_turn;
 mod joins;
@@ -25,6 +27,8 @@ use datafusion::{
 use crate::config::{AnnulusConfig, InProcess, Joins};
 
 pub use band::BandJoin;
+pub(crate) use bounds::SoundBounds;
+pub(crate) use by_value::CompareByValue;
 pub use groupings::RunAggregates;
 pub use joins::{SharedJoins, why_stock_joins};
 pub use key_filters::KeyFilters;

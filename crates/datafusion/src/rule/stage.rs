@@ -13,7 +13,7 @@ use datafusion::{
     },
 };
 
-use super::{BandJoin, RingRepartition, RunAggregates, joins::has_orders_of};
+use super::{BandJoin, RingRepartition, RunAggregates, SoundBounds, joins::has_orders_of};
 use crate::{
     config::{AnnulusConfig, Joins},
     join::SharedHashJoinExec,
@@ -37,7 +37,9 @@ pub fn replace_in_stage(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) ->
         plan = plan.transform_up(|node| hash_join(node, options.joins))?.data;
     }
     plan = in_shape(plan, |plan| RunAggregates::default().optimize(plan, config))?;
-    RingRepartition::default().optimize(plan, config)
+    let plan = RingRepartition::default().optimize(plan, config)?;
+    // Scans arrive without what guards them.
+    SoundBounds::Pruning.optimize(SoundBounds::Statistics.optimize(plan, config)?, config)
 }
 
 /// Replaces `node` if it is a hash join that ours can run with the same orders.

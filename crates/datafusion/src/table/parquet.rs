@@ -28,6 +28,7 @@ use datafusion::{
 use url::Url;
 
 use super::groups::{OfPartition, OfTable, chunks, group, merged};
+use crate::bounds::correct;
 
 /// Returns the columns of the files and those of their folders if DataFusion can read them. It can
 /// if all files are Parquet and have the same columns in their folders' names. With `views`,
@@ -110,7 +111,8 @@ async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) 
         shown.partition_values.push(ScalarValue::try_from_array(constants[field.name()], 0)?);
     }
     let Some(metadata) = metadata else { return Ok(shown) };
-    let statistics = DFParquetMetadata::statistics_from_parquet_metadata(metadata, table.file_schema())?;
+    let mut statistics = DFParquetMetadata::statistics_from_parquet_metadata(metadata, table.file_schema())?;
+    correct(&mut statistics, metadata, table.file_schema());
     let mut shown = shown.with_statistics(Arc::new(statistics));
     // The statistics treat a folder's null as a value.
     if let Some(statistics) =
