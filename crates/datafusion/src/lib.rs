@@ -30,5 +30,6 @@ pub use rule::{
 };
 pub use session::SessionStateBuilderExt;
 pub use table::{
-    DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_units, is_of_each_process, register_dataset, unit_bytes,
+    DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_units, is_of_each_process, reading_options,
+    register_dataset, unit_bytes,
 };

@@ -43,7 +43,8 @@ pub trait SessionStateBuilderExt {
     /// by those that merge runs, the rules for [partitioned tables](crate::register_dataset), and
     /// those that keep DataFusion from believing statistics of Parquet files that prove nothing: they
     /// leave NaN out, and do not tell 0.0 from -0.0. Lists of `IN` get both zeros if they have one, as
-    /// `=` takes one for the other.
+    /// `=` takes one for the other. Timestamps that Parquet files store in 96 bits are microseconds,
+    /// unless `datafusion.execution.parquet.coerce_int96` is set.
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
     /// edits. It keeps options and rules that are installed already, so an existing session can be
@@ -58,6 +59,8 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         if options.extensions.get::<AnnulusConfig>().is_none() {
             options.extensions.insert(AnnulusConfig::default());
         }
+        // The usual nanoseconds hold 584 years only, and other values wrap.
+        options.execution.parquet.coerce_int96.get_or_insert_with(|| "us".to_owned());
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         BandJoin::default().install(rules);
         SharedJoins::default().install(rules);

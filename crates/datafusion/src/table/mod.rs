@@ -1,6 +1,7 @@
 //! A dataset as a table. DataFusion reads Parquet files and skips the parts that a query does not
 //! need. The dataset itself reads all other files.
 
+mod columns;
 mod declared;
 mod groups;
 mod parquet;
@@ -9,12 +10,12 @@ mod units;
 
 use std::{fmt, sync::Arc};
 
-use annulus_dataset::{Dataset, DatasetError, InputOptions};
-use arrow::datatypes::SchemaRef;
+use annulus_dataset::{ColumnType, Dataset, DatasetError, InputOptions};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion::{
     catalog::{Session, TableProvider},
-    common::TableReference,
+    common::{TableReference, config_err},
     datasource::{TableType, table_schema::TableSchema},
     error::{DataFusionError, Result},
     logical_expr::Expr,
@@ -64,8 +65,7 @@ impl DatasetTable {
     /// views. Queries do not read the metadata of Parquet files again if the dataset was opened
     /// with [`InputOptions::page_index`].
     pub fn new(dataset: Dataset, config: &SessionConfig) -> Self {
-        let views = config.options().execution.parquet.schema_force_view_types;
-        let parquet = parquet::schema(&dataset, views);
+        let parquet = parquet::schema(&dataset, &config.options().execution.parquet);
         let schema = parquet.as_ref().map_or(&dataset.schema, |parquet| parquet.table_schema());
         let schema = Arc::clone(schema);
         let partitioning = declared::partitioning(&dataset.layout, &schema);
@@ -154,6 +154,29 @@ impl TableProvider for DatasetTable {
     }
 }
 
+/// Returns `options` for a dataset that is to be a table in sessions of `config`: with the page index
+/// of Parquet files, and with the type that `datafusion.execution.parquet.coerce_int96` gives to
+/// timestamps of 96 bits.
+///
+/// # Errors
+/// If that is not a unit of time.
+pub fn reading_options(options: &InputOptions, config: &SessionConfig) -> Result<InputOptions> {
+    let options = options.clone().with_page_index(true);
+    let parquet = &config.options().execution.parquet;
+    let unit = match parquet.coerce_int96.as_deref() {
+        None => return Ok(options),
+        Some("s") => TimeUnit::Second,
+        Some("ms") => TimeUnit::Millisecond,
+        Some("us") => TimeUnit::Microsecond,
+        Some("ns") => TimeUnit::Nanosecond,
+        Some(other) => {
+            return config_err!("datafusion.execution.parquet.coerce_int96 is '{other}': choose s, ms, us or ns");
+        }
+    };
+    let zone = parquet.coerce_int96_tz.as_deref().map(Into::into);
+    Ok(options.with_int96(ColumnType(DataType::Timestamp(unit, zone))))
+}
+
 /// Registers the files at `path` as the table `name`: a file, a folder or a glob of any format that
 /// [`Dataset::open`] reads. If `annulus partition` or [`annulus_dataset::split`] wrote the folder,
 /// the table is partitioned as its manifest says. All files must have the sizes in the manifest.
@@ -200,7 +223,7 @@ pub async fn register_dataset(
     options: &InputOptions,
 ) -> Result<Arc<DatasetTable>> {
     let outside = |error: DatasetError| DataFusionError::External(error.into());
-    let (inputs, options) = ([path.to_owned()], options.clone().with_page_index(true));
+    let (inputs, options) = ([path.to_owned()], reading_options(options, context.state().config())?);
     let opened = tokio::task::spawn_blocking(move || Dataset::open(&inputs, &options));
     let dataset = opened.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?.map_err(outside)?;
     let table = Arc::new(DatasetTable::new(dataset, context.state().config()));

@@ -3,20 +3,17 @@
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::SystemTime};
 
 use annulus_dataset::{DataFile, Dataset, Format};
-use arrow::datatypes::{Field, FieldRef, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
 use datafusion::{
     catalog::Session,
-    common::{ColumnStatistics, ScalarValue, Statistics},
+    common::{ColumnStatistics, ScalarValue, Statistics, config::ParquetOptions},
     datasource::{
         file_format::{
             FileFormat,
-            parquet::{ParquetFormat, transform_schema_to_view},
+            parquet::{ParquetFormat, transform_binary_to_string, transform_schema_to_view},
         },
         listing::{ListingTableUrl, PartitionedFile},
-        physical_plan::{
-            FileScanConfigBuilder,
-            parquet::metadata::{CachedParquetMetaData, DFParquetMetadata},
-        },
+        physical_plan::{FileScanConfigBuilder, parquet::metadata::CachedParquetMetaData},
         table_schema::TableSchema,
     },
     error::{DataFusionError, Result},
@@ -27,20 +24,30 @@ use datafusion::{
 };
 use url::Url;
 
-use super::groups::{OfPartition, OfTable, chunks, group, merged};
+use super::{
+    columns::{are_cast, statistics},
+    groups::{OfPartition, OfTable, chunks, group, merged},
+};
 use crate::bounds::correct;
 
 /// Returns the columns of the files and those of their folders if DataFusion can read them. It can
-/// if all files are Parquet and have the same columns in their folders' names. With `views`,
-/// strings become views.
-pub(super) fn schema(dataset: &Dataset, views: bool) -> Option<TableSchema> {
+/// if all files are Parquet, have the same columns in their folders' names, and store timestamps of
+/// 96 bits alike, and if casts of their types cannot fail. With the options of Parquet, strings
+/// become views, and bytes become strings.
+pub(super) fn schema(dataset: &Dataset, options: &ParquetOptions) -> Option<TableSchema> {
     let constants: Vec<&str> =
         dataset.files.first()?.constants.iter().map(|(field, _)| field.name().as_str()).collect();
     let is_like_first = |file: &DataFile| {
         file.format == Format::Parquet
             && file.constants.len() == constants.len()
             && file.constants.iter().all(|(field, _)| constants.contains(&field.name().as_str()))
+            && are_cast(file, &dataset.schema)
     };
+    let mut coerces = dataset.files.iter().filter_map(|file| file.coerces_int96);
+    let coerces_first = coerces.next();
+    if coerces.any(|coerces| Some(coerces) != coerces_first) {
+        return None;
+    }
     if !dataset.files.iter().all(is_like_first) {
         return None;
     }
@@ -48,7 +55,8 @@ pub(super) fn schema(dataset: &Dataset, views: bool) -> Option<TableSchema> {
     let (own, named): (Vec<FieldRef>, Vec<FieldRef>) =
         dataset.schema.fields().iter().map(plain).partition(|field| !constants.contains(&field.name().as_str()));
     let own = Schema::new(own);
-    let own = if views { transform_schema_to_view(&own) } else { own };
+    let own = if options.binary_as_string { transform_binary_to_string(&own) } else { own };
+    let own = if options.schema_force_view_types { transform_schema_to_view(&own) } else { own };
     Some(TableSchema::builder(Arc::new(own)).with_table_partition_cols(named).build())
 }
 
@@ -83,7 +91,9 @@ pub(super) async fn scan(
         }
         _ => chunks(&files, state.config().target_partitions(), schema)?,
     };
-    let format = ParquetFormat::default();
+    let mut options = state.default_table_options().parquet;
+    (options.global.coerce_int96, options.global.coerce_int96_tz) = int96(dataset);
+    let format = ParquetFormat::default().with_options(options);
     let (_, url) = located(&dataset.files[0])?;
     let scan = FileScanConfigBuilder::new(url.object_store(), format.file_source(table.clone()))
         .with_file_groups(groups)
@@ -93,6 +103,23 @@ pub(super) async fn scan(
         .with_limit(limit)
         .build();
     format.create_physical_plan(state, scan).await
+}
+
+/// Returns the options with which DataFusion reads timestamps of 96 bits as the dataset does.
+fn int96(dataset: &Dataset) -> (Option<String>, Option<String>) {
+    let coerces = dataset.files.iter().find_map(|file| file.coerces_int96) == Some(true);
+    match dataset.origin.as_ref().filter(|_| coerces).map(|origin| &origin.options.int96.0) {
+        Some(DataType::Timestamp(unit, zone)) => {
+            let unit = match unit {
+                TimeUnit::Second => "s",
+                TimeUnit::Millisecond => "ms",
+                TimeUnit::Microsecond => "us",
+                TimeUnit::Nanosecond => "ns",
+            };
+            (Some(unit.to_owned()), zone.as_ref().map(|zone| zone.to_string()))
+        }
+        _ => (None, None),
+    }
 }
 
 /// Returns a file for DataFusion, with the values of its folders and, unless it has changed since the
@@ -111,7 +138,7 @@ async fn partitioned(state: &dyn Session, file: &DataFile, table: &TableSchema) 
         shown.partition_values.push(ScalarValue::try_from_array(constants[field.name()], 0)?);
     }
     let Some(metadata) = metadata else { return Ok(shown) };
-    let mut statistics = DFParquetMetadata::statistics_from_parquet_metadata(metadata, table.file_schema())?;
+    let mut statistics = statistics(file, metadata, table.file_schema())?;
     correct(&mut statistics, metadata, table.file_schema());
     let mut shown = shown.with_statistics(Arc::new(statistics));
     // The statistics treat a folder's null as a value.

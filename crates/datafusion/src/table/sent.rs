@@ -121,9 +121,12 @@ impl SentDataset {
     fn open(&self, access: &dyn ReadAccess, are_same: bool) -> Result<Dataset> {
         access.check_inputs(&self.inputs)?;
         let check = |file: &Path| access.check_file(file).map_err(Opening);
-        let dataset = Dataset::open_checked(&self.inputs, &self.options, check).map_err(|Opening(error)| error)?;
+        let schema = self.schema()?;
+        // Files that only this process has may lack columns.
+        let like = (!are_same).then(|| Arc::clone(&schema));
+        let dataset = Dataset::open_like(&self.inputs, &self.options, like, check).map_err(|Opening(error)| error)?;
         let are_others = are_same && outline(&dataset) != self.outline;
-        if are_others || dataset.schema.fields() != self.schema()?.fields() {
+        if are_others || dataset.schema.fields() != schema.fields() {
             return exec_err!(
                 "the files of '{}' differ from those that the query was planned with: they have changed, or this \
                  machine has others",

@@ -14,17 +14,18 @@ use arrow::{
 use parquet::file::metadata::ParquetMetaData;
 
 use super::{
-    Format, InputOptions, MixedColumn, Unit, avro, fingerprint, folders, ipc,
+    ColumnType, Format, InputOptions, MixedColumn, PartialColumn, Unit, avro, fingerprint, folders, ipc,
     pages::PageFile,
     parquet::ParquetFile,
     paths::{self, Found, InputFile},
-    schema, text,
+    schema, text, union,
+    union::FileColumns,
     unit::{Source, Sources},
 };
 use crate::{
     error::DatasetError,
     layout::{KeyLayout, NoLayout},
-    output::OutputError,
+    output::{Manifest, OutputError},
 };
 
 /// Files that are read as one table.
@@ -56,6 +57,8 @@ pub struct Dataset {
     pub hints: ColumnHints,
     /// The columns of CSV files that are text because of a few values.
     pub mixed: Vec<MixedColumn>,
+    /// The columns that only some files have.
+    pub partial: Vec<PartialColumn>,
     /// The identity of what was opened: each file's absolute path, size and time of change, and the
     /// options that decide about its rows and units. Equal fingerprints give equal units and
     /// rows. `None` for standard input, which cannot be read again.
@@ -91,6 +94,12 @@ pub struct DataFile {
     /// The metadata of a Parquet file, with its page index if
     /// [`page_index`](InputOptions::page_index) is set.
     pub metadata: Option<Arc<ParquetMetaData>>,
+    /// Whether timestamps of 96 bits are read as [`InputOptions::int96`] says; `None` if there are
+    /// none. They are not if the file has an Arrow schema.
+    pub coerces_int96: Option<bool>,
+    /// The file's own columns and those of its folders. The dataset's may have wider types, and more
+    /// columns.
+    pub schema: SchemaRef,
     /// The columns that its folders name, with the one value of each.
     pub constants: Vec<(FieldRef, ArrayRef)>,
 }
@@ -131,19 +140,25 @@ impl Dataset {
     /// below an input, or behind a glob's first wildcard, that are named `column=value` are
     /// columns, after those of the files.
     ///
+    /// The files' columns are united by name. A column that a file lacks is null for its rows, and
+    /// types are widened without loss.
+    ///
     /// # Errors
-    /// If an input names no file, a file cannot be read, or the files do not have the same columns.
+    /// If an input names no file, a file cannot be read, or no type holds the values of a column in
+    /// all files. Without [`InputOptions::union_by_name`], if the files do not have the same columns.
     pub fn open(inputs: &[String], options: &InputOptions) -> Result<Self, DatasetError> {
-        Self::open_checked(inputs, options, |_| Ok(()))
+        Self::open_like(inputs, options, None, |_| Ok(()))
     }
 
-    /// Opens a dataset as [`open`](Self::open) does, after `check` has allowed each file.
+    /// Opens a dataset as [`open`](Self::open) does, after `check` has allowed each file. With `like`,
+    /// the columns of another dataset come first, and are null where the files lack them.
     ///
     /// # Errors
     /// As `open`, or the first error of `check`.
-    pub fn open_checked<E: From<DatasetError>>(
+    pub fn open_like<E: From<DatasetError>>(
         inputs: &[String],
         options: &InputOptions,
+        like: Option<SchemaRef>,
         check: impl Fn(&Path) -> Result<(), E>,
     ) -> Result<Self, E> {
         if inputs.iter().any(|input| input == "-") {
@@ -158,19 +173,31 @@ impl Dataset {
         }
         let found = paths::files(inputs, options.format)?;
         found.files.iter().try_for_each(|file| check(Path::new(&file.path)))?;
-        Ok(Self::of_files(inputs, found, options)?)
+        Ok(Self::of_files(inputs, found, options, like)?)
     }
 
-    fn of_files(inputs: &[String], found: Found, options: &InputOptions) -> Result<Self, DatasetError> {
+    fn of_files(
+        inputs: &[String],
+        found: Found,
+        options: &InputOptions,
+        like: Option<SchemaRef>,
+    ) -> Result<Self, DatasetError> {
         let Found { mut files, manifest } = found;
         files.retain(|file| file.bytes > 0 || !file.format.is_text());
         if files.is_empty() {
             return Err(DatasetError::NoInput { input: inputs.join(" "), remedy: "all files are empty" });
         }
-        let (sources, mixed) = sources(&files, options)?;
-        let schemas: Vec<_> =
-            files.iter().zip(&sources).map(|(file, source)| (file.path.clone(), source.schema())).collect();
-        let schema = schema::unify(&schemas)?;
+        let typed = manifest.as_ref().map(|manifest| with_written_types(options, manifest));
+        let (sources, mixed) = sources(&files, typed.as_ref().unwrap_or(options))?;
+        let columns = files.iter().zip(&sources).map(|(file, source)| FileColumns {
+            path: file.path.clone(),
+            schema: source.schema(),
+            of_folders: source.constants().iter().map(|(field, _)| field.name().clone()).collect(),
+        });
+        let like = like.map(|schema| FileColumns { path: "the table".to_owned(), schema, of_folders: Vec::new() });
+        let columns: Vec<_> = like.into_iter().chain(columns).collect();
+        let schema = union::unify(&columns, options.union_by_name)?;
+        let partial = union::partial(&schema, &columns);
         schema::check_given(&schema, &options.types)?;
         let hints = ColumnHints::of(&schema, &sources);
         let shown = files.iter().zip(&sources).map(|(file, source)| DataFile {
@@ -179,18 +206,21 @@ impl Dataset {
             bytes: file.bytes,
             modified: file.modified,
             metadata: source.parquet_metadata(),
+            coerces_int96: source.coerces_int96(),
+            schema: source.schema(),
             constants: source.constants(),
         });
         let shown: Vec<_> = shown.collect();
         let layout = manifest.ok_or(NoLayout::NoManifest);
         let layout = layout.and_then(|manifest| KeyLayout::of(Path::new(&inputs[0]), &manifest, &schema, &shown));
-        let parts = sources.into_iter().flat_map(|source| source.parts(&schema, options));
+        let parts = sources.into_iter().flat_map(|source| union::parts(source, &schema, options));
         let units = parts.enumerate().map(|(index, part)| Unit::new(index, part)).collect();
         let (fingerprint, outline) = fingerprint::of(options, &files);
         let total_bytes = files.iter().map(|file| file.bytes).sum();
         let (fingerprint, outline) = (Some(fingerprint), Some(outline));
         let origin = Some(Origin { inputs: inputs.to_vec(), options: options.clone() });
-        Ok(Self { schema, units, files: shown, total_bytes, layout, hints, mixed, fingerprint, outline, origin })
+        let files = shown;
+        Ok(Self { schema, units, files, total_bytes, layout, hints, mixed, partial, fingerprint, outline, origin })
     }
 
     /// Returns the dataset of an Arrow IPC stream, which can be read once. Errors call it `name`.
@@ -199,11 +229,14 @@ impl Dataset {
     /// If it cannot be read, or does not begin with a schema.
     pub fn from_stream(name: &str, reader: Box<dyn Read + Send>) -> Result<Self, DatasetError> {
         let stream = ipc::Once::open(name, reader)?;
-        let schema = schema::unify(&[(name.to_owned(), Arc::clone(stream.schema()))])?;
+        let columns =
+            FileColumns { path: name.to_owned(), schema: Arc::clone(stream.schema()), of_folders: Vec::new() };
+        let schema = union::unify(&[columns], true)?;
         let units = vec![Unit::new(0, Box::new(stream))];
-        let (files, hints, mixed, layout) = (vec![], ColumnHints::default(), vec![], Err(NoLayout::NoManifest));
+        let (files, hints, layout) = (vec![], ColumnHints::default(), Err(NoLayout::NoManifest));
+        let (mixed, partial) = (vec![], vec![]);
         let (fingerprint, outline, origin) = (None, None, None);
-        Ok(Self { schema, units, files, total_bytes: 0, layout, hints, mixed, fingerprint, outline, origin })
+        Ok(Self { schema, units, files, total_bytes: 0, layout, hints, mixed, partial, fingerprint, outline, origin })
     }
 
     /// Returns an error if a file of the dataset lies in a folder that is to be written to.
@@ -221,6 +254,20 @@ impl Dataset {
             None => Ok(()),
         }
     }
+}
+
+/// Returns `options` with the types that a dataset's columns had when they were written. Text files
+/// of the dataset do not have them.
+fn with_written_types(options: &InputOptions, manifest: &Manifest) -> InputOptions {
+    let mut typed = options.clone();
+    for column in manifest.columns.iter().filter(|column| options.types.of(&column.name).is_none()) {
+        if let Ok(written) = column.data_type.parse::<ColumnType>()
+            && written.has_text()
+        {
+            typed.types.columns.push((column.name.clone(), written));
+        }
+    }
+    typed
 }
 
 /// Opens the files, in their order. CSV and JSON files are opened together, because

@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use serde::Serialize;
 use twox_hash::XxHash64;
 
-use super::{BadRows, ColumnTypes, InputOptions, paths::InputFile};
+use super::{BadRows, ColumnType, ColumnTypes, InputOptions, format::default_int96, paths::InputFile};
 
 /// The version of the text, raised when the meaning of a field changes.
 const VERSION: u32 = 1;
@@ -21,6 +21,8 @@ struct Reading<'a> {
     unit_bytes: usize,
     unit_rows: Option<usize>,
     infer_rows: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    int96: Option<&'a ColumnType>,
 }
 
 #[derive(Serialize)]
@@ -55,6 +57,8 @@ fn reading(options: &InputOptions) -> String {
         format: _,
         batch_rows: _,
         page_index: _,
+        union_by_name: _,
+        int96,
     } = options;
     let reading = Reading {
         version: VERSION,
@@ -73,6 +77,7 @@ fn reading(options: &InputOptions) -> String {
         unit_bytes: *unit_bytes,
         unit_rows: *unit_rows,
         infer_rows: *infer_rows,
+        int96: Some(int96).filter(|int96| **int96 != default_int96()),
     };
     serde_json::to_string(&reading).expect("texts and numbers have a JSON form")
 }
@@ -102,11 +107,13 @@ mod tests {
             batch_rows: 10,
             format: None,
             page_index: true,
+            union_by_name: false,
+            int96: "Timestamp(ns)".parse().unwrap(),
         };
         let other = concat!(
             r#"{"version":1,"csv":{"delimiter":"|","quote":"'","header":false,"null":"\\N"},"#,
             r#""types":{"columns":[["a","Int64"]],"all_text":true},"on_bad_row":"quarantine","#,
-            r#""unit_bytes":7,"unit_rows":8,"infer_rows":9}"#,
+            r#""unit_bytes":7,"unit_rows":8,"infer_rows":9,"int96":"Timestamp(ns)"}"#,
         );
         assert_eq!(reading(&options), other);
     }

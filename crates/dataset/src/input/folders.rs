@@ -127,6 +127,10 @@ impl Source for InFolders {
         self.source.parquet_metadata()
     }
 
+    fn coerces_int96(&self) -> Option<bool> {
+        self.source.coerces_int96()
+    }
+
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
         let Self { source, constants } = *self;
         let place = |field: &FieldRef| constants.iter().position(|(constant, _)| constant.name() == field.name());

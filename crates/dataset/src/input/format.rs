@@ -2,10 +2,11 @@
 
 use std::{fmt, path::Path, str::FromStr};
 
+use arrow::datatypes::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BadRows, ColumnTypes,
+    BadRows, ColumnType, ColumnTypes,
     compression::{Compression, extension},
 };
 use crate::error::DatasetError;
@@ -167,6 +168,13 @@ pub struct InputOptions {
     /// pages by it.
     #[serde(default)]
     pub page_index: bool,
+    /// Whether the columns of files may differ: they are united by name, with null for the rows of
+    /// files that lack a column, and types that hold the values of all. Otherwise files that differ
+    /// from the first one are an error.
+    pub union_by_name: bool,
+    /// The type of timestamps that Parquet files store in 96 bits, if the files have no Arrow schema.
+    /// Nanoseconds hold only the years from 1677 to 2262, and other values wrap.
+    pub int96: ColumnType,
 }
 
 impl InputOptions {
@@ -217,6 +225,23 @@ impl InputOptions {
     pub fn with_page_index(self, page_index: bool) -> Self {
         Self { page_index, ..self }
     }
+
+    /// Sets whether the columns of files may differ.
+    #[must_use]
+    pub fn with_union_by_name(self, union_by_name: bool) -> Self {
+        Self { union_by_name, ..self }
+    }
+
+    /// Sets the type of timestamps of 96 bits.
+    #[must_use]
+    pub fn with_int96(self, int96: ColumnType) -> Self {
+        Self { int96, ..self }
+    }
+}
+
+/// The type of timestamps of 96 bits: Spark and Impala, which write them, have microseconds.
+pub(super) fn default_int96() -> ColumnType {
+    ColumnType(DataType::Timestamp(TimeUnit::Microsecond, None))
 }
 
 impl Default for InputOptions {
@@ -231,6 +256,8 @@ impl Default for InputOptions {
             unit_rows: None,
             infer_rows: 1 << 16,
             page_index: false,
+            union_by_name: true,
+            int96: default_int96(),
         }
     }
 }

@@ -13,7 +13,7 @@ use parquet::{
 };
 
 use super::{
-    InputOptions,
+    InputOptions, int96,
     paths::InputFile,
     schema::{Projection, project},
     unit::{Batches, Decoded, Part, Source, guard},
@@ -24,6 +24,7 @@ use crate::error::DatasetError;
 pub(super) struct ParquetFile {
     path: String,
     metadata: ArrowReaderMetadata,
+    coerces_int96: Option<bool>,
 }
 
 impl ParquetFile {
@@ -31,11 +32,20 @@ impl ParquetFile {
     pub(super) fn open(file: &InputFile, options: &InputOptions) -> Result<Self, DatasetError> {
         let reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
         let index = if options.page_index { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
-        let options = ArrowReaderOptions::new().with_page_index_policy(index);
-        let metadata = guard(&file.path, || {
-            ArrowReaderMetadata::load(&reader, options).map_err(|error| DatasetError::corrupt(&file.path, error))
-        })?;
-        Ok(Self { path: file.path.clone(), metadata })
+        let reading = ArrowReaderOptions::new().with_page_index_policy(index);
+        let path = file.path.clone();
+        guard(&file.path, || {
+            let corrupt = |error| DatasetError::corrupt(&file.path, error);
+            let metadata = ArrowReaderMetadata::load(&reader, reading.clone()).map_err(corrupt)?;
+            let Some(schema) = int96::typed(&metadata, &options.int96.0) else {
+                return Ok(Self { path, metadata, coerces_int96: None });
+            };
+            if int96::has_arrow_schema(&metadata) {
+                return Ok(Self { path, metadata, coerces_int96: Some(false) });
+            }
+            let metadata = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), reading.with_schema(schema));
+            Ok(Self { path, metadata: metadata.map_err(corrupt)?, coerces_int96: Some(true) })
+        })
     }
 }
 
@@ -57,6 +67,10 @@ impl Source for ParquetFile {
 
     fn parquet_metadata(&self) -> Option<Arc<ParquetMetaData>> {
         Some(Arc::clone(self.metadata.metadata()))
+    }
+
+    fn coerces_int96(&self) -> Option<bool> {
+        self.coerces_int96
     }
 
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {

@@ -17,6 +17,25 @@ use crate::error::DatasetError;
 #[serde(try_from = "String", into = "String")]
 pub struct ColumnType(pub DataType);
 
+impl ColumnType {
+    /// Returns whether text files have values of the type that are read as what they were. Bytes,
+    /// durations and intervals are read as text.
+    pub(super) fn has_text(&self) -> bool {
+        let Self(data_type) = self;
+        data_type.is_numeric()
+            || data_type.is_string()
+            || matches!(
+                data_type,
+                DataType::Boolean
+                    | DataType::Date32
+                    | DataType::Date64
+                    | DataType::Time32(_)
+                    | DataType::Time64(_)
+                    | DataType::Timestamp(..)
+            )
+    }
+}
+
 impl FromStr for ColumnType {
     type Err = DatasetError;
 

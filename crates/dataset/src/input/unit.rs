@@ -56,6 +56,11 @@ pub(super) trait Source {
     fn parquet_metadata(&self) -> Option<Arc<ParquetMetaData>> {
         None
     }
+    /// Returns whether timestamps of 96 bits are read as the options say, not as the file's Arrow
+    /// schema says; `None` if a Parquet file has none, or the format is another.
+    fn coerces_int96(&self) -> Option<bool> {
+        None
+    }
     /// Returns the file's parts, whose batches have the columns of `schema`.
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>>;
 }
