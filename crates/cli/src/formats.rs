@@ -1,14 +1,24 @@
 //! The formats of the files that commands write.
 
-use annulus_dataset::OutputFormat;
+use std::path::Path;
+
+use annulus_dataset::{Format, OutputFormat};
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 /// The format of a dataset's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DatasetFormat {
+    #[value(alias = "pq")]
     Parquet,
     /// Arrow IPC files
+    #[value(alias = "ipc", alias = "feather")]
     Arrow,
+    /// CSV files with a header
+    Csv,
+    /// JSON files with one object per line
+    #[value(alias = "ndjson", alias = "jsonl")]
+    Json,
     /// Annulus page files
     Pages,
 }
@@ -18,7 +28,25 @@ impl From<DatasetFormat> for OutputFormat {
         match format {
             DatasetFormat::Parquet => Self::Parquet,
             DatasetFormat::Arrow => Self::Ipc,
+            DatasetFormat::Csv => Self::Csv,
+            DatasetFormat::Json => Self::Json,
             DatasetFormat::Pages => Self::Pages,
         }
     }
+}
+
+/// Checks that the output of a command that writes a folder is not named as a file.
+///
+/// # Errors
+/// If its name ends as those of files with rows do.
+pub fn check_folder(output: &Path) -> Result<()> {
+    let is_folder = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
+    if Format::of_path(output).is_some() && !is_folder {
+        bail!(
+            "invalid --output '{}': the output is a folder of files, and the name is that of a file; name a folder \
+             (--format sets the format), or write a file with annulus sql --output",
+            output.display()
+        );
+    }
+    Ok(())
 }

@@ -1,8 +1,9 @@
 //! The options for reading input files.
 
-use annulus_dataset::{BadRows, ColumnTypes, CsvOptions, Format, InputOptions, MixedColumn};
+use annulus_dataset::{BadRows, ColumnTypes, CsvOptions, Format, InputOptions, MixedColumn, PartialColumn};
+use annulus_terminal::units::counted;
 use anyhow::{Result, bail};
-use clap::ValueEnum;
+use clap::{ArgAction, ValueEnum};
 use indicatif::HumanCount;
 
 /// The heading of these options in the help.
@@ -36,6 +37,22 @@ pub struct ReadingArgs {
     /// Text that means null in CSV files
     #[arg(long, help_heading = HEADING, value_name = "TEXT")]
     pub null: Option<String>,
+    /// Unite the columns of files by name [default: true]
+    ///
+    /// A column that a file lacks is null for its rows, and types are widened without loss. With
+    /// false, all files of an input must have the same columns and types.
+    #[arg(
+        long,
+        help_heading = HEADING,
+        value_name = "BOOL",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        hide_default_value = true
+    )]
+    pub union_by_name: bool,
     /// What to do with a row that cannot be read
     ///
     /// That is a row with a value that does not have its column's type, or with too few or too many
@@ -114,7 +131,8 @@ impl ReadingArgs {
             .with_types(types)
             .with_format(self.input_format.map(Format::from))
             .with_csv(csv)
-            .with_on_bad_row(self.on_bad_row.into()))
+            .with_on_bad_row(self.on_bad_row.into())
+            .with_union_by_name(self.union_by_name))
     }
 }
 
@@ -125,6 +143,20 @@ pub fn note_mixed(mixed: &[MixedColumn]) {
         eprintln!(
             "note: column '{column}' is text because of {texts} of {values} sampled values, such as '{example}'; \
              --types '{column}={others}' makes their rows bad"
+        );
+    }
+}
+
+/// Says on standard error which columns are null for the rows of files that lack them.
+pub fn note_partial(partial: &[PartialColumn]) {
+    for PartialColumn { column, files_without, example, .. } in partial {
+        let others = match files_without - 1 {
+            0 => String::new(),
+            others => format!(" and {} more", counted(others as u64, "file")),
+        };
+        eprintln!(
+            "note: column '{column}' is null for the rows of '{example}'{others}, which lack it; \
+             --union-by-name=false refuses files that differ"
         );
     }
 }

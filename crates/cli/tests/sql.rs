@@ -170,6 +170,8 @@ fn writes_the_result_of_the_last_statement() {
     assert!(done.stderr.contains("2 rows in out.csv"), "{}", done.stderr);
     assert_eq!(fs::read_to_string(folder.path().join("out.csv")).expect("the file"), "a\n2\n3\n");
     assert_eq!(names(folder.path()), ["out.csv"]);
+    Annulus::new(["sql", "SELECT 4 AS a", "--output", "out.csv", "--overwrite"]).at(folder.path()).succeeds();
+    assert_eq!(fs::read_to_string(folder.path().join("out.csv")).expect("the file"), "a\n4\n");
 }
 
 #[test]
@@ -178,7 +180,10 @@ fn a_failed_query_leaves_nothing_behind() {
     fs::write(folder.path().join("out.parquet"), "kept").expect("write");
     // The division fails in the middle of the rows, long after the file was begun.
     let query = "SELECT 1 / (value - 100000) FROM generate_series(1, 200000)";
-    let done = Annulus::new(["sql", query, "--output", "out.parquet"]).at(folder.path()).fails();
+    let output = ["sql", query, "--output", "out.parquet"];
+    let done = Annulus::new(output).at(folder.path()).fails();
+    assert!(done.stderr.contains("'out.parquet' exists") && done.stderr.contains("--overwrite"), "{}", done.stderr);
+    let done = Annulus::new(output.into_iter().chain(["--overwrite"])).at(folder.path()).fails();
     assert!(done.stderr.contains("Divide by zero"), "{}", done.stderr);
     assert_eq!(names(folder.path()), ["out.parquet"]);
     assert_eq!(fs::read_to_string(folder.path().join("out.parquet")).expect("the old file"), "kept");
@@ -201,7 +206,10 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["-t", "t=none.csv", "SELECT 1"], &["table 't'", "'none.csv'", "check the path"]),
         (&["-t", "t=t.xyz", "SELECT 1"], &["'t.xyz'", "--input-format"]),
         (&["-t", "t=empty", "SELECT 1"], &["'empty'", "no file of a known format"]),
-        (&["-t", "t=mixed", "SELECT 1"], &["mixed/other.csv", "t.csv", "same columns"]),
+        (
+            &["-t", "t=mixed", "SELECT 1", "--union-by-name=false"],
+            &["mixed/t.csv", "mixed/other.csv", "without --union-by-name"],
+        ),
         (&["-t", "t=zero.parquet", "SELECT 1"], &["zero.parquet"]),
         (&["-t", "t=t.csv", "--types", "id=number", "SELECT 1"], &["'number'", "--types"]),
         (&["SELECT * FROM 't.csv'", "--types", "nam=text"], &["--types", "'nam'", "no table has"]),
@@ -213,7 +221,7 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["SELECT * FROM 'missing.csv'"], &["'missing.csv'", "check the path"]),
         (&["SELECT * FROM 'missing'"], &["missing", "check the name or the path"]),
         (&["SELECT * FROM 'zero.parquet'"], &["zero.parquet"]),
-        (&["SELECT * FROM 'mixed'"], &["mixed/other.csv", "t.csv", "same columns"]),
+        (&["SELECT * FROM 'mixed'", "--union-by-name=false"], &["mixed/t.csv", "mixed/other.csv", "same columns"]),
         (&["SELECT * FROM 'empty'"], &["empty", "check the path"]),
         (&["SELEKT 1"], &["SELEKT"]),
         (&["SELECT * FROM t.csv"], &["table 't.csv' not found: put the path in single quotes"]),

@@ -19,10 +19,10 @@ pub use input::{
 };
 pub use layout::{KeyLayout, KeyRule, NoLayout};
 pub use output::{
-    AppendEntry, BadFile, Collection, ColumnEntry, Compression, DEFAULT_PAGE_BYTES, Existing, FileEntry, HotKeyEntry,
-    KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, OutputFormat, OutputOptions, PartitionEntry,
-    PlainFileEntry, QUARANTINE_NAME, SealedDataset, Settings, Verification, Verified, WholeDataset, can_resume,
-    for_parquet, remove_dataset,
+    AppendEntry, BadFile, Collection, ColumnEntry, Compression, CsvWriter, DEFAULT_PAGE_BYTES, Existing, FileEntry,
+    HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, OutputFormat, OutputOptions,
+    PartitionEntry, PlainFileEntry, QUARANTINE_NAME, SealedDataset, Settings, Verification, Verified, WholeDataset,
+    can_resume, cast_to, for_arrow, for_parquet, for_parquet_writer, json_writer, remove_dataset, with_plain_text,
 };
 pub use placement::{KeyHasher, Placement, PlacementSpec, Scratch, VALUE_BUCKETS, sample_ranges};
 pub use split::{HotFiles, Job, JobSpec, Placing, Progress, Silent, SortColumn, Summary, split};

@@ -211,7 +211,7 @@ fn mismatch(now: &[ColumnEntry], there: &[ColumnEntry]) -> Option<String> {
                 there.name
             ));
         }
-        if now.data_type != there.data_type {
+        if plain(&now.data_type) != plain(&there.data_type) {
             return Some(format!(
                 "column '{}' is {}, but {} in the dataset; {GIVE_TYPE}",
                 now.name, now.data_type, there.data_type
@@ -220,6 +220,11 @@ fn mismatch(now: &[ColumnEntry], there: &[ColumnEntry]) -> Option<String> {
     }
     let more = now.get(there.len())?;
     Some(format!("the dataset has no column '{}'; leave it out of the inputs", more.name))
+}
+
+/// Returns the name of a type with plain text and bytes in place of views, which files store alike.
+fn plain(data_type: &str) -> String {
+    data_type.replace("Utf8View", "Utf8").replace("BinaryView", "Binary")
 }
 
 /// Returns the manifest of a dataset together with the run that was added to it.

@@ -2,12 +2,14 @@
 
 use std::io::BufWriter;
 
-use arrow::{array::RecordBatch, ipc::writer::FileWriter};
+use arrow::{array::RecordBatch, ipc::writer::FileWriter, json::LineDelimitedWriter};
 use parquet::arrow::ArrowWriter;
 
 use super::{
     OutputError,
+    csv::CsvWriter,
     format::Encoding,
+    json::json_writer,
     pages::PagesWriter,
     publish::Folder,
     work_file::{Sealed, WorkFile},
@@ -18,8 +20,12 @@ pub(crate) enum Encoder {
     Parquet(Box<ArrowWriter<WorkFile>>),
     Ipc(Box<FileWriter<BufWriter<WorkFile>>>),
     Pages(Box<PagesWriter>),
+    Csv(CsvWriter<BufWriter<WorkFile>>),
+    Json(Box<LineDelimitedWriter<BufWriter<WorkFile>>>),
 }
 
+/// The buffer for the small pieces that lines consist of.
+const TEXT_BUFFER_BYTES: usize = 32 << 10;
 /// The buffer for the small pieces between message bodies. Bodies are written directly.
 const IPC_BUFFER_BYTES: usize = 8 << 10;
 
@@ -43,6 +49,13 @@ impl Encoder {
                 let writer = FileWriter::try_new_with_options(file, schema, options.clone());
                 Ok(Self::Ipc(Box::new(writer.map_err(|error| arrow_error(&path, error))?)))
             }
+            Encoding::Csv { schema } => {
+                let file = BufWriter::with_capacity(TEXT_BUFFER_BYTES, file);
+                Ok(Self::Csv(CsvWriter::new(file, b',', schema).map_err(|error| arrow_error(&path, error))?))
+            }
+            Encoding::Json { .. } => {
+                Ok(Self::Json(Box::new(json_writer(BufWriter::with_capacity(TEXT_BUFFER_BYTES, file)))))
+            }
             Encoding::Pages(encoding) => Ok(Self::Pages(Box::new(PagesWriter::create(encoding, file, partition)?))),
         }
     }
@@ -55,6 +68,12 @@ impl Encoder {
                 writer.write(batch).map_err(|error| arrow_error(writer.get_ref().get_ref().path(), error))
             }
             Self::Pages(writer) => writer.write(batch),
+            Self::Csv(writer) => {
+                writer.write(batch).map_err(|error| arrow_error(writer.sink().get_ref().path(), error))
+            }
+            Self::Json(writer) => {
+                writer.write(batch).map_err(|error| arrow_error(writer.get_ref().get_ref().path(), error))
+            }
         }
     }
 
@@ -64,6 +83,7 @@ impl Encoder {
             Self::Parquet(writer) => writer.memory_size() + group_memory(writer),
             Self::Ipc(_) => IPC_BUFFER_BYTES,
             Self::Pages(writer) => writer.memory(),
+            Self::Csv(_) | Self::Json(_) => TEXT_BUFFER_BYTES,
         }
     }
 
@@ -73,6 +93,8 @@ impl Encoder {
             Self::Parquet(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
             Self::Ipc(writer) => writer.get_ref().get_ref().bytes(),
             Self::Pages(writer) => writer.size_estimate(),
+            Self::Csv(writer) => writer.sink().get_ref().bytes(),
+            Self::Json(writer) => writer.get_ref().get_ref().bytes(),
         }
     }
 
@@ -80,7 +102,7 @@ impl Encoder {
     pub(crate) fn relieve(&mut self) -> Result<(), OutputError> {
         match self {
             Self::Parquet(writer) => writer.flush().map_err(|error| parquet_error(writer.inner().path(), error)),
-            Self::Ipc(_) | Self::Pages(_) => Ok(()),
+            Self::Ipc(_) | Self::Pages(_) | Self::Csv(_) | Self::Json(_) => Ok(()),
         }
     }
 
@@ -99,12 +121,23 @@ impl Encoder {
             Self::Ipc(mut writer) => {
                 let path = writer.get_ref().get_ref().path().to_owned();
                 writer.finish().map_err(|error| arrow_error(&path, error))?;
-                let file = writer.into_inner().map_err(|error| arrow_error(&path, error))?;
-                file.into_inner().map_err(|error| OutputError::io("write", path)(error.into_error()))?.seal()
+                seal(writer.into_inner().map_err(|error| arrow_error(&path, error))?)
+            }
+            Self::Csv(writer) => seal(writer.into_inner()),
+            Self::Json(mut writer) => {
+                let path = writer.get_ref().get_ref().path().to_owned();
+                writer.finish().map_err(|error| arrow_error(&path, error))?;
+                seal(writer.into_inner())
             }
             Self::Pages(writer) => writer.finish(),
         }
     }
+}
+
+/// Writes out what a buffer holds, and seals the file.
+fn seal(file: BufWriter<WorkFile>) -> Result<Sealed, OutputError> {
+    let path = file.get_ref().path().to_owned();
+    file.into_inner().map_err(|error| OutputError::io("write", path)(error.into_error()))?.seal()
 }
 
 /// The approximate memory of the metadata of one column in a closed row group.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, RecordBatch},
-    compute::cast,
-    datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit},
+    array::RecordBatch,
+    datatypes::SchemaRef,
     error::ArrowError,
     ipc::{CompressionType, writer::IpcWriteOptions},
 };
@@ -17,7 +16,12 @@ use parquet::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{OutputError, OutputOptions, pages::PagesEncoding};
+use super::{
+    OutputError, OutputOptions,
+    csv::CsvWriter,
+    pages::PagesEncoding,
+    types::{cast_to, for_arrow, for_parquet, for_parquet_writer},
+};
 
 /// The format of output files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +34,10 @@ pub enum OutputFormat {
     Ipc,
     /// Page files of `annulus_pages`: sealed pages of one size, with rows that keep every type.
     Pages,
+    /// Separated values with a header. The manifest keeps the types of the columns.
+    Csv,
+    /// JSON objects, one per line. The manifest keeps the types of the columns.
+    Json,
 }
 
 /// The compression of the files' content.
@@ -52,6 +60,8 @@ impl OutputFormat {
             Self::Parquet => "parquet",
             Self::Ipc => "arrow",
             Self::Pages => "pages",
+            Self::Csv => "csv",
+            Self::Json => "json",
         }
     }
 
@@ -61,6 +71,8 @@ impl OutputFormat {
             Self::Parquet => "parquet",
             Self::Ipc => "arrow",
             Self::Pages => "pages",
+            Self::Csv => "csv",
+            Self::Json => "json",
         }
     }
 
@@ -68,7 +80,7 @@ impl OutputFormat {
     pub fn default_compression(self) -> Compression {
         match self {
             Self::Parquet => Compression::Snappy,
-            Self::Ipc | Self::Pages => Compression::None,
+            Self::Ipc | Self::Pages | Self::Csv | Self::Json => Compression::None,
         }
     }
 }
@@ -76,6 +88,7 @@ impl OutputFormat {
 /// The least memory of an open column of Parquet: smaller chunks have more overhead than content.
 const PARQUET_COLUMN_FLOOR_BYTES: usize = 32 << 10;
 const IPC_FLOOR_BYTES: usize = 32 << 10;
+const TEXT_FLOOR_BYTES: usize = 64 << 10;
 
 impl Compression {
     /// Returns the name that users write.
@@ -94,6 +107,8 @@ pub(crate) enum Encoding {
     Parquet { schema: SchemaRef, options: Box<ArrowWriterOptions> },
     Ipc { schema: SchemaRef, options: IpcWriteOptions },
     Pages(Arc<PagesEncoding>),
+    Csv { schema: SchemaRef },
+    Json { schema: SchemaRef },
 }
 
 impl Encoding {
@@ -128,10 +143,16 @@ impl Encoding {
                 };
                 let options = IpcWriteOptions::default().try_with_compression(codec);
                 let options = options.map_err(|error| unfit(error.to_string()))?;
-                let fields: Vec<FieldRef> = schema.fields().iter().map(without_dictionary).collect();
-                let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-                Ok(Self::Ipc { schema, options })
+                Ok(Self::Ipc { schema: for_arrow(schema), options })
             }
+            OutputFormat::Csv | OutputFormat::Json if compression != Compression::None => {
+                Err(unfit("CSV and JSON files are not compressed; leave `compression` out".into()))
+            }
+            OutputFormat::Csv => {
+                CsvWriter::new(std::io::sink(), b',', schema).map_err(|error| unfit(error.to_string()))?;
+                Ok(Self::Csv { schema: for_arrow(schema) })
+            }
+            OutputFormat::Json => Ok(Self::Json { schema: for_arrow(schema) }),
             OutputFormat::Pages if compression != Compression::None => {
                 Err(unfit("page files are not compressed; leave `compression` out".into()))
             }
@@ -145,7 +166,9 @@ impl Encoding {
     /// Returns the columns of the files.
     pub(crate) fn schema(&self) -> &SchemaRef {
         match self {
-            Self::Parquet { schema, .. } | Self::Ipc { schema, .. } => schema,
+            Self::Parquet { schema, .. } | Self::Ipc { schema, .. } | Self::Csv { schema } | Self::Json { schema } => {
+                schema
+            }
             Self::Pages(encoding) => &encoding.header.schema,
         }
     }
@@ -156,22 +179,16 @@ impl Encoding {
             Self::Parquet { schema, .. } => schema.fields().len() * PARQUET_COLUMN_FLOOR_BYTES,
             Self::Ipc { .. } => IPC_FLOOR_BYTES,
             Self::Pages(encoding) => encoding.header.shape.page_bytes(),
+            Self::Csv { .. } | Self::Json { .. } => TEXT_FLOOR_BYTES,
         }
     }
 
     /// Returns the batch with its columns cast to the types of the files.
     pub(crate) fn adapt(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        let schema = self.schema();
-        let adapt = |(column, field): (&ArrayRef, &FieldRef)| {
-            if column.data_type() == field.data_type() {
-                Ok(Arc::clone(column))
-            } else {
-                cast(column, field.data_type())
-            }
-        };
-        let columns: Result<Vec<_>, _> = batch.columns().iter().zip(schema.fields()).map(adapt).collect();
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(schema.clone(), columns?, &options)
+        match self {
+            Self::Parquet { schema, .. } => for_parquet_writer(batch, schema),
+            _ => cast_to(batch, self.schema()),
+        }
     }
 }
 
@@ -207,41 +224,4 @@ fn parquet_options(
         }
     }
     Ok(ArrowWriterOptions::new().with_properties(properties.build()))
-}
-
-/// Returns the columns as Parquet stores them. It has no type for timestamps in seconds, which
-/// become timestamps in milliseconds.
-pub fn for_parquet(schema: &Schema) -> SchemaRef {
-    let milliseconds = |of: &DataType| match of {
-        DataType::Timestamp(TimeUnit::Second, zone) => Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone())),
-        _ => None,
-    };
-    let fields = schema.fields().iter().map(|field| with_types(field, &milliseconds));
-    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
-}
-
-/// Returns the field with dictionaries, at any depth, replaced by their values.
-fn without_dictionary(field: &FieldRef) -> FieldRef {
-    with_types(field, &|of| match of {
-        DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
-        _ => None,
-    })
-}
-
-/// Returns the field with other types, at any depth, where `other` gives one.
-fn with_types(field: &FieldRef, other: &impl Fn(&DataType) -> Option<DataType>) -> FieldRef {
-    let inner = |field: &FieldRef| with_types(field, other);
-    let data_type = match field.data_type() {
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect::<Fields>()),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        plain => match other(plain) {
-            Some(data_type) => data_type,
-            None => return Arc::clone(field),
-        },
-    };
-    let changed = Field::new(field.name(), data_type, field.is_nullable());
-    Arc::new(changed.with_metadata(field.metadata().clone()))
 }

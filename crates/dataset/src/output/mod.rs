@@ -13,10 +13,12 @@
 
 mod append;
 mod collection;
+mod csv;
 mod encode;
 mod error;
 mod format;
 mod journal;
+mod json;
 mod keys;
 mod manifest;
 pub(crate) mod memory;
@@ -26,6 +28,7 @@ mod pages;
 mod publish;
 mod quarantine;
 mod slot;
+mod types;
 mod values;
 mod verify;
 mod whole;
@@ -40,8 +43,10 @@ use arrow::array::RecordBatch;
 
 pub(crate) use append::{KEY_TYPES, names_of_append};
 pub use collection::Collection;
+pub use csv::CsvWriter;
 pub use error::OutputError;
-pub use format::{Compression, OutputFormat, for_parquet};
+pub use format::{Compression, OutputFormat};
+pub use json::json_writer;
 pub(crate) use keys::value_text;
 pub use manifest::{
     AppendEntry, ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest,
@@ -53,6 +58,7 @@ pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
 pub(crate) use quarantine::is_quarantine;
 pub(crate) use slot::Slot;
+pub use types::{cast_to, for_arrow, for_parquet, for_parquet_writer, with_plain_text};
 pub use verify::{BadFile, Verification, Verified};
 pub use whole::{SealedDataset, WholeDataset, remove_dataset};
 

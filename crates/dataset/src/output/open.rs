@@ -20,6 +20,7 @@ use super::{
     publish::{Folder, journal_path},
     quarantine::{QUARANTINE_NAME, quarantine_name},
     slot::{Common, SlotWriter},
+    types::with_plain_text,
     values::ValueFolders,
 };
 
@@ -160,8 +161,11 @@ impl Output {
         let columns = Columns { of_files: columns_of(encoding.schema()), of_folders: folder_columns };
         let folder = Folder::lock(&dir, sync)?;
         let mut settings = spec.settings;
+        // Text in Parquet is hashed as views, however the input and the files have it.
+        let hashed_types =
+            if format == OutputFormat::Parquet { with_plain_text(&spec.schema) } else { spec.schema.clone() };
         if spec.hashed
-            && let Some(types) = append::key_types(&spec.schema, encoding.schema(), &spec.keys)
+            && let Some(types) = append::key_types(&hashed_types, encoding.schema(), &spec.keys)
         {
             settings.insert(KEY_TYPES.to_owned(), types);
         }

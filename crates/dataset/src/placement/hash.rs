@@ -57,7 +57,12 @@ impl KeyHasher {
     /// from Parquet as views (`datafusion.execution.parquet.schema_force_view_types`), and hashes
     /// them like this.
     pub fn as_views(mut self, schema: &Schema) -> Self {
-        self.cast = self.columns.iter().map(|&column| view_of(schema.field(column).data_type())).collect();
+        let as_view = |&column: &usize| match schema.field(column).data_type() {
+            // Files have plain text in its place, so it counts as a cast.
+            view @ (DataType::Utf8View | DataType::BinaryView) => Some(view.clone()),
+            other => view_of(other),
+        };
+        self.cast = self.columns.iter().map(as_view).collect();
         self
     }
 

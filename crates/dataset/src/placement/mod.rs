@@ -67,7 +67,7 @@ impl PlacementSpec {
     pub fn hash_for(format: OutputFormat) -> Self {
         match format {
             OutputFormat::Parquet => Self::HashAsViews,
-            OutputFormat::Ipc | OutputFormat::Pages => Self::Hash,
+            OutputFormat::Ipc | OutputFormat::Pages | OutputFormat::Csv | OutputFormat::Json => Self::Hash,
         }
     }
 }

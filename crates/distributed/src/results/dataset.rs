@@ -83,7 +83,6 @@ impl NewDataset {
             compression: format.default_compression(),
             existing: Existing::Refuse,
             dictionaries: Vec::new(),
-            views: Vec::new(),
         };
         let (channels, collection) = (Channels::default(), Mutex::default());
         Self {
@@ -122,14 +121,6 @@ impl NewDataset {
     #[must_use]
     pub fn with_dictionaries(mut self, dictionaries: Vec<bool>) -> Self {
         self.target.dictionaries = dictionaries;
-        self
-    }
-
-    /// Sets for each column whether its texts, or bytes, are written as views if the query has views. Scans of
-    /// Parquet files return views of columns that have none.
-    #[must_use]
-    pub fn with_views(mut self, views: Vec<bool>) -> Self {
-        self.target.views = views;
         self
     }
 

@@ -12,9 +12,8 @@ use std::{
 };
 
 use annulus_datafusion::executions::Executions;
-use annulus_dataset::{Collection, OutputError, OutputOptions, WholeDataset};
+use annulus_dataset::{Collection, OutputError, OutputOptions, WholeDataset, with_plain_text};
 use datafusion::{
-    arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef},
     common::{exec_datafusion_err, tree_node::TreeNodeRecursion},
     error::{DataFusionError, Result},
     execution::{
@@ -110,12 +109,12 @@ impl WriteExec {
         // A pool that refuses so little does not end the query: files have no other memory.
         memory.try_grow(bytes).ok();
         let writer = results.enter(&self.target, access.as_ref())?;
-        let Target { format, compression, existing, session, dictionaries, views, .. } = self.target.as_ref();
+        let Target { format, compression, existing, session, dictionaries, .. } = self.target.as_ref();
         let mut options = OutputOptions::new(dir, *format);
         (options.compression, options.existing) = (*compression, *existing);
         let settings = Collection::member_settings(member, *session);
         let dictionary = |column: usize| dictionaries.get(column).copied().unwrap_or(true);
-        let schema = with_views(&self.input.schema(), views);
+        let schema = with_plain_text(&self.input.schema());
         let files = WholeDataset::create(&options, settings, schema, partitions, bytes, &dictionary);
         Ok(Arc::new(Writing {
             files: RwLock::new(Some(files.map_err(outside)?)),
@@ -129,21 +128,6 @@ impl WriteExec {
             writer: Mutex::new(writer),
         }))
     }
-}
-
-/// Returns a schema in which only the columns of `views` are views. Beyond its end, all may be.
-fn with_views(schema: &SchemaRef, views: &[bool]) -> SchemaRef {
-    let field = |(column, field): (usize, &FieldRef)| match field.data_type() {
-        DataType::Utf8View if views.get(column) == Some(&false) => {
-            field.as_ref().clone().with_data_type(DataType::Utf8)
-        }
-        DataType::BinaryView if views.get(column) == Some(&false) => {
-            field.as_ref().clone().with_data_type(DataType::Binary)
-        }
-        _ => field.as_ref().clone(),
-    };
-    let fields: Vec<_> = schema.fields().iter().enumerate().map(field).collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// The files of a task. They are removed if this is dropped before all partitions have ended.

@@ -33,8 +33,6 @@ pub(crate) struct Target {
     pub(crate) existing: Existing,
     /// For each column, whether a dictionary is expected to pay for it.
     pub(crate) dictionaries: Vec<bool>,
-    /// For each column, whether its texts may be written as views.
-    pub(crate) views: Vec<bool>,
 }
 
 impl Target {
@@ -283,7 +281,6 @@ mod tests {
             compression: Compression::Snappy,
             existing: Existing::Refuse,
             dictionaries: Vec::new(),
-            views: Vec::new(),
         }
     }
 

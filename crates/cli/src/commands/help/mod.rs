@@ -15,10 +15,11 @@ use crate::outcome::Outcome;
 
 /// The name of each topic, what it is about, and its page. The folder is a link to the
 /// repository's.
-const TOPICS: [(&str, &str, &str); 7] = [
+const TOPICS: [(&str, &str, &str); 8] = [
     ("inputs", "files, folders, types and manifests", include_str!("../../../docs/inputs.md")),
     ("joins", "conditions, columns and memory", include_str!("../../../docs/joins.md")),
     ("json", "the output of --json", include_str!("../../../docs/json.md")),
+    ("outputs", "formats, names and types of what is written", include_str!("../../../docs/outputs.md")),
     ("partitioning", "placement, hot keys and what is written", include_str!("../../../docs/partitioning.md")),
     ("queries", "tables, options and memory of annulus sql", include_str!("../../../docs/sql.md")),
     ("topology", "CPUs, caches, places of threads, K and rings", include_str!("../../../docs/topology.md")),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cluster::ClusterArgs,
-    formats::DatasetFormat,
+    formats::{DatasetFormat, check_folder},
     objects::is_url,
     reading::ReadingArgs,
     units::{self, Setting},
@@ -168,6 +168,7 @@ impl JoinArgs {
         if self.cluster.workers.is_some() && self.memory_limit.is_some() {
             bail!("--memory-limit cannot be used with --workers: each worker has a limit of its own");
         }
+        self.output.as_deref().map_or(Ok(()), check_folder)?;
         let options = self.reading.options()?;
         if options.on_bad_row == BadRows::Quarantine {
             bail!("invalid --on-bad-row 'quarantine': only partition has it; expected fail or skip");

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     cluster::Remote,
-    reading::note_mixed,
+    reading::{note_mixed, note_partial},
     session::{self, Engine, Limits},
     stores::Stores,
 };
@@ -37,6 +37,9 @@ use crate::{
 const PROGRAM_BYTES: usize = 96 << 20;
 /// The memory of operators for each thread, at least. With less, rows go to disk in very small parts.
 const THREAD_BYTES: usize = 16 << 20;
+
+/// The option by which a scan reads the columns of its filters first.
+const PUSHDOWN: &str = "datafusion.execution.parquet.pushdown_filters";
 
 /// A run of the join, in this process or on workers of which none is known to be lost.
 pub struct Attempt {
@@ -76,16 +79,22 @@ impl Attempt {
         let target_partitions = Some(threads).filter(|_| !is_remote || job.threads.is_some());
         let limits = Limits { target_partitions, memory_bytes };
         let session = session::open(Engine::Annulus, limits, spill, config, Some(Arc::new(Stores::default())), remote)?;
+        // Some say how the inputs are read.
+        session::set_options(&session, &job.settings).await?;
         let Sides { left, right } = &job.query.sides;
         let sides = Sides { left: left.open(&session).await?, right: right.open(&session).await? };
-        sides.iter().filter_map(Source::files).for_each(|files| note_mixed(&files.mixed));
+        for files in sides.iter().filter_map(Source::files) {
+            note_mixed(&files.mixed);
+            note_partial(&files.partial);
+        }
         let query = job.query.clone().check(sides, job.output.as_deref(), job.format)?;
         // Keys are looked up before other columns are read, if a side has lost rows: otherwise most keys have a
         // partner, and reading the columns in two steps costs more.
-        let looks_up = !is_remote && query.drops_rows();
-        let state = session.state_ref();
-        state.write().config_mut().options_mut().execution.parquet.pushdown_filters = looks_up;
-        session::set_options(&session, &job.settings).await?;
+        if !job.settings.iter().any(|(key, _)| key == PUSHDOWN) {
+            let looks_up = !is_remote && query.drops_rows();
+            let state = session.state_ref();
+            state.write().config_mut().options_mut().execution.parquet.pushdown_filters = looks_up;
+        }
         let rows_bad = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&rows_bad);
         let on_skipped = move |rows| {
@@ -96,7 +105,6 @@ impl Attempt {
             .with_existing(job.existing)
             .with_settings(job.query.settings())
             .with_dictionaries(query.dictionaries.clone())
-            .with_views(query.views.clone())
             .with_first_member(first_member);
         // What is uploaded is written here first, where other machines cannot write.
         let is_here = job.url.is_some() && job.cluster.workers.is_some();

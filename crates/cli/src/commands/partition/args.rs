@@ -10,7 +10,12 @@ use annulus_terminal::machine;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use crate::{formats::DatasetFormat, objects::is_url, reading::ReadingArgs, units};
+use crate::{
+    formats::{DatasetFormat, check_folder},
+    objects::is_url,
+    reading::ReadingArgs,
+    units,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -197,6 +202,7 @@ impl PartitionArgs {
         if self.into.is_none() && !self.placing.by_value {
             bail!("give the number of partitions (--into), or --by-value for a folder for each value of the key");
         }
+        check_folder(&self.output)?;
         let format = OutputFormat::from(self.format);
         let compression = match self.compression {
             None => format.default_compression(),

@@ -21,7 +21,7 @@ use crate::{
     interrupt::Signals,
     objects::{Upload, fetch, is_url},
     outcome::Outcome,
-    reading::note_mixed,
+    reading::{note_mixed, note_partial},
     runtime::{self, GRACE},
 };
 
@@ -122,6 +122,7 @@ fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {
     let start = Instant::now();
     let job = spec.plan()?;
     note_mixed(&job.dataset.mixed);
+    note_partial(&job.dataset.partial);
     let input_bytes = job.dataset.total_bytes;
     let shown = Shown { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
     let summary = split(&job, &shown, cancel);

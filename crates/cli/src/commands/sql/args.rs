@@ -74,6 +74,9 @@ pub struct SqlArgs {
     /// A file, or an object such as s3://bucket/name.parquet, has its name when it is complete.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file or object of --output if it exists
+    #[arg(long)]
+    pub overwrite: bool,
     #[command(flatten)]
     pub reading: ReadingArgs,
     #[command(flatten)]
@@ -115,6 +118,8 @@ pub struct SqlJob {
     pub max_rows: usize,
     /// File for the result of the last statement; without it, the result is printed.
     pub output: Option<PathBuf>,
+    /// Whether the file is replaced if it exists.
+    pub overwrite: bool,
     pub limits: Limits,
     pub cluster: ClusterArgs,
     pub settings: Vec<Setting>,
@@ -163,6 +168,7 @@ impl SqlArgs {
             format: if self.json { Format::Json } else { self.format },
             max_rows: self.maxrows.unwrap_or(default_rows),
             output: self.output,
+            overwrite: self.overwrite,
             limits: self.limits,
             cluster: self.cluster,
             settings,

@@ -2,6 +2,7 @@
 //! screen and to files.
 
 mod args;
+mod copy_types;
 mod format;
 mod given_types;
 mod grid;
@@ -10,9 +11,9 @@ mod pipe;
 mod run;
 mod script;
 mod shell;
+mod show_columns;
 mod statement;
 mod tables;
-mod timestamps;
 mod view;
 mod writer;
 

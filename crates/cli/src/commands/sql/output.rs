@@ -7,10 +7,10 @@ use std::{
 };
 
 use annulus_terminal::unfinished::Unfinished;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
-use object_store::{ObjectStore, buffered::BufWriter as Upload, path::Path as ObjectPath};
+use object_store::{ObjectStore, ObjectStoreExt, buffered::BufWriter as Upload, path::Path as ObjectPath};
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 
@@ -37,7 +37,10 @@ enum Place {
 
 impl OutputFile {
     /// Creates the file, or the object of a URL, that becomes `target`. Its extension names the format.
-    pub fn create(target: PathBuf) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If the name has no extension of a format, or something has the name and is not to be replaced.
+    pub async fn create(target: PathBuf, overwrite: bool) -> Result<Self> {
         let Some(format) = format_of(&target) else {
             let shown = target.display();
             bail!("invalid --output '{shown}': expected a name that ends in .parquet, .csv, .tsv, .json or .arrow");
@@ -45,8 +48,12 @@ impl OutputFile {
         let place = match target.to_str().filter(|text| is_url(text)) {
             Some(url) => {
                 let (store, object) = place(url).with_context(|| format!("invalid --output '{url}'"))?;
+                if !overwrite && store.head(&object).await.is_ok() {
+                    return Err(exists(&target));
+                }
                 Place::Object(store, object)
             }
+            None if !overwrite && target.is_file() => return Err(exists(&target)),
             None => Place::File(Unfinished::create("--output", target.clone())?),
         };
         Ok(Self { target, place, format })
@@ -83,6 +90,10 @@ impl OutputFile {
     pub fn target(&self) -> &Path {
         &self.target
     }
+}
+
+fn exists(target: &Path) -> Error {
+    anyhow!("'{}' exists: choose another name, or replace it (--overwrite)", target.display())
 }
 
 /// Sends all rows, and returns their number.

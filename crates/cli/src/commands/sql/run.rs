@@ -15,10 +15,10 @@ use datafusion::{
 
 use super::{
     args::{Format, Source, SqlArgs, SqlJob},
+    copy_types::CopyTypes,
     given_types::GivenTypes,
     output::OutputFile,
     shell, statement, tables,
-    timestamps::CopyTimestamps,
     view::View,
 };
 use crate::{
@@ -51,12 +51,15 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
         // check them.
         Source::Shell => {
             let cluster = job.cluster.start(job.limits.memory_bytes)?;
-            shell::run(prepare(&job, spill, cluster.remote(), None).await?, view).await
+            shell::run(prepare(&job, spill, cluster.remote(), None).await?, view, job.overwrite).await
         }
         Source::Text(text) => {
             until_interrupted(async {
                 // Created first, so that an unwritable file fails before any statement runs.
-                let output = job.output.clone().map(OutputFile::create).transpose()?;
+                let output = match job.output.clone() {
+                    Some(target) => Some(OutputFile::create(target, job.overwrite).await?),
+                    None => None,
+                };
                 let cluster = job.cluster.start(job.limits.memory_bytes)?;
                 let types = GivenTypes::new(&job.input.types);
                 let ctx = prepare(&job, spill, cluster.remote(), Some(types)).await?;
@@ -88,7 +91,7 @@ async fn prepare(
     }
     let stores = Arc::new(Stores::default());
     let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores), remote)?;
-    ctx.add_analyzer_rule(Arc::new(CopyTimestamps));
+    ctx.add_analyzer_rule(Arc::new(CopyTypes));
     resident.map_or(Ok(()), |resident| resident.install(&ctx))?;
     tables::name_by_path(&ctx, job.input.clone());
     session::set_options(&ctx, &job.settings).await?;

@@ -20,6 +20,7 @@ use super::{
     given_types::GivenTypes,
     output::OutputFile,
     script::{self, ScriptStatement},
+    show_columns, tables,
     view::{View, row_count},
 };
 use crate::{errors, stores};
@@ -70,6 +71,7 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
             return Ok(tables.run(ctx, statement).await?.execute_stream().await?);
         }
     };
+    let statement = show_columns::of_file(statement, |name| tables::is_path(name));
     let mut plan = state.statement_to_plan(statement).await?;
     if is_last {
         GivenTypes::check(state.config())?;

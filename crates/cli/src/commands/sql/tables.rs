@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use annulus_datafusion::DatasetTable;
+use annulus_datafusion::{DatasetTable, reading_options};
 use annulus_dataset::{Dataset, Format, InputOptions};
 use annulus_terminal::units::counted;
 use anyhow::{Context, Result, bail};
@@ -93,6 +93,11 @@ impl UrlTableFactory for PathTables {
     }
 }
 
+/// Returns whether a table's name is a URL, or the path of a local file.
+pub fn is_path(name: &str) -> bool {
+    is_url(name) || is_local(name)
+}
+
 /// Returns whether a table's name is the path of a local file, which may be missing.
 fn is_local(name: &str) -> bool {
     let path = Path::new(name);
@@ -108,7 +113,7 @@ async fn table_at(state: &SessionState, path: &str, options: &InputOptions) -> R
     if !is_glob(path) && path != "-" && !Path::new(path).exists() {
         bail!("no file or folder '{path}': check the path");
     }
-    let (inputs, options) = ([path.to_owned()], options.clone().with_page_index(true));
+    let (inputs, options) = ([path.to_owned()], reading_options(options, state.config())?);
     let dataset =
         spawn_blocking(move || Dataset::open(&inputs, &options)).await.context("the reader has panicked")??;
     note_mixed(&dataset.mixed);

@@ -2,12 +2,11 @@
 
 use std::io::Write;
 
-use annulus_dataset::for_parquet;
-use anyhow::{Result, bail};
+use annulus_dataset::{CsvWriter, cast_to, for_arrow, for_parquet, for_parquet_writer, json_writer};
+use anyhow::Result;
 use arrow::{
     array::RecordBatch,
-    csv,
-    datatypes::{Schema, SchemaRef},
+    datatypes::SchemaRef,
     ipc::writer::FileWriter,
     json::{ArrayWriter, LineDelimitedWriter},
 };
@@ -20,8 +19,6 @@ use datafusion::{
     },
 };
 use futures::TryStreamExt;
-
-use super::timestamps;
 
 /// The format of written rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +35,11 @@ pub enum RowFormat {
 
 /// A writer of batches in one format.
 pub enum RowWriter<W: Write + Send> {
-    Separated(Box<csv::Writer<W>>),
+    Separated(CsvWriter<W>),
     JsonArray(ArrayWriter<W>),
     JsonLines(LineDelimitedWriter<W>),
-    Parquet(Box<ArrowWriter<W>>),
+    /// With the columns of the file.
+    Parquet(Box<ArrowWriter<W>>, SchemaRef),
     Arrow(Box<FileWriter<W>>),
 }
 
@@ -49,21 +47,16 @@ impl<W: Write + Send> RowWriter<W> {
     /// Creates a writer for rows of `schema`. Fails if the format cannot represent a column.
     pub fn new(format: RowFormat, sink: W, schema: &SchemaRef) -> Result<Self> {
         Ok(match format {
-            RowFormat::Separated(delimiter) => {
-                refuse_nested(schema)?;
-                let mut writer = csv::WriterBuilder::new().with_delimiter(delimiter).build(sink);
-                // The header comes with the first batch, but is expected even without rows.
-                writer.write(&RecordBatch::new_empty(schema.clone()))?;
-                Self::Separated(Box::new(writer))
-            }
-            RowFormat::JsonArray => Self::JsonArray(ArrayWriter::new(sink)),
-            RowFormat::JsonLines => Self::JsonLines(LineDelimitedWriter::new(sink)),
+            RowFormat::Separated(delimiter) => Self::Separated(CsvWriter::new(sink, delimiter, schema)?),
+            RowFormat::JsonArray => Self::JsonArray(json_writer(sink)),
+            RowFormat::JsonLines => Self::JsonLines(json_writer(sink)),
             RowFormat::Parquet => {
                 let properties =
                     WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
-                Self::Parquet(Box::new(ArrowWriter::try_new(sink, for_parquet(schema), Some(properties))?))
+                let schema = for_parquet(schema);
+                Self::Parquet(Box::new(ArrowWriter::try_new(sink, schema.clone(), Some(properties))?), schema)
             }
-            RowFormat::Arrow => Self::Arrow(Box::new(FileWriter::try_new(sink, schema)?)),
+            RowFormat::Arrow => Self::Arrow(Box::new(FileWriter::try_new(sink, &for_arrow(schema))?)),
         })
     }
 
@@ -84,8 +77,11 @@ impl<W: Write + Send> RowWriter<W> {
             Self::Separated(writer) => writer.write(batch)?,
             Self::JsonArray(writer) => writer.write(batch)?,
             Self::JsonLines(writer) => writer.write(batch)?,
-            Self::Parquet(writer) => writer.write(&timestamps::as_parquet(batch)?)?,
-            Self::Arrow(writer) => writer.write(batch)?,
+            Self::Parquet(writer, schema) => writer.write(&for_parquet_writer(batch, schema)?)?,
+            Self::Arrow(writer) => {
+                let batch = cast_to(batch, writer.schema())?;
+                writer.write(&batch)?;
+            }
         }
         Ok(())
     }
@@ -104,21 +100,9 @@ impl<W: Write + Send> RowWriter<W> {
                 writer.finish()?;
                 writer.into_inner()
             }
-            Self::Parquet(writer) => writer.into_inner()?,
+            Self::Parquet(writer, _) => writer.into_inner()?,
             Self::Arrow(writer) => writer.into_inner()?,
         };
         Ok(sink.flush()?)
     }
-}
-
-/// Fails with the name of the first column that separated values cannot represent.
-fn refuse_nested(schema: &Schema) -> Result<()> {
-    if let Some(field) = schema.fields().iter().find(|field| field.data_type().is_nested()) {
-        bail!(
-            "cannot write column '{}' of type {} as separated values: use json, Parquet or Arrow, or select its parts",
-            field.name(),
-            field.data_type()
-        );
-    }
-    Ok(())
 }

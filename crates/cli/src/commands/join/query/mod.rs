@@ -15,10 +15,10 @@ mod sql;
 
 use std::{path::Path, sync::Arc};
 
-use annulus_datafusion::DatasetTable;
+use annulus_datafusion::{DatasetTable, reading_options};
 use annulus_dataset::{Collection, Dataset, InputOptions, OutputFormat, Settings, input_that_reads};
 use annulus_join::{JoinType, Side, Sides};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::{
     catalog::TableProvider,
     error::DataFusionError,
@@ -156,8 +156,8 @@ impl Input {
             }
             return Ok(Source::Objects(objects::table(&session.state(), &self.path).await?));
         }
-        let (paths, mut options) = ([self.path.clone()], self.options.clone());
-        (options.unit_bytes, options.unit_rows, options.page_index) = (UNIT_BYTES, Some(UNIT_ROWS), true);
+        let (paths, mut options) = ([self.path.clone()], reading_options(&self.options, session.state().config())?);
+        (options.unit_bytes, options.unit_rows) = (UNIT_BYTES, Some(UNIT_ROWS));
         let opened = spawn_blocking(move || Dataset::open(&paths, &options)).await;
         let dataset = opened.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
         if dataset.fingerprint.is_some() {
@@ -214,11 +214,6 @@ impl OpenQuery {
             place.is_none_or(|(side, column)| hints[side].and_then(|hints| hints.dictionary(column)).unwrap_or(true))
         };
         let dictionaries = output.iter().map(|expr| pays(condition.column_of(expr))).collect();
-        let has_views = |place: Option<(Side, usize)>| {
-            let of_files = place.filter(|&(side, _)| sides[side].files().is_some());
-            of_files.is_some_and(|(side, column)| has_views(sides[side].schema().field(column).data_type()))
-        };
-        let views = output.iter().map(|expr| has_views(condition.column_of(expr))).collect();
         let bytes = sides.iter().filter_map(Source::files).map(|files| files.total_bytes).sum();
         let sides = sides.map(|side| match side {
             Source::Objects(table) => (table, None),
@@ -231,12 +226,8 @@ impl OpenQuery {
         });
         let plan = plan::plan(&condition, query.join_type(), output, sides.as_ref().map(|side| &side.0))?;
         let tables = sides.map(|side| side.1);
-        Ok(PlannedQuery { plan, tables, dictionaries, views, bytes, fallible: Fallible::new(&condition, &query)? })
+        Ok(PlannedQuery { plan, tables, dictionaries, bytes, fallible: Fallible::new(&condition, &query)? })
     }
-}
-
-fn has_views(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
 }
 
 /// A query as a plan of DataFusion.
@@ -247,8 +238,6 @@ pub struct PlannedQuery {
     /// For each column of the result, whether a dictionary is expected to pay for it in a file: true, unless it
     /// is a column of an input whose files say otherwise.
     pub dictionaries: Vec<bool>,
-    /// For each column of the result, whether it is a column of views of an input.
-    pub views: Vec<bool>,
     /// The bytes of the local files.
     pub bytes: u64,
     /// The expressions that may fail on a value.

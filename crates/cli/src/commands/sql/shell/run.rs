@@ -25,9 +25,9 @@ const COMPLETED_TABLES: usize = 100;
 
 /// Reads and runs statements until the user leaves. Ctrl-C cancels a running statement and returns
 /// to the prompt.
-pub async fn run(ctx: SessionContext, mut view: View) -> Result<Outcome> {
+pub async fn run(ctx: SessionContext, mut view: View, overwrite: bool) -> Result<Outcome> {
     view.how_to_see_all = "\\maxrows inf";
-    let mut shell = Shell { ctx, view, output: None, interrupts: Signals::interrupts()? };
+    let mut shell = Shell { ctx, view, overwrite, output: None, interrupts: Signals::interrupts()? };
     let mut editor = LineEditor::new()?;
     println!("Annulus {} on DataFusion {}; \\? for help", env!("CARGO_PKG_VERSION"), datafusion::DATAFUSION_VERSION);
     loop {
@@ -54,6 +54,8 @@ pub async fn run(ctx: SessionContext, mut view: View) -> Result<Outcome> {
 struct Shell {
     ctx: SessionContext,
     view: View,
+    /// Whether results replace files.
+    overwrite: bool,
     /// The file for the next result.
     output: Option<OutputFile>,
     interrupts: Signals,
@@ -87,7 +89,7 @@ impl Shell {
                 let text = fs::read_to_string(&file);
                 self.statements(text.with_context(|| format!("cannot read '{}'", file.display()))?).await?;
             }
-            Command::Output(file) => self.output = Some(OutputFile::create(file)?),
+            Command::Output(file) => self.output = Some(OutputFile::create(file, self.overwrite).await?),
             Command::Format(format) => self.view.format = format,
             Command::MaxRows(rows) => self.view.max_rows = rows,
             Command::Timing(on) => {

@@ -1,0 +1,69 @@
+//! JSON, as all commands write it.
+
+use std::{io::Write, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrowPrimitiveType, AsArray, PrimitiveArray},
+    datatypes::{DataType, FieldRef, Float16Type, Float32Type, Float64Type},
+    error::ArrowError,
+    json::{
+        Encoder, EncoderFactory, EncoderOptions, Writer, WriterBuilder,
+        writer::{JsonFormat, NullableEncoder},
+    },
+};
+
+/// Returns a writer of rows as JSON objects. Nulls are written, since a column of nulls would
+/// otherwise be gone. JSON has no numbers for values that are not finite, which become the texts
+/// `"NaN"`, `"Infinity"` and `"-Infinity"`, as in Spark and Protocol Buffers.
+pub fn json_writer<W: Write, F: JsonFormat>(sink: W) -> Writer<W, F> {
+    WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(Floats)).build(sink)
+}
+
+/// Encodes columns of floats that have other values than finite ones.
+#[derive(Debug)]
+struct Floats;
+
+impl EncoderFactory for Floats {
+    fn make_default_encoder<'a>(
+        &self,
+        _field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        Ok(match array.data_type() {
+            DataType::Float16 => encoder(array.as_primitive::<Float16Type>(), f64::from),
+            DataType::Float32 => encoder(array.as_primitive::<Float32Type>(), f64::from),
+            DataType::Float64 => encoder(array.as_primitive::<Float64Type>(), |float| float),
+            _ => None,
+        })
+    }
+}
+
+/// Returns an encoder for floats, unless all are finite. `wide` is their value as a double.
+fn encoder<'a, T>(array: &'a PrimitiveArray<T>, wide: fn(T::Native) -> f64) -> Option<NullableEncoder<'a>>
+where
+    T: ArrowPrimitiveType<Native: std::fmt::Debug>,
+{
+    let all_finite = array.values().iter().all(|float| wide(*float).is_finite());
+    let encoder = || NullableEncoder::new(Box::new(FloatEncoder { array, wide }), array.nulls().cloned());
+    (!all_finite).then(encoder)
+}
+
+struct FloatEncoder<'a, T: ArrowPrimitiveType> {
+    array: &'a PrimitiveArray<T>,
+    wide: fn(T::Native) -> f64,
+}
+
+impl<T: ArrowPrimitiveType<Native: std::fmt::Debug>> Encoder for FloatEncoder<'_, T> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let float = self.array.value(row);
+        let text = match (self.wide)(float) {
+            f64::INFINITY => "\"Infinity\"".to_owned(),
+            f64::NEG_INFINITY => "\"-Infinity\"".to_owned(),
+            wide if wide.is_nan() => "\"NaN\"".to_owned(),
+            // The shortest text of its own type, which is JSON.
+            _ => format!("{float:?}"),
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+}
