@@ -85,15 +85,28 @@ def python_of(case, path):
     return f"import base64, pyarrow\nrows = {stored(case.table())}\n{call}"
 
 
+def commands(case, reader):
+    """The commands of Annulus that write and read the files, as far as they are simple."""
+    if case.writer == ANNULUS and case.layout == "one":
+        given = ", ".join(f"'{name}' '{value}'" for name, value in case.settings.items())
+        options = f" OPTIONS ({given})" if given else ""
+        yield f"annulus sql \"COPY (SELECT * FROM 'base.arrow') TO 'one.{case.ending}'{options}\""
+    name = f"one.{case.ending}"
+    if case.layout in ("value", "split"):
+        by = "--by-value" if case.key else f"--into {case.files}"
+        yield f"annulus partition base.arrow --by {case.key or 'id'} {by} --format {case.form} --output {case.layout}"
+        name = case.layout
+    if reader == "annulus from" and case.layout in ("one", "value", "split"):
+        yield f"annulus sql \"SELECT * FROM '{name}'\""
+
+
 def report(case, verdict, seed, path):
     """A failing case: how to see it again, its rows, and what failed."""
     shown = range(min(6, len(case.values["id"])))
     rows = ["#   " + ", ".join(f"{name}={values[row]!r}" for name, values in case.values.items()) for row in shown]
     lines = [f"# FAILED: bench/fuzz/roundtrip/run --seed {seed} --case {case.name}", f"# {case.describe()}", *rows,
              "python - <<'PY'", python_of(case, path), "PY"]
-    if case.writer == ANNULUS and case.layout == "one":
-        given = ", ".join(f"'{name}' '{value}'" for name, value in case.settings.items())
-        lines.append(f"annulus sql \"COPY (SELECT * FROM 'base.arrow') TO 'one.{case.ending}'{f' OPTIONS ({given})' if given else ''}\"")
+    lines += commands(case, verdict.failures[0][0])
     for reader, text in verdict.failures[:4]:
         lines.append(f"# {reader}: {text}"[:1500])
     return "\n".join(lines)
