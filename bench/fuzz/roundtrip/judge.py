@@ -38,7 +38,7 @@ class Judge:
     """The writers and the readers, with a folder. One thread uses it."""
 
     def __init__(self, program, folder, fault=None):
-        self.folder, self.files = folder, folder / "files"
+        self.folder, self.files, self.count = folder, folder / "files-0", 0
         self.writer = Writer()
         self.reader = Reader(self.writer.duckdb)
         self.annulus = ways.Annulus(program, folder, plant.planted(fault) if fault else None)
@@ -56,6 +56,9 @@ class Judge:
 
     def judge(self, case):
         shutil.rmtree(self.files, ignore_errors=True)
+        # A new name: a session may know what was in a folder.
+        self.count += 1
+        self.files = self.folder / f"files-{self.count}"
         self.files.mkdir()
         verdict, rows = Verdict(), case.table()
         path = self.write(case, rows, verdict)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import model
 import spelling
 from model import DAY_NS, is_nan, types
-from writers import DUCKDB, POLARS, PYARROW, PYTHON
+from writers import ANNULUS, DUCKDB, POLARS, PYARROW, PYTHON
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def local_mean_time(case, one):
     if case.form not in ("csv", "json") or not types.is_timestamp(one.kind) or one.kind.tz is None or one.written is None:
         return False
     off = time_of_text(one.written, one.found)
-    return case.writer in (POLARS, PYARROW) and one.written[1] < 0 and off is not None and off < 60 * 10**9
+    return case.writer in (POLARS, PYARROW, ANNULUS) and one.written[1] < 0 and off is not None and off < 60 * 10**9
 
 
 def cut_to_microseconds(one):
@@ -120,6 +120,8 @@ def date_as_time(one):
 
 def is_number_of_text(case, one):
     """Whether a folder's name was taken for a number in another spelling."""
+    if is_key(case, one) and one.reader == DUCKDB and one.written == "inf" and one.found == ("d", 2**31 - 1):
+        return True
     return (is_key(case, one) and not is_ours(one) and isinstance(one.written, str)
             and isinstance(one.found, (int, float)) and (one.written[:2] == "0x" or spelling.number_of(one.written) is not None))
 
@@ -152,10 +154,11 @@ ENTRIES = (
           lambda case, one: POLARS in (case.writer, one.reader) and seconds_wrap(one)),
     Known("Polars names the folder of an empty text k=, which it reads as null", POLARS_2,
           lambda case, one: is_key(case, one) and one.reader == POLARS and one.written == "" and one.found is None),
-    Known("Polars and PyArrow write offsets of zones to text without their seconds (local mean time)", f"{POLARS_2}, {PYARROW_26}", local_mean_time),
+    Known("offsets of zones are written to text without their seconds (local mean time, before zones had whole minutes)",
+          f"{POLARS_2}, {PYARROW_26}, and arrow-rs 59 for Annulus", local_mean_time),
     Known("times of 96 bits have no zone, and readers other than DuckDB no years beyond 1677 and 2262", PARQUET, int96),
     Known("zero rows in folders by value are no file", PARQUET, no_files),
-    Known("the name of a folder is taken for a number", f"{DUCKDB_2}, {POLARS_2}, {PYARROW_26}", is_number_of_text),
+    Known("the name of a folder is taken for a number, or inf for a date without an end", f"{DUCKDB_2}, {POLARS_2}, {PYARROW_26}", is_number_of_text),
     Known("the text of Hive's null names the folder of nulls", PARQUET, null_of_folder),
 )
 
