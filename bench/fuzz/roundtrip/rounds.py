@@ -66,6 +66,13 @@ def key_type(random):
                           pyarrow.dictionary(pyarrow.int32(), pyarrow.string())))
 
 
+def partition(random, made):
+    """A way through a dataset of `annulus partition`, of CSV or JSON if all columns have texts."""
+    texts = [form for form in ("csv", "json") if all(writers.plain(kind, form == "json") for kind in made.values())]
+    placement = random.choice(("hash", "hash", "value", "ranges", "groups"))
+    return f"partition {placement} {random.choice(('parquet', 'parquet', 'arrow', 'pages', *texts))}"
+
+
 def ways(random, writer, form, layout, made):
     """How Annulus reads the files. The ways with a process of their own are rare, as they take long."""
     if form == "stream":
@@ -83,8 +90,7 @@ def ways(random, writer, form, layout, made):
     if form in ("csv", "json") and random.random() < 0.08 and not any(types.is_nested(kind) for kind in made.values()):
         chosen.append(random.choice(("types", "types", "texts")))
     if random.random() < 0.06:
-        chosen.append(random.choice(("table", "output", "partition hash", "partition hash", "partition value", "partition ranges",
-                                     "partition groups", "join", "join", "stdin")))
+        chosen.append(random.choice(("table", "output", "join", "join", "stdin", *[partition(random, made)] * 5)))
     return tuple(chosen)
 
 

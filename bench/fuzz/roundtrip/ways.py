@@ -133,7 +133,7 @@ class Annulus:
                 self.command("partition", "-", "--round-robin", "--into", 2, "--output", "split", stdin=file)
             return self.dataset("split")
         by = random.choice([name for name in case.kinds if name != "id"])
-        form = random.choice(("parquet", "parquet", "arrow", "pages"))
+        placement, form = placement.split()
         self.command("partition", path, "--by", by, *PLACEMENTS[placement], "--format", form, "--overwrite", "--output", "split")
         return self.dataset("split")
 
