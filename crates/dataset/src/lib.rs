@@ -15,7 +15,8 @@ pub use error::DatasetError;
 pub use hot_keys::{DEFAULT_HOT_SHARE, HotKey, HotKeys, HotSample, sample_hot_keys};
 pub use input::{
     BadRow, BadRows, ColumnHints, ColumnType, ColumnTypes, CsvOptions, DataFile, Dataset, Decoded, Format,
-    InputOptions, MixedColumn, Origin, PartialColumn, Unit, UnitReader, input_root, input_that_reads, real_path,
+    InputOptions, MixedColumn, Origin, PartialColumn, Unit, UnitReader, absolute_path, input_root, input_that_reads,
+    real_path,
 };
 pub use layout::{KeyLayout, KeyRule, NoLayout};
 pub use output::{

@@ -3,6 +3,7 @@
 
 mod columns;
 mod declared;
+mod file_names;
 mod groups;
 mod parquet;
 mod sent;

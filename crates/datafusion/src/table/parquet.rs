@@ -1,8 +1,13 @@
 //! Parquet files of a dataset, read by DataFusion.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
 
-use annulus_dataset::{DataFile, Dataset, Format};
+use annulus_dataset::{DataFile, Dataset, Format, absolute_path};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
 use datafusion::{
     catalog::Session,
@@ -172,9 +177,9 @@ fn cache(state: &dyn Session, object: &ObjectMeta, metadata: &Arc<ParquetMetaDat
     }
 }
 
-/// Returns a file's absolute path, and the same as a URL.
+/// Returns a file's absolute path, and the same as a URL. Object stores know no `..`.
 fn located(file: &DataFile) -> Result<(PathBuf, ListingTableUrl)> {
-    let path = std::path::absolute(&file.path)?;
+    let path = absolute_path(Path::new(&file.path))?;
     let outside = || DataFusionError::Plan(format!("cannot write '{}' as a URL", file.path));
     let url = Url::from_file_path(&path).map_err(|()| outside())?;
     let url = ListingTableUrl::try_new(url, None)?;

@@ -3,11 +3,11 @@
 use std::{
     fmt,
     hash::{DefaultHasher, Hash, Hasher},
-    path::{self, Path},
+    path::Path,
     sync::{Arc, OnceLock},
 };
 
-use annulus_dataset::{Dataset, DatasetError, InputOptions, Origin};
+use annulus_dataset::{Dataset, DatasetError, InputOptions, Origin, absolute_path};
 use arrow::{
     datatypes::SchemaRef,
     ipc::{reader::StreamReader, writer::StreamWriter},
@@ -59,6 +59,11 @@ impl UnitScan {
         UnitSource::of(plan)?.sent()
     }
 
+    /// Returns the files, folders and globs that are read, as absolute paths.
+    pub fn inputs(&self) -> &[String] {
+        &self.dataset.inputs
+    }
+
     /// Returns the scan for this process, which opens files that `access` allows when the first partition is
     /// read. Then it fails if they are not those that the scan was planned for.
     ///
@@ -103,7 +108,8 @@ impl SentDataset {
     /// `None` for a stream.
     pub(super) fn of(dataset: &Dataset) -> Option<Self> {
         let Origin { inputs, options } = dataset.origin.as_ref()?;
-        let inputs = inputs.iter().map(|input| path::absolute(input).ok()?.into_os_string().into_string().ok());
+        let absolute = |input: &String| absolute_path(Path::new(input)).ok()?.into_os_string().into_string().ok();
+        let inputs = inputs.iter().map(absolute);
         let schema = StreamWriter::try_new(Vec::new(), &dataset.schema).and_then(StreamWriter::into_inner);
         Some(Self {
             inputs: inputs.collect::<Option<_>>()?,

@@ -25,6 +25,7 @@ use futures::{StreamExt, stream};
 
 use super::{
     OnSkipped,
+    file_names::FileNames,
     sent::{ReadAccess, Received, SentDataset, UnitScan},
 };
 
@@ -45,7 +46,8 @@ pub(super) fn scan(
     };
     let (files, declared) = (Files::Open(Arc::clone(dataset)), declared.cloned());
     let metrics = ExecutionPlanMetricsSet::new();
-    let source = UnitSource { files, groups, of_each, columns, schema, declared, fetch: None, on_skipped, metrics };
+    let (named, fetch) = (None, None);
+    let source = UnitSource { files, groups, of_each, columns, named, schema, declared, fetch, on_skipped, metrics };
     Ok(DataSourceExec::from_data_source(source))
 }
 
@@ -100,6 +102,8 @@ pub(super) struct UnitSource {
     of_each: bool,
     /// The columns of the dataset that are read.
     columns: Vec<usize>,
+    /// What is computed of these columns, if it has the names of files.
+    named: Option<FileNames>,
     schema: SchemaRef,
     /// The partitioning of the groups by the dataset's columns.
     declared: Option<Partitioning>,
@@ -118,7 +122,7 @@ impl UnitSource {
     /// Returns the source for another process, if that can read as this one does.
     pub(super) fn sent(&self) -> Option<UnitScan> {
         let Files::Open(dataset) = &self.files else { return None };
-        if self.declared.is_some() {
+        if self.declared.is_some() || self.named.is_some() {
             return None;
         }
         Some(UnitScan {
@@ -139,6 +143,7 @@ impl UnitSource {
             groups: groups.into_iter().map(Arc::from).collect(),
             of_each,
             columns,
+            named: None,
             schema,
             declared: None,
             fetch,
@@ -196,13 +201,20 @@ impl UnitSource {
     }
 
     /// Returns the source with only some of its columns, if `projection` is a choice of columns
-    /// that keep their names.
+    /// that keep their names, or names the files of rows.
     fn choosing(&self, projection: &ProjectionExprs) -> Result<Option<Self>> {
+        if let Some(named) = FileNames::find_in(projection, &self.schema).filter(|_| self.named.is_none()) {
+            return Ok(Some(Self { schema: named.schema()?, named: Some(named), ..self.clone() }));
+        }
         let column = |expr: &datafusion::physical_expr::projection::ProjectionExpr| {
             let column = expr.expr.downcast_ref::<Column>()?;
             (column.name() == expr.alias).then_some(column.index())
         };
         let Some(chosen) = projection.iter().map(column).collect::<Option<Vec<_>>>() else { return Ok(None) };
+        if let Some(named) = &self.named {
+            let named = named.then(projection)?;
+            return Ok(Some(Self { schema: named.schema()?, named: Some(named), ..self.clone() }));
+        }
         let columns = chosen.iter().map(|&place| self.columns[place]).collect();
         let schema = Arc::new(self.schema.project(&chosen)?);
         Ok(Some(Self { columns, schema, ..self.clone() }))
@@ -213,6 +225,7 @@ impl UnitSource {
         let mut stream = RecordBatchReceiverStream::builder(Arc::clone(&self.schema), 2);
         let batches = stream.tx();
         let (files, units, columns) = (self.files.clone(), Arc::clone(&self.groups[partition]), self.columns.clone());
+        let named = self.named.clone();
         let own = (self.of_each && self.dataset().is_none()).then_some((partition, self.groups.len()));
         let on_skipped = Arc::clone(&self.on_skipped);
         let bytes_scanned = MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition);
@@ -227,11 +240,16 @@ impl UnitSource {
                 None => units,
             };
             for unit in units.iter().filter_map(|unit| dataset.units.get(*unit)) {
+                let projector = named.as_ref().map(|named| named.of_file(unit.path())).transpose()?;
                 for decoded in unit.read_columns(&columns).map_err(outside)? {
                     let decoded = decoded.map_err(outside)?;
                     bad += decoded.bad.len();
                     bytes_scanned.add(decoded.input_bytes as usize);
-                    if batches.blocking_send(Ok(decoded.batch)).is_err() {
+                    let batch = match &projector {
+                        Some(projector) => projector.project_batch(&decoded.batch)?,
+                        None => decoded.batch,
+                    };
+                    if batches.blocking_send(Ok(batch)).is_err() {
                         // The query needs no more rows.
                         return Ok(());
                     }
@@ -295,7 +313,12 @@ impl DataSource for UnitSource {
             (Arc::new(Column::new(name, column)) as Arc<dyn PhysicalExpr>, name.clone())
         });
         let Ok(mapping) = ProjectionMapping::try_new(chosen, all) else { return unknown };
-        match declared.project(&mapping, &EquivalenceProperties::new(Arc::clone(all))) {
+        let mut projected = declared.project(&mapping, &EquivalenceProperties::new(Arc::clone(all)));
+        if let Some(named) = &self.named {
+            let Ok(mapping) = named.projection().projection_mapping(named.input()) else { return unknown };
+            projected = projected.project(&mapping, &EquivalenceProperties::new(Arc::clone(named.input())));
+        }
+        match projected {
             // A key column that is not read leaves the hash of an unknown column.
             Partitioning::Hash(keys, _) if keys.iter().any(|key| !key.is::<Column>()) => unknown,
             projected => projected,

@@ -32,7 +32,7 @@ pub use bad_rows::{BadRow, BadRows};
 use compression::Compression;
 pub use dataset::{ColumnHints, DataFile, Dataset, Origin};
 pub use format::{CsvOptions, Format, InputOptions};
-pub use nesting::{input_root, input_that_reads, real_path};
+pub use nesting::{absolute_path, input_root, input_that_reads, real_path};
 pub(crate) use sample::random;
 pub use types::{ColumnType, ColumnTypes, MixedColumn};
 pub use union::PartialColumn;

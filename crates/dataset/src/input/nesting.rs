@@ -29,6 +29,19 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// Returns an absolute path without `..`. Links before a `..` are followed, as the system does; others stay.
+///
+/// # Errors
+/// If what `..` follows does not exist, or the file system refuses.
+pub fn absolute_path(path: &Path) -> io::Result<PathBuf> {
+    let path = path::absolute(path)?;
+    let parts: Vec<Component<'_>> = path.components().collect();
+    let Some(last) = parts.iter().rposition(|part| *part == Component::ParentDir) else { return Ok(path) };
+    let mut absolute = parts[..=last].iter().collect::<PathBuf>().canonicalize()?;
+    absolute.extend(&parts[last + 1..]);
+    Ok(absolute)
+}
+
 /// Returns the folder that an input names or, for a glob, the path before the first wildcard.
 pub fn input_root(input: &str) -> PathBuf {
     let path = Path::new(input);
@@ -87,6 +100,22 @@ mod tests {
         assert_eq!(real_path(&real.join("link/../b")).unwrap(), real.join("b"));
         assert!(real_path(&real.join("dangling")).is_err());
         assert!(real_path(&real.join("none/../a")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn absolute_paths_have_no_dots() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(real.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a/b", real.join("link")).unwrap();
+        let absolute = |path: &str| absolute_path(&real.join(path)).unwrap();
+        assert_eq!(absolute("a/../x"), real.join("x"));
+        assert_eq!(absolute("a/b/../../a/./x"), real.join("a/x"));
+        assert_eq!(absolute("link/../x"), real.join("a/x"), "as the system does");
+        assert_eq!(absolute("link/x"), real.join("link/x"));
+        assert_eq!(absolute("a/.."), real);
+        assert!(absolute_path(&real.join("none/../x")).is_err());
     }
 
     #[test]

@@ -329,8 +329,11 @@ pub(super) fn refuse_foreign(folder: &Folder, known: Vec<String>) -> Result<(), 
     }
 }
 
-/// The longest value that errors show. Longer ones, like the list of all inputs, are not shown.
+/// The longest value that errors show. Of longer ones, like the list of all inputs, they show the place
+/// where two differ.
 const SHOWN_CHARS: usize = 80;
+/// The characters before that place.
+const SHOWN_BEFORE: usize = 30;
 
 pub(super) fn same_settings(
     dir: &Path,
@@ -352,11 +355,37 @@ pub(super) fn difference<'a>(
 ) -> Option<(String, String, String)> {
     let name = names.into_iter().find(|&name| now.get(name) != before.get(name))?;
     let (a, b) = (now.get(name), before.get(name));
-    let long = [a, b].into_iter().flatten().any(|value| value.chars().count() > SHOWN_CHARS);
-    let shown = |value: Option<&String>, long_text: &str| match value {
-        Some(_) if long => long_text.to_owned(),
-        Some(value) => format!("'{value}'"),
-        None => "not given".to_owned(),
+    let alike = match (a, b) {
+        (Some(a), Some(b)) => a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count(),
+        _ => 0,
     };
-    Some((name.to_owned(), shown(a, "one long value"), shown(b, "another")))
+    let shown = |value: Option<&String>| value.map_or("not given".to_owned(), |value| excerpt(value, alike));
+    Some((name.to_owned(), shown(a), shown(b)))
+}
+
+/// Returns a value in quotes; if it is long, its characters around number `place`.
+fn excerpt(value: &str, place: usize) -> String {
+    let count = value.chars().count();
+    let first = if count > SHOWN_CHARS { place.saturating_sub(SHOWN_BEFORE) } else { 0 };
+    let part: String = value.chars().skip(first).take(SHOWN_CHARS).collect();
+    let before = if first > 0 { "..." } else { "" };
+    let after = if first + SHOWN_CHARS < count { "..." } else { "" };
+    format!("'{before}{}{after}'", part.replace(char::is_control, " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_are_shown_where_they_differ() {
+        let long = |last: &str| format!("{}b.csv\t{last}\t{}", "/a/folder/".repeat(20), "1".repeat(100));
+        let settings = |input: &str| Settings::from([("input".to_owned(), input.to_owned())]);
+        let (name, now, before) = difference(&settings(&long("12")), &settings(&long("13")), ["input"]).unwrap();
+        assert_eq!(name, "input");
+        assert!(now.contains("folder/b.csv 12 1") && now.starts_with("'...") && now.ends_with("...'"), "{now}");
+        assert!(before.contains("folder/b.csv 13 1") && before.len() < 100, "{before}");
+        let (_, now, before) = difference(&settings("short"), &Settings::new(), ["input"]).unwrap();
+        assert_eq!((now.as_str(), before.as_str()), ("'short'", "not given"));
+    }
 }
