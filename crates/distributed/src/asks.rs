@@ -2,9 +2,12 @@
 
 use std::{
     convert::Infallible,
+    path::PathBuf,
+    sync::Arc,
     task::{Context, Poll},
 };
 
+use annulus_datafusion::ReadAccess;
 use annulus_roundabout::secure::{Member, Role};
 use bytes::Bytes;
 use datafusion::{
@@ -18,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tonic::{body::Body, server::NamedService};
 use tower::Service;
 
-use crate::{channels::Channels, cyclo::Present, members::Peer, resident, results, status::Shown};
+use crate::{channels::Channels, cyclo::Present, members::Peer, resident, results, roots::WorkerFiles, status::Shown};
 
 /// The most bytes of a request, and of an answer without rows.
 pub(crate) const MOST_BYTES: usize = 64 << 20;
@@ -34,6 +37,17 @@ pub(crate) enum Ask {
     Results(results::Request),
     /// What the worker does.
     Report,
+    /// Whether the worker may read what a query reads.
+    Read(Reads),
+}
+
+/// What a query reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reads {
+    /// Files, folders and globs that a worker opens as a dataset.
+    pub(crate) inputs: Vec<String>,
+    /// Files that it reads one by one.
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl Ask {
@@ -45,9 +59,22 @@ impl Ask {
             Self::Resident(_) => return None,
             Self::Results(_) => (Role::Submitter, "write results"),
             Self::Report => (Role::Submitter, "see queries"),
+            Self::Read(_) => (Role::Submitter, "ask for files"),
         };
         let is_refused = member.role != needed;
         is_refused.then(|| format!("{member} may not {what}: a {}'s certificate is needed", needed.name()))
+    }
+}
+
+impl Reads {
+    /// Returns whether nothing is read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.files.is_empty()
+    }
+
+    fn check(&self, access: &WorkerFiles) -> Result<()> {
+        access.check_inputs(&self.inputs)?;
+        self.files.iter().try_for_each(|file| access.check_file(file))
     }
 }
 
@@ -56,6 +83,7 @@ impl Ask {
 pub(crate) struct AskService {
     pub(crate) channels: Channels,
     pub(crate) shown: Shown,
+    pub(crate) files: Arc<WorkerFiles>,
 }
 
 impl NamedService for AskService {
@@ -72,9 +100,9 @@ impl Service<Request<Body>> for AskService {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { channels, shown } = self.clone();
+        let service = self.clone();
         async move {
-            Ok(answer(&channels, &shown, request).await.unwrap_or_else(|(status, text)| {
+            Ok(answer(&service, request).await.unwrap_or_else(|(status, text)| {
                 let mut response = Response::new(Body::new(Full::new(Bytes::from(text))));
                 *response.status_mut() = status;
                 response
@@ -85,8 +113,7 @@ impl Service<Request<Body>> for AskService {
 }
 
 async fn answer(
-    channels: &Channels,
-    shown: &Shown,
+    AskService { channels, shown, files }: &AskService,
     request: Request<Body>,
 ) -> Result<Response<Body>, (StatusCode, String)> {
     let bad = |error: &dyn ToString| (StatusCode::BAD_REQUEST, error.to_string());
@@ -102,6 +129,12 @@ async fn answer(
     }
     let answer = match ask {
         Ask::Report => json(&shown.report()),
+        Ask::Read(reads) => {
+            let files = Arc::clone(files);
+            // Paths are looked up on disk.
+            let checked = tokio::task::spawn_blocking(move || reads.check(&files)).await;
+            checked.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).flatten().and_then(|()| json(&()))
+        }
         ask => here(channels, ask, member.map(|member| member.host.to_string())).await,
     };
     let answer = answer.map_err(refused)?;
@@ -119,7 +152,7 @@ pub(crate) async fn here(channels: &Channels, ask: Ask, member: Option<String>) 
         }
         Ask::Resident(request) => json(&resident::apply(channels.resident(), request)?),
         Ask::Results(request) => json(&channels.results().apply(request).await?),
-        Ask::Report => internal_err!("a worker asked itself what it does"),
+        Ask::Report | Ask::Read(_) => internal_err!("a worker asked itself about itself"),
     }
 }
 

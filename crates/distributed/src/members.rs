@@ -5,17 +5,19 @@ use std::{
     future::ready,
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 
-use annulus_roundabout::secure::{Identity, Member, Role};
+use annulus_roundabout::secure::{Identity, Member, Role, SecureError};
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response, Uri};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::TcpStream,
     runtime::Handle,
+    time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, rustls::pki_types::ServerName};
 use tokio_util::{either::Either, task::AbortOnDropHandle};
@@ -31,6 +33,9 @@ use crate::{
 const PROTOCOL: &[u8] = b"annulus-worker/1";
 /// The method by which a coordinator sends a plan.
 const SUBMIT: &str = "/CoordinatorChannel";
+
+/// The time to send an alert to the other side of a connection that is refused.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A connection that a worker has accepted.
 pub(crate) struct Connection {
@@ -59,9 +64,28 @@ pub(crate) async fn accept(stream: TcpStream, identity: Option<&Identity>) -> io
         return Ok(Connection { stream: Either::Left(stream), peer: Peer(None) });
     };
     let terms = identity.accepting(PROTOCOL)?;
-    let stream = TlsAcceptor::from(terms.config()).accept(stream).await.map_err(|error| terms.explain(error))?;
+    let stream = match TlsAcceptor::from(terms.config()).accept(stream).into_fallible().await {
+        Ok(stream) => stream,
+        Err((error, stream)) => {
+            linger(stream).await;
+            return Err(terms.explain(error).into());
+        }
+    };
     let peer = terms.peer()?;
     Ok(Connection { stream: Either::Right(stream), peer: Peer(Some(peer)) })
+}
+
+/// Closes a connection whose handshake has failed. The system would discard the alert that says why if
+/// data from the other side were left unread.
+async fn linger(mut stream: TcpStream) {
+    let mut unread = [0; 4096];
+    let end = async {
+        stream.shutdown().await?;
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // However it ends, the connection is closed.
+    timeout(LINGER_TIME_MAX, end).await.ok();
 }
 
 /// Connects to the worker at `uri`, which must be a host of the ring of `identity`.
@@ -71,16 +95,80 @@ pub(crate) async fn accept(stream: TcpStream, identity: Option<&Identity>) -> io
 pub(crate) async fn connect(
     uri: Uri,
     identity: Option<Identity>,
-) -> io::Result<Either<TcpStream, tokio_rustls::client::TlsStream<TcpStream>>> {
+) -> io::Result<Either<PlainStream, tokio_rustls::client::TlsStream<TcpStream>>> {
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let stream = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
     stream.set_nodelay(true)?;
-    let Some(identity) = identity else { return Ok(Either::Left(stream)) };
+    let Some(identity) = identity else { return Ok(Either::Left(PlainStream { stream, is_known: false })) };
     let terms = identity.connecting(PROTOCOL)?;
     // Required by rustls, and never sent: the certificate names the host.
     let name = ServerName::try_from("annulus").map_err(io::Error::other)?;
     let stream = TlsConnector::from(terms.config()).connect(name, stream).await;
-    Ok(Either::Right(stream.map_err(|error| terms.explain(error))?))
+    Ok(Either::Right(stream.map_err(|error| match terms.explain(error) {
+        SecureError::NotTls => io::Error::new(io::ErrorKind::InvalidData, NOT_TLS),
+        error => error.into(),
+    })?))
+}
+
+/// The first byte of a record of TLS that carries an alert. No frame of HTTP/2 that a server sends first
+/// begins with it.
+const ALERT: u8 = 21;
+
+const NOT_TLS: &str = "the worker does not speak TLS: it was started without certificates; leave out \
+    `certificates`, or start it with certificates";
+const SPEAKS_TLS: &str = "the worker speaks TLS: give the certificate of a submitter of its ring (`certificates`)";
+
+/// A connection that is not encrypted. It fails with a message if the other side speaks TLS.
+pub(crate) struct PlainStream {
+    stream: TcpStream,
+    /// Whether the other side has sent something else than an alert of TLS.
+    is_known: bool,
+}
+
+impl AsyncRead for PlainStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        if !self.is_known
+            && let Some(&first) = buffer.filled().get(before)
+        {
+            if first == ALERT {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, SPEAKS_TLS)));
+            }
+            self.is_known = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for PlainStream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, buffer)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
 }
 
 impl Connected for Connection {

@@ -12,8 +12,9 @@ use datafusion::{
         tree_node::TreeNode,
     },
     config::ConfigOptions,
-    error::Result,
-    execution::{SessionState, SessionStateBuilder, context::QueryPlanner},
+    datasource::physical_plan::FileScanConfig,
+    error::{DataFusionError, Result},
+    execution::{SessionState, SessionStateBuilder, context::QueryPlanner, object_store::ObjectStoreUrl},
     logical_expr::LogicalPlan,
     physical_plan::{ExecutionPlan, explain::ExplainExec},
     physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner},
@@ -25,12 +26,16 @@ use datafusion_proto::{
     physical_plan::{AsExecutionPlan, DefaultPhysicalExtensionCodec},
     protobuf::PhysicalPlanNode,
 };
+use futures::future::join_all;
+
+use crate::{asks::Reads, channels::Channels};
 
 /// Plans as datafusion-distributed does, and shows that in `EXPLAIN`. A query that has one stage only,
 /// or reads what cannot be sent, is planned for this process, with all operators of Annulus.
 pub(crate) struct StagePlanner {
     pub(crate) engine: Arc<dyn QueryPlanner + Send + Sync>,
     pub(crate) workers: Arc<dyn WorkerResolver>,
+    pub(crate) channels: Channels,
     /// The planner of the session before it had workers, unless that was DataFusion's own.
     pub(crate) here: Option<Arc<dyn QueryPlanner + Send + Sync>>,
 }
@@ -50,7 +55,13 @@ impl QueryPlanner for StagePlanner {
         let in_stages = unsorted.as_ref().map_or(session, |state| state);
         let plan = self.engine.create_physical_plan(query, in_stages).await?;
         check_own_files(&plan, 1, self.workers.get_urls()?.len())?;
-        if !plan.exists(|node| Ok(node.is::<DistributedExec>()))? || !can_be_sent(&plan, false) {
+        if !plan.exists(|node| Ok(node.is::<DistributedExec>()))? {
+            if std::ptr::eq(query, logical) {
+                self.check_readable(&plan).await?;
+            }
+            return self.plan_here(logical, session).await;
+        }
+        if !can_be_sent(&plan, false) {
             return self.plan_here(logical, session).await;
         }
         if std::ptr::eq(query, logical) {
@@ -71,6 +82,27 @@ impl fmt::Debug for StagePlanner {
 }
 
 impl StagePlanner {
+    /// Checks that the workers may read what a query reads which is only too small for them. It should not
+    /// fail when its files have grown.
+    ///
+    /// # Errors
+    /// If one may not.
+    async fn check_readable(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        let mut reads = Reads::default();
+        add_reads(plan, &mut reads);
+        if reads.is_empty() {
+            return Ok(());
+        }
+        let workers = self.workers.get_urls()?;
+        let answers = join_all(workers.iter().map(|worker| self.channels.may_read(worker, &reads))).await;
+        // This query needs no worker: one that does not answer is none that refuses.
+        let refusal = answers
+            .into_iter()
+            .filter_map(Result::err)
+            .find(|error| matches!(error.find_root(), DataFusionError::Execution(_)));
+        refusal.map_or(Ok(()), Err)
+    }
+
     /// Plans a query that runs in this process.
     async fn plan_here(&self, logical: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
@@ -82,6 +114,20 @@ impl StagePlanner {
             None => DefaultPhysicalPlanner::default().create_physical_plan(logical, &state).await,
         }
     }
+}
+
+/// Adds the local files that the scans of a plan read.
+fn add_reads(plan: &Arc<dyn ExecutionPlan>, reads: &mut Reads) {
+    if let Some(units) = UnitScan::of(plan.as_ref()) {
+        reads.inputs.extend_from_slice(units.inputs());
+    } else if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
+        && let Some(scan) = scan.data_source().downcast_ref::<FileScanConfig>()
+        && scan.object_store_url == ObjectStoreUrl::local_filesystem()
+    {
+        let files = scan.file_groups.iter().flat_map(|group| group.iter());
+        reads.files.extend(files.map(|file| format!("/{}", file.object_meta.location).into()));
+    }
+    plan.children().into_iter().for_each(|child| add_reads(child, reads));
 }
 
 /// Returns the session with another option, if it lets exchanges keep an order. Between stages, they do

@@ -47,7 +47,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         LiftInputs.install(rules);
         let mut builder = builder
             .with_distributed_worker_resolver(SharedResolver(Arc::clone(&workers)))
-            .with_distributed_channel_resolver(channels)
+            .with_distributed_channel_resolver(channels.clone())
             .with_distributed_user_codec(AnnulusCodec)
             .with_distributed_desired_task_count_handler(on_all_workers)
             .with_distributed_desired_task_count_handler(with_shares)
@@ -58,7 +58,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
             .with_distributed_planner()
             .with_annulus();
         match builder.query_planner().take() {
-            Some(engine) => builder.with_query_planner(Arc::new(StagePlanner { engine, workers, here })),
+            Some(engine) => builder.with_query_planner(Arc::new(StagePlanner { engine, workers, channels, here })),
             None => builder,
         }
     }

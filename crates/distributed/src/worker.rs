@@ -36,6 +36,7 @@ pub struct AnnulusWorker {
     worker: Arc<Worker>,
     runtime: Arc<RuntimeEnv>,
     channels: Channels,
+    files: Arc<WorkerFiles>,
     queries: WorkerQueries,
 }
 
@@ -56,14 +57,15 @@ impl AnnulusWorker {
             MemoryLimit::Infinite | MemoryLimit::Unknown => KEPT_BYTES,
         };
         let channels = channels.with_buffers(KeptBuffers::new(most_kept));
+        let files = Arc::new(files);
         let worker = Arc::new_cyclic(|worker: &Weak<Worker>| {
-            let (channels, files, queries) = (channels.clone(), Arc::new(files), queries.clone());
+            let (channels, files, queries) = (channels.clone(), Arc::clone(&files), queries.clone());
             let sessions = Sessions { channels, worker: Weak::clone(worker), files, queries };
             Worker::from_session_builder(sessions)
                 .with_runtime_env(Arc::clone(&runtime))
                 .with_version(env!("CARGO_PKG_VERSION"))
         });
-        Self { worker, runtime, channels, queries }
+        Self { worker, runtime, channels, files, queries }
     }
 
     /// Returns the worker of datafusion-distributed, for a server of one's own. Joins around a ring need
@@ -74,7 +76,7 @@ impl AnnulusWorker {
 
     /// Returns what answers the requests that are not queries.
     pub(crate) fn asks(&self) -> AskService {
-        AskService { channels: self.channels.clone(), shown: self.shown() }
+        AskService { channels: self.channels.clone(), shown: self.shown(), files: Arc::clone(&self.files) }
     }
 
     /// Returns the queries that run.

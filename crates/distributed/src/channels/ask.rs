@@ -16,7 +16,7 @@ use url::Url;
 
 use super::{Channels, named, named_stream};
 use crate::{
-    asks::{Ask, AskService, MOST_BYTES, here},
+    asks::{Ask, AskService, MOST_BYTES, Reads, here},
     cyclo::{Met, Present},
     resident::{PartOfShare, Request, TableInfo, decoded},
     status::WorkerReport,
@@ -83,6 +83,14 @@ impl Channels {
         }
         let body = Limited::new(response.into_body(), MOST_BYTES).collect().await.map_err(external)?.to_bytes();
         exec_err!("{}", String::from_utf8_lossy(&body))
+    }
+
+    /// Asks the worker at `url` whether it may read what a query reads.
+    ///
+    /// # Errors
+    /// If it may not, or cannot be reached. The error names it.
+    pub(crate) async fn may_read(&self, url: &Url, reads: &Reads) -> Result<()> {
+        self.ask(url, Ask::Read(reads.clone())).await
     }
 
     /// Waits for the other tasks of a join, at the worker at `url`.

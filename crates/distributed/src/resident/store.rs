@@ -13,7 +13,7 @@ use datafusion::{
         datatypes::{Schema, SchemaRef},
         ipc::{reader::StreamReader, writer::StreamWriter},
     },
-    common::{exec_datafusion_err, exec_err},
+    common::{exec_datafusion_err, exec_err, utils::quote_identifier},
     error::Result,
     execution::memory_pool::MemoryReservation,
 };
@@ -55,6 +55,14 @@ impl TableInfo {
 
     pub(crate) fn schema(&self) -> Result<SchemaRef> {
         Ok(StreamReader::try_new(&self.schema[..], None)?.schema())
+    }
+
+    /// Returns the statement that makes the table again.
+    pub(crate) fn statement(&self) -> String {
+        let name = quote_identifier(&self.name);
+        let columns: Vec<_> = self.key.iter().map(|column| quote_identifier(column)).collect();
+        let key = if columns.is_empty() { String::new() } else { format!(" PARTITIONED BY ({})", columns.join(", ")) };
+        format!("CREATE OR REPLACE RESIDENT TABLE {name}{key} AS {}", self.definition)
     }
 }
 
@@ -253,7 +261,29 @@ impl ResidentStore {
     pub(crate) fn share(&self, name: &str, id: &str) -> Result<Arc<Share>> {
         let share = self.0.lock().tables.get(name).filter(|share| share.info.table.id == id).map(Arc::clone);
         share.ok_or_else(|| {
-            exec_datafusion_err!("resident table '{name}' is lost on this worker: create it again, or drop it")
+            exec_datafusion_err!(
+                "resident table '{name}' is lost on this worker: SHOW RESIDENT TABLES has its definition, to create it \
+                 again, or drop it"
+            )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_statement_makes_the_table_as_it_was() {
+        let statement = |name: &str, key: &[&str]| {
+            let key = key.iter().map(|&key| key.to_owned()).collect();
+            let table = TableInfo::new("1".to_owned(), name.to_owned(), "SELECT 1".to_owned(), key, &Schema::empty());
+            table.unwrap().statement()
+        };
+        assert_eq!(statement("t", &[]), "CREATE OR REPLACE RESIDENT TABLE t AS SELECT 1");
+        assert_eq!(
+            statement("My t", &["id", "K 2"]),
+            "CREATE OR REPLACE RESIDENT TABLE \"My t\" PARTITIONED BY (id, \"K 2\") AS SELECT 1"
+        );
     }
 }

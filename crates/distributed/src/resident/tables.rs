@@ -11,7 +11,7 @@ use datafusion::{
     catalog::{SchemaProvider, TableProvider, default_table_source::provider_as_source},
     common::{exec_datafusion_err, exec_err},
     error::Result,
-    logical_expr::{LogicalPlanBuilder, dml::InsertOp},
+    logical_expr::{LogicalPlanBuilder, TableType, dml::InsertOp},
     prelude::{DataFrame, SessionContext},
 };
 use datafusion_distributed::WorkerResolver;
@@ -44,7 +44,7 @@ pub struct ResidentTables(Arc<Known>);
 struct Known {
     workers: Arc<dyn WorkerResolver>,
     channels: Channels,
-    /// The tables of the last listing.
+    /// The tables of the last listing that have all their shares.
     names: Mutex<Vec<String>>,
 }
 
@@ -88,6 +88,15 @@ impl ResidentTables {
         let catalog = catalog.ok_or_else(|| exec_datafusion_err!("the session has no catalog '{name}'"))?;
         catalog.register_schema(SCHEMA, Arc::new(self.clone()))?;
         Ok(())
+    }
+
+    /// Asks the workers which tables there are, for listings of the session's tables. Other listings have
+    /// those of the last statement that asked.
+    ///
+    /// # Errors
+    /// If no worker answers.
+    pub async fn refresh(&self) -> Result<()> {
+        self.all().await.map(drop)
     }
 
     /// Runs a statement about resident tables, and returns what it says: the rows of a new table, or all
@@ -228,7 +237,9 @@ impl ResidentTables {
                 }
             }
         }
-        *self.0.names.lock() = all.keys().cloned().collect();
+        // What reads all tables of a listing should not fail because one is lost.
+        let whole = all.iter().filter(|(_, table)| table.is_whole());
+        *self.0.names.lock() = whole.map(|(name, _)| name.clone()).collect();
         Ok(all)
     }
 }
@@ -250,8 +261,8 @@ impl SchemaProvider for ResidentTables {
             let (there, all) = (found.shares.len(), found.info.shares);
             return exec_err!(
                 "resident table '{name}' has {there} of {all} shares: a worker has lost the others; make it again with \
-                 CREATE OR REPLACE RESIDENT TABLE {name} AS {}",
-                found.info.definition
+                 {}",
+                found.info.statement()
             );
         }
         let (rows, bytes) = (found.sum(|share| share.1), found.sum(|share| share.2));
@@ -259,6 +270,10 @@ impl SchemaProvider for ResidentTables {
         let schema = found.info.schema()?;
         let shares = Arc::new(Shares { table: found.info, workers, rows, bytes });
         Ok(Some(Arc::new(ResidentTable { shares, schema, channels: self.0.channels.clone() })))
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        Ok(self.table_exist(name).then_some(TableType::Base))
     }
 
     fn table_exist(&self, name: &str) -> bool {
