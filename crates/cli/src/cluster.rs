@@ -11,11 +11,12 @@ use std::{
 
 use annulus_distributed::{Channels, DEFAULT_SILENCE, Workers, WorkersError};
 use annulus_roundabout::secure::{Authority, HostName, Identity, Role};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
+use futures::future::join_all;
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use crate::units;
+use crate::{errors, units};
 
 /// The options by which a command names its workers.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,6 +41,46 @@ pub struct ClusterArgs {
     /// Seconds of silence after which a worker is lost [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     pub silence: Option<Duration>,
+}
+
+/// The options of a command that asks workers about themselves.
+#[derive(Clone, Debug, clap::Args)]
+pub struct AskedWorkers {
+    /// Workers to ask, as in 10.0.0.1:7500,10.0.0.2:7500
+    ///
+    /// Addresses of annulus worker, a file with one in each line, or dns:NAME:PORT for all
+    /// addresses of a name.
+    #[arg(long, value_name = "LIST", value_parser = parse_workers)]
+    pub workers: Workers,
+    /// Folder with the certificate and key of a submitter
+    ///
+    /// Workers that have certificates answer members of their ring only.
+    #[arg(long, value_name = "DIR")]
+    pub certificates: Option<PathBuf>,
+    /// Name of the submitter, if the folder has several
+    #[arg(long, value_name = "NAME", requires = "certificates")]
+    pub name: Option<HostName>,
+    /// Seconds of silence after which a worker is lost [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
+    pub silence: Option<Duration>,
+}
+
+impl AskedWorkers {
+    /// Returns the workers, which are not asked yet.
+    ///
+    /// # Errors
+    /// If the certificates cannot be used.
+    pub fn remote(&self) -> Result<Remote> {
+        let channels = channels(self.silence, self.certificates.as_deref(), self.name.as_ref())?;
+        Ok(Remote { workers: self.workers.clone(), channels })
+    }
+}
+
+/// Returns connections with the certificates of a folder, if there is one.
+fn channels(silence: Option<Duration>, certificates: Option<&Path>, name: Option<&HostName>) -> Result<Channels> {
+    let channels = Channels::new(silence.unwrap_or(DEFAULT_SILENCE));
+    let Some(folder) = certificates else { return Ok(channels) };
+    Ok(channels.with_identity(Identity::in_folder(folder, Role::Submitter, name)?))
 }
 
 pub fn parse_workers(list: &str) -> Result<Workers, WorkersError> {
@@ -76,15 +117,10 @@ impl ClusterArgs {
     /// # Errors
     /// If a worker does not start.
     pub fn start(&self, memory_bytes: Option<usize>) -> Result<Cluster> {
-        let channels = Channels::new(self.silence.unwrap_or(DEFAULT_SILENCE));
+        let channels = channels(self.silence, self.certificates.as_deref(), self.name.as_ref())?;
         if let Some(count) = self.cluster {
             return Cluster::local(count, memory_bytes, channels);
         }
-        let identity = match &self.certificates {
-            Some(folder) => Some(Identity::in_folder(folder, Role::Submitter, self.name.as_ref())?),
-            None => None,
-        };
-        let channels = identity.into_iter().fold(channels, Channels::with_identity);
         let remote = self.workers.clone().map(|workers| Remote { workers, channels });
         Ok(Cluster { remote, processes: Vec::new(), _certificates: None })
     }
@@ -116,12 +152,26 @@ impl Cluster {
         self.remote.as_ref()
     }
 
-    /// Returns the workers of a command that is about them.
+    /// Asks the workers that the command names whether they are there, because small queries do without them.
+    /// Those that do not answer are named on standard error.
     ///
     /// # Errors
-    /// If the command has none.
-    pub fn workers(&self) -> Result<&Remote> {
-        self.remote().context("missing argument: give --workers LIST")
+    /// If none answers.
+    pub async fn greet(&self) -> Result<()> {
+        let Some(Remote { workers, channels }) = self.remote().filter(|_| self.processes.is_empty()) else {
+            return Ok(());
+        };
+        let answers = join_all(workers.urls().iter().map(|worker| channels.version_of(worker))).await;
+        let silent: Vec<Error> = answers.into_iter().filter_map(|answer| answer.err().map(Error::from)).collect();
+        match silent.len() == workers.urls().len() {
+            true => silent.into_iter().next().map_or(Ok(()), |error| Err(error.context("no worker answers"))),
+            false => {
+                silent
+                    .iter()
+                    .for_each(|error| eprintln!("note: {}; queries that need it will fail", errors::text(error)));
+                Ok(())
+            }
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Formats errors for users.
 
+mod requests;
+
 use std::{error::Error as StdError, io, sync::OnceLock};
 
 use anyhow::Error;
@@ -21,6 +23,8 @@ pub fn text(error: &Error) -> String {
     let mut text = String::new();
     add(&mut text, error.as_ref());
     let text = about_types(&text).unwrap_or(text);
+    let text = requests::shortened(&text).unwrap_or(text);
+    let text = about_memory(&text).unwrap_or(text);
     match COMMAND.get() {
         Some(command) if text.contains('`') => with_flags(&text, &command()),
         _ => text,
@@ -61,6 +65,20 @@ fn about_types(text: &str) -> Option<String> {
         "convert one side, as in CAST(x AS BIGINT)"
     };
     Some(format!("{message}; {remedy}"))
+}
+
+/// Returns an error about exhausted memory with a remedy, if it has none.
+fn about_memory(text: &str) -> Option<String> {
+    const REMEDY: &str = "allow more memory";
+    let has_remedy = ["memory_limit", "--memory-limit", "disk"].iter().any(|word| text.contains(word));
+    if !text.contains("Resources exhausted") || has_remedy {
+        return None;
+    }
+    let named = format!("{REMEDY} (`memory_limit`)");
+    Some(match text.contains(REMEDY) {
+        true => text.replacen(REMEDY, &named, 1),
+        false => format!("{}; {named}", text.trim_end_matches('.')),
+    })
 }
 
 /// Returns `text` with the flags of the command line in place of fields: libraries write ``
@@ -114,6 +132,7 @@ fn add_of_datafusion(text: &mut String, error: &DataFusionError) {
     match error {
         DataFusionError::External(inner) => add(text, inner.as_ref()),
         DataFusionError::ArrowError(inner, _) => add(text, inner.as_ref()),
+        DataFusionError::ObjectStore(inner) => add(text, inner.as_ref()),
         DataFusionError::Shared(inner) => add_of_datafusion(text, inner),
         DataFusionError::Diagnostic(_, inner) => add_of_datafusion(text, inner),
         DataFusionError::Context(context, inner) => {

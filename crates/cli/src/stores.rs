@@ -1,6 +1,8 @@
 //! Object stores for the URLs in statements, created on first use. Credentials come from the
 //! environment.
 
+mod web;
+
 use std::{collections::HashMap, env, fs, str::FromStr, sync::Arc, time::Duration};
 
 use datafusion::{
@@ -16,6 +18,8 @@ use object_store::{
 };
 use tokio::{runtime::Handle, task::block_in_place};
 use url::Url;
+
+use self::web::WebStore;
 
 /// The stores of a session: local files, and one store for each host or bucket.
 #[derive(Debug, Default)]
@@ -69,7 +73,8 @@ pub fn open(url: &Url, options: &HashMap<String, String>) -> Result<Arc<dyn Obje
         "http" | "https" => {
             let client = ClientOptions::new().with_allow_http(true);
             let origin = url.origin().ascii_serialization();
-            Arc::new(HttpBuilder::new().with_url(origin).with_client_options(client).with_retry(retry()).build()?)
+            let server = HttpBuilder::new().with_url(origin).with_client_options(client).with_retry(retry()).build()?;
+            Arc::new(WebStore::new(server))
         }
         scheme => {
             let text =

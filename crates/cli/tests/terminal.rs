@@ -97,3 +97,53 @@ fn no_color_has_no_colours() {
     assert!(has_colour(&on_terminal(folder.path(), 80, "--help", "", false)));
     assert!(has_colour(&on_terminal(folder.path(), 80, "sql", "SELECT 'text' AS one;\r\\q\r", false)));
 }
+
+#[test]
+fn the_shell_asks_for_the_rest_of_a_statement() {
+    let folder = folder();
+    let typed = "SELECT 'one\r' AS a,\r\\?\rhelp\r.tables\r2 AS b;\rSELEC\rquit\r";
+    let shown = on_terminal(folder.path(), 100, "sql", typed, true);
+    for expected in ["\\? for help", "      '> ", "    ...> ", "list the tables", "one", "1 row"] {
+        assert!(shown.contains(expected), "no {expected} in {shown}");
+    }
+    assert_eq!(shown.matches("Statements end with a semicolon").count(), 2, "{shown}");
+    assert!(!shown.contains("error"), "{shown}");
+}
+
+#[test]
+fn plans_fit_the_terminal() {
+    let folder = folder();
+    let query = "SELECT a.id, count(*) AS number_of_rows_of_this_key, sum(b.key) FROM 'rows.csv' a JOIN 'rows.csv' b \
+                 ON a.id = b.id JOIN 'rows.csv' c ON b.id = c.id WHERE a.key > 2 GROUP BY a.id ORDER BY 2";
+    let plan = |columns: usize, query: &str| {
+        let shown = on_terminal(folder.path(), columns, &format!("sql \"{query}\""), "", true);
+        for line in lines(&shown).iter().filter(|line| line.starts_with(['|', '+'])) {
+            assert!(line.width() <= columns, "{} columns: {line}\n{shown}", line.width());
+        }
+        shown
+    };
+    let tree = plan(100, "EXPLAIN SELECT count(*) FROM 'rows.csv'");
+    assert!(tree.contains("┌────") && !tree.contains("logical_plan"), "{tree}");
+    let long = plan(60, &format!("EXPLAIN {query}"));
+    assert!(
+        long.contains("logical_plan") && !long.contains('┌') && long.contains("number_of_rows_of_this_key"),
+        "{long}"
+    );
+    let measured = plan(60, &format!("EXPLAIN ANALYZE {query}"));
+    assert!(measured.contains("output_rows=100"), "{measured}");
+    // Elsewhere, plans are as they were.
+    let done = Annulus::new(["sql", &format!("EXPLAIN {query}")]).at(folder.path()).succeeds();
+    assert!(done.stdout.contains("logical_plan") && done.stdout.lines().any(|line| line.width() > 100));
+}
+
+#[test]
+fn a_topic_is_shown_page_by_page() {
+    let folder = folder();
+    // A pager that shows the first line only.
+    let run = format!("PAGER='head -n 1' exec {} help queries", env!("CARGO_BIN_EXE_annulus"));
+    let mut script = Command::new("script");
+    let script = script.args(["--quiet", "--return", "--command", &run, "/dev/null"]).current_dir(folder.path());
+    let output = script.stdin(Stdio::null()).output().expect("script runs");
+    assert_eq!(String::from_utf8(output.stdout).expect("text").lines().count(), 1);
+    assert!(Annulus::new(["help", "queries"]).succeeds().stdout.lines().count() > 100);
+}

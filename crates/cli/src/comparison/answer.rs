@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, cmp::Ordering, ops::Range};
 
+use annulus_terminal::units::counted;
 use anyhow::Result;
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
@@ -62,7 +63,8 @@ impl Answer {
             return Ok(Some(format!("columns {:?} and {:?}", columns(left), columns(right))));
         }
         if left.num_rows() != right.num_rows() {
-            return Ok(Some(format!("{} rows and {} rows", left.num_rows(), right.num_rows())));
+            let rows = |batch: &RecordBatch| counted(batch.num_rows() as u64, "row");
+            return Ok(Some(format!("{} and {}", rows(left), rows(right))));
         }
         let keys = compare_rows(&left.project(&order.by)?, &right.project(&order.by)?, false)?;
         if keys.is_some() {

@@ -27,16 +27,27 @@ pub struct ManArgs {
 }
 
 /// Prints the page of a part of `root`, or writes all pages.
-pub fn run(args: ManArgs, mut root: clap::Command) -> Result<Outcome> {
+pub fn run(args: ManArgs, root: clap::Command) -> Result<Outcome> {
+    let mut root = root.disable_help_subcommand(true);
+    root.build();
+    let mut root = with_usage(root);
     if let Some(out) = args.out {
         let written = fs::create_dir_all(&out).and_then(|()| clap_mangen::generate_to(root, &out));
         written.with_context(|| format!("cannot write manual pages to '{}'", out.display()))?;
         return Ok(Outcome::Done);
     }
-    root.build();
     let command = find(&mut root, &args.command)?.clone();
     let mut page = Vec::new();
     Man::new(command).render(&mut page).context("cannot make the page")?;
     stdout().write_all(&page).context("cannot print")?;
     Ok(Outcome::Done)
+}
+
+/// Returns `command` with its usage in one line as the synopsis of its page, and the same for those below
+/// it. All options would fill half a page.
+fn with_usage(mut command: clap::Command) -> clap::Command {
+    let usage = command.render_usage().to_string();
+    let lines = usage.trim_start_matches("Usage:").lines().map(str::trim);
+    let usage = lines.collect::<Vec<_>>().join("\n");
+    command.override_usage(usage).mut_subcommands(with_usage)
 }

@@ -2,13 +2,11 @@
 //! pages of `docs/` on topics.
 
 mod man;
+mod pager;
 
-use std::{
-    fmt::Write as _,
-    io::{Write, stdout},
-};
+use std::fmt::Write as _;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 pub use man::{ManArgs, run as run_man};
 
 use crate::outcome::Outcome;
@@ -49,17 +47,15 @@ pub fn run(args: HelpArgs, mut root: clap::Command) -> Result<Outcome> {
         [word] => TOPICS.iter().find(|(name, ..)| name == word),
         _ => None,
     };
-    let mut out = stdout().lock();
     if let Some((.., page)) = topic {
         // Comments are for the script that runs the page's commands.
-        for line in page.lines().filter(|line| !line.trim_start().starts_with("<!--")) {
-            writeln!(out, "{line}").context("cannot print")?;
-        }
+        let lines = page.lines().filter(|line| !line.trim_start().starts_with("<!--"));
+        let text: String = lines.flat_map(|line| [line, "\n"]).collect();
+        pager::show(&text)?;
         return Ok(Outcome::Done);
     }
     root.build();
-    let help = find(&mut root, &args.words)?.render_long_help();
-    write!(out, "{help}").context("cannot print")?;
+    pager::show(&find(&mut root, &args.words)?.render_long_help().to_string())?;
     Ok(Outcome::Done)
 }
 

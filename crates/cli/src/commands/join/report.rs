@@ -1,7 +1,7 @@
 //! The plan and the result of a join, as text and as JSON.
 
 use annulus_distributed::{Written, address_of};
-use annulus_terminal::report::plain;
+use annulus_terminal::{report::plain, units::counted};
 use comfy_table::CellAlignment;
 use datafusion::arrow::datatypes::{FieldRef, Schema};
 use indicatif::{HumanBytes, HumanCount};
@@ -94,6 +94,10 @@ fn result_json(job: &JoinJob, remote: Option<&Remote>, done: &Done) -> String {
     .to_string()
 }
 
+fn rows(count: u64) -> String {
+    counted(count, "row")
+}
+
 fn result_text(job: &JoinJob, done: &Done) -> String {
     let mut table = plain::list();
     let manifest = &done.written.manifest;
@@ -108,10 +112,10 @@ fn result_text(job: &JoinJob, done: &Done) -> String {
     }
     if let Some(counted) = done.counted {
         for (input, read) in job.query.sides.iter().zip(counted.read.iter()) {
-            row(&format!("read of {}", input.name), format!("{} rows", HumanCount(read.rows)));
+            row(&format!("read of {}", input.name), rows(read.rows));
         }
         if counted.dropped > 0 {
-            row("dropped", format!("{} rows where they are read", HumanCount(counted.dropped)));
+            row("dropped", format!("{} where they are read", rows(counted.dropped)));
         }
         if counted.spilled_bytes > 0 {
             row("spilled", HumanBytes(counted.spilled_bytes).to_string());

@@ -1,7 +1,7 @@
 //! The result of `annulus partition`, as a table and as JSON.
 
 use annulus_dataset::{HotKeyEntry, MANIFEST_NAME, Manifest, Summary};
-use annulus_terminal::report::plain;
+use annulus_terminal::{report::plain, units::counted};
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -102,7 +102,7 @@ pub fn text(done: &Done) -> String {
     row("output", report.output.to_owned());
     if done.appended && done.summary.was_complete {
         row("rows", "none added: this append was complete already".to_owned());
-        row("dataset", format!("{} rows", HumanCount(report.rows_total)));
+        row("dataset", counted(report.rows_total, "row"));
         return table.trim_fmt();
     }
     row("rows", format!("{} in, {} out", HumanCount(report.rows_in), HumanCount(report.rows_out)));
@@ -114,10 +114,14 @@ pub fn text(done: &Done) -> String {
         row("bad rows", format!("{} ({kept})", HumanCount(report.rows_bad)));
     }
     if done.appended {
-        row("dataset", format!("{} rows", HumanCount(report.rows_total)));
+        row("dataset", counted(report.rows_total, "row"));
     }
-    let (least, most) = (HumanCount(report.partition_rows_min), HumanCount(report.partition_rows_max));
-    row("partitions", format!("{} of {least} to {most} rows, {} empty", report.partitions, report.partitions_empty));
+    let (least, most) = (report.partition_rows_min, report.partition_rows_max);
+    let rows = match counted(most, "row") {
+        rows if least == most => rows,
+        rows => format!("{} to {rows}", HumanCount(least)),
+    };
+    row("partitions", format!("{} of {rows}, {} empty", report.partitions, report.partitions_empty));
     if report.partitions_kept > 0 {
         row("kept", format!("{} of an earlier run", report.partitions_kept));
     }

@@ -11,7 +11,7 @@ use annulus_dataset::{BadRows, InputOptions};
 use anyhow::{Context, Result, bail};
 use clap::{ValueEnum, builder::PossibleValuesParser};
 
-use super::tables::TableSpec;
+use super::{script::Script, tables::TableSpec};
 use crate::{
     cluster::ClusterArgs,
     reading::ReadingArgs,
@@ -127,7 +127,7 @@ pub struct SqlJob {
 
 /// The source of statements.
 pub enum Source {
-    Text(String),
+    Text(Script),
     Shell,
 }
 
@@ -135,16 +135,17 @@ impl SqlArgs {
     /// Reads the statements and checks the arguments against each other.
     pub fn check(self) -> Result<SqlJob> {
         let source = match (self.query, self.file) {
-            (Some(query), _) => Source::Text(query),
+            (Some(query), _) => Source::Text(Script::typed(query)),
             (None, Some(file)) => {
                 let text = fs::read_to_string(&file);
-                Source::Text(text.with_context(|| format!("cannot read --file '{}'", file.display()))?)
+                let text = text.with_context(|| format!("cannot read --file '{}'", file.display()))?;
+                Source::Text(Script { text, file: Some(file) })
             }
             (None, None) if io::stdin().is_terminal() => Source::Shell,
             (None, None) => {
                 let mut text = String::new();
                 io::stdin().read_to_string(&mut text).context("cannot read statements from standard input")?;
-                Source::Text(text)
+                Source::Text(Script::typed(text))
             }
         };
         if matches!(source, Source::Shell) && self.output.is_some() {

@@ -1,6 +1,7 @@
 //! Runs statements of a text, or a shell.
 
 use std::{
+    env,
     io::{IsTerminal, stdout},
     path::Path,
     sync::Arc,
@@ -9,6 +10,7 @@ use std::{
 use annulus_distributed::ResidentTables;
 use anyhow::Result;
 use datafusion::{
+    common::format::ExplainFormat,
     config::ConfigOptions,
     prelude::{SessionConfig, SessionContext},
 };
@@ -51,9 +53,10 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
         // check them.
         Source::Shell => {
             let cluster = job.cluster.start(job.limits.memory_bytes)?;
-            shell::run(prepare(&job, spill, cluster.remote(), None).await?, view, job.overwrite).await
+            cluster.greet().await?;
+            shell::run(prepare(&job, spill, cluster.remote(), None, &view).await?, view, job.overwrite).await
         }
-        Source::Text(text) => {
+        Source::Text(script) => {
             until_interrupted(async {
                 // Created first, so that an unwritable file fails before any statement runs.
                 let output = match job.output.clone() {
@@ -61,9 +64,10 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
                     None => None,
                 };
                 let cluster = job.cluster.start(job.limits.memory_bytes)?;
+                cluster.greet().await?;
                 let types = GivenTypes::new(&job.input.types);
-                let ctx = prepare(&job, spill, cluster.remote(), Some(types)).await?;
-                statement::run_all(&ctx, &text, &view, output).await?;
+                let ctx = prepare(&job, spill, cluster.remote(), Some(types), &view).await?;
+                statement::run_all(&ctx, &script, &view, output).await?;
                 Ok(Outcome::Done)
             })
             .await
@@ -78,9 +82,14 @@ async fn prepare(
     spill: &Path,
     remote: Option<&Remote>,
     types: Option<GivenTypes>,
+    view: &View,
 ) -> Result<SessionContext> {
     let mut options = ConfigOptions::from_env()?;
     options.format.null = "NULL".to_owned();
+    if view.terminal && env::var_os("DATAFUSION_EXPLAIN_FORMAT").is_none() {
+        // Lines of a plan are longer than those of a terminal.
+        options.explain.format = ExplainFormat::Tree;
+    }
     let mut config = SessionConfig::from(options).with_information_schema(true);
     if let Some(types) = types {
         config.set_extension(Arc::new(types));

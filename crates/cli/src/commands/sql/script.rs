@@ -1,18 +1,43 @@
-//! Splits a text into statements.
+//! Splits a text into statements, and says where an error is in the text.
+
+mod from_first;
+mod show;
+
+use std::path::PathBuf;
 
 use annulus_distributed::ResidentStatement;
-use anyhow::{Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 use datafusion::{
+    common::{format::ExplainFormat, plan_datafusion_err},
+    error::DataFusionError,
     prelude::SessionContext,
     sql::{
-        parser::{DFParser, Statement},
+        parser::{DFParserBuilder, Statement},
         sqlparser::{
             ast::Statement as SqlStatement,
             dialect::{Dialect, dialect_from_str},
-            tokenizer::{Token, Tokenizer},
+            tokenizer::{Token, TokenWithSpan, Tokenizer},
         },
     },
 };
+
+use crate::errors;
+
+/// The text of statements, and its file if it has one.
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub text: String,
+    pub file: Option<PathBuf>,
+}
+
+/// A statement and its place in a text.
+pub struct PlacedStatement {
+    pub statement: ScriptStatement,
+    /// Whether the statement is a query, whose result is rows.
+    pub is_query: bool,
+    /// The line in which the statement begins, from 1.
+    pub line: u64,
+}
 
 /// A parsed statement.
 pub enum ScriptStatement {
@@ -22,77 +47,208 @@ pub enum ScriptStatement {
     Resident(ResidentStatement),
 }
 
-impl ScriptStatement {
-    /// Returns whether the statement is a query, whose result is rows.
-    pub fn is_query(&self) -> bool {
-        let Self::Stock(statement) = self else { return false };
-        matches!(&**statement, Statement::Statement(statement) if matches!(**statement, SqlStatement::Query(_)))
+impl Script {
+    /// Returns a text that no file has.
+    pub fn typed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), file: None }
     }
-}
 
-/// Splits `text` at the semicolons between statements and parses each in the SQL dialect of the
-/// session.
-pub fn parse(ctx: &SessionContext, text: &str) -> Result<Vec<ScriptStatement>> {
-    let name = ctx.copied_config().options().sql_parser.dialect;
-    let dialect = dialect_from_str(name).ok_or_else(|| anyhow!("unknown SQL dialect '{name}'"))?;
-    let mut statements = Vec::new();
-    for text in split(dialect.as_ref(), text)? {
-        if let Some(resident) = ResidentStatement::parse(&text, dialect.as_ref())? {
-            statements.push(ScriptStatement::Resident(resident));
-            continue;
+    /// Splits the text at the semicolons between statements and parses each in the SQL dialect of the
+    /// session.
+    ///
+    /// # Errors
+    /// If a part is not a statement. The error names the file and the line.
+    pub fn parse(&self, ctx: &SessionContext) -> Result<Vec<PlacedStatement>> {
+        let name = ctx.copied_config().options().sql_parser.dialect;
+        let dialect = dialect_from_str(name).ok_or_else(|| anyhow!("unknown SQL dialect '{name}'"))?;
+        let tokens = |unescape| Tokenizer::new(&*dialect, &self.text).with_unescape(unescape).tokenize_with_location();
+        // Escapes in strings are kept in the first, so that the tokens of a statement add up to its text.
+        let (written, meant) = match (tokens(false), tokens(true)) {
+            (Ok(written), Ok(meant)) => (written, meant),
+            (Err(error), _) | (_, Err(error)) => {
+                return Err(self.located(anyhow!("SQL error: {error}"), error.location.line));
+            }
+        };
+        let is_end = |token: &TokenWithSpan| token.token == Token::SemiColon;
+        let mut statements = Vec::new();
+        for (written, meant) in written.split(is_end).zip(meant.split(is_end)) {
+            let Some(first) = written.iter().find(|token| !is_blank(token)) else { continue };
+            let line = first.span.start.line;
+            let parsed = parse(&*dialect, written, meant).map_err(|error| self.located(error, line))?;
+            statements.push(PlacedStatement { line, ..parsed });
         }
-        let parsed = DFParser::parse_sql_with_dialect(&text, dialect.as_ref())?;
-        statements.extend(parsed.into_iter().map(|parsed| ScriptStatement::Stock(Box::new(parsed))));
+        Ok(statements)
     }
-    Ok(statements)
+
+    /// Returns the line that an error of the statement with this number is about, if that is known.
+    pub async fn line_of(&self, error: &Error, ctx: &SessionContext, number: usize) -> Option<u64> {
+        let line = line_in(error);
+        // To plan again could ask a slow store again.
+        if line.is_some() || !is_of_plan(error) || !self.text.contains('\n') || self.text.contains("://") {
+            return line;
+        }
+        let ScriptStatement::Stock(statement) = self.parse(ctx).ok()?.into_iter().nth(number)?.statement else {
+            return None;
+        };
+        let mut state = ctx.state();
+        state.config_mut().options_mut().sql_parser.collect_spans = true;
+        line_in(&state.statement_to_plan(*statement).await.err()?.into())
+    }
+
+    /// Returns `error` with its place in the text: the file if there is one, and the line if there are
+    /// several. It is the line that the error names, else that of its statement.
+    pub fn located(&self, error: Error, line: u64) -> Error {
+        if errors::is_closed_pipe(&error) {
+            return error;
+        }
+        let line = line_in(&error).unwrap_or(line);
+        match &self.file {
+            Some(file) => error.context(format!("{}:{line}", file.display())),
+            None if self.text.trim_end().contains('\n') => error.context(format!("line {line}")),
+            None => error,
+        }
+    }
 }
 
-/// Returns the texts between semicolons, without empty ones.
-fn split(dialect: &dyn Dialect, text: &str) -> Result<Vec<String>> {
-    // Escapes in strings are kept, so that the tokens of a statement add up to its text.
-    let tokens = Tokenizer::new(dialect, text).with_unescape(false).tokenize();
-    let tokens = tokens.map_err(|error| anyhow!("SQL error: {error}"))?;
-    let statements = tokens.split(|token| *token == Token::SemiColon);
-    let filled = statements.filter(|tokens| !tokens.iter().all(|token| matches!(token, Token::Whitespace(_))));
-    Ok(filled.map(|tokens| tokens.iter().map(Token::to_string).collect()).collect())
+impl ScriptStatement {
+    /// Returns the statement with its plan in lines, one an operator, if it is an `EXPLAIN`.
+    pub fn explained_in_lines(&self) -> Option<Statement> {
+        let Self::Stock(statement) = self else { return None };
+        let Statement::Explain(explain) = &**statement else { return None };
+        let mut explain = explain.clone();
+        let options = &mut explain.options;
+        if !options.analyze && !options.verbose && options.format.is_none() {
+            options.format = Some(ExplainFormat::Indent);
+        }
+        Some(Statement::Explain(explain))
+    }
+}
+
+/// Returns whether a statement cannot be planned.
+fn is_of_plan(error: &Error) -> bool {
+    let found = error.chain().filter_map(|cause| cause.downcast_ref::<DataFusionError>());
+    let mut roots = found.map(DataFusionError::find_root);
+    roots.any(|root| matches!(root, DataFusionError::SchemaError(..) | DataFusionError::Plan(_)))
+}
+
+/// Returns the line that an error names.
+fn line_in(error: &Error) -> Option<u64> {
+    let found = error.chain().filter_map(|cause| cause.downcast_ref::<DataFusionError>());
+    let mut spans = found.filter_map(|error| error.diagnostic()?.span);
+    if let Some(span) = spans.next() {
+        return Some(span.start.line);
+    }
+    let text = errors::text(error);
+    let (_, rest) = text.rsplit_once("at Line: ")?;
+    rest.split(',').next()?.parse().ok()
+}
+
+fn is_blank(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Whitespace(_))
+}
+
+/// Parses the tokens of one statement, as they are `written` and as they are `meant`.
+fn parse(dialect: &dyn Dialect, written: &[TokenWithSpan], meant: &[TokenWithSpan]) -> Result<PlacedStatement> {
+    let text: String = written.iter().map(|token| token.token.to_string()).collect();
+    if let Some(mut resident) = ResidentStatement::parse(&text, dialect)? {
+        if let ResidentStatement::Create { query, .. } = &mut resident {
+            // Errors of the query are in the text's lines.
+            let (parsed, is_completed) = stock(dialect, last_tokens(dialect, query, meant))?;
+            if is_completed {
+                *query = parsed.to_string();
+            }
+        }
+        let statement = ScriptStatement::Resident(resident);
+        return Ok(PlacedStatement { statement, is_query: false, line: 1 });
+    }
+    let (mut statement, _) = stock(dialect, meant)?;
+    let is_query = is_query(&statement);
+    show::replace_show_tables(&mut statement)?;
+    Ok(PlacedStatement { statement: ScriptStatement::Stock(Box::new(statement)), is_query, line: 1 })
+}
+
+/// Parses a statement of DataFusion. Queries that begin with `FROM` and have no `SELECT` return all
+/// columns. Returns whether there are any.
+fn stock(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<(Statement, bool)> {
+    let parse = |tokens: Vec<TokenWithSpan>| {
+        let mut statements = DFParserBuilder::new(tokens).with_dialect(dialect).build()?.parse_statements()?;
+        statements.pop_front().ok_or_else(|| plan_datafusion_err!("expected a statement"))
+    };
+    match parse(tokens.to_vec()) {
+        Ok(mut statement) => {
+            let is_completed = from_first::complete(&mut statement);
+            Ok((statement, is_completed))
+        }
+        // The parser takes no condition without SELECT.
+        Err(error) => match from_first::with_select(tokens).map(parse) {
+            Some(Ok(statement)) => Ok((statement, true)),
+            _ => Err(error.into()),
+        },
+    }
+}
+
+/// Returns the tokens at the end of a statement that are `text`.
+fn last_tokens<'a>(dialect: &dyn Dialect, text: &str, statement: &'a [TokenWithSpan]) -> &'a [TokenWithSpan] {
+    let count = Tokenizer::new(dialect, text).tokenize().map_or(0, |tokens| tokens.len());
+    let last = statement.iter().rposition(|token| !token.token.to_string().trim().is_empty());
+    let end = last.map_or(0, |last| last + 1);
+    &statement[end.saturating_sub(count)..end]
+}
+
+fn is_query(statement: &Statement) -> bool {
+    matches!(statement, Statement::Statement(statement) if matches!(**statement, SqlStatement::Query(_)))
 }
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
-
     use super::*;
 
-    fn texts(sql: &str) -> Vec<(String, bool)> {
-        let statements = parse(&SessionContext::new(), sql).expect(sql);
-        let texts = split(&GenericDialect {}, sql).expect(sql);
-        assert_eq!(statements.len(), texts.len());
-        let queries = statements.iter().map(ScriptStatement::is_query);
-        texts.iter().map(|text| text.trim().to_owned()).zip(queries).collect()
+    /// Returns what each statement is, whether it is a query, and its line.
+    fn parsed(sql: &str) -> Vec<(String, bool, u64)> {
+        let statements = Script::typed(sql).parse(&SessionContext::new()).expect(sql);
+        let shown = |statement: &ScriptStatement| match statement {
+            ScriptStatement::Stock(statement) => statement.to_string(),
+            ScriptStatement::Resident(statement) => format!("{statement:?}"),
+        };
+        statements.iter().map(|placed| (shown(&placed.statement), placed.is_query, placed.line)).collect()
+    }
+
+    fn error(sql: &str, file: Option<&str>) -> String {
+        let script = Script { text: sql.to_owned(), file: file.map(PathBuf::from) };
+        errors::text(&script.parse(&SessionContext::new()).err().expect(sql))
     }
 
     #[test]
     fn semicolons_in_strings_and_comments_do_not_split() {
         let sql = "-- one; two\nSELECT 'it''s; fine' AS \"a;b\"; /* ; */ SHOW ALL;;\n";
-        let expected =
-            [("-- one; two\nSELECT 'it''s; fine' AS \"a;b\"".to_owned(), true), ("/* ; */ SHOW ALL".to_owned(), false)];
-        assert_eq!(texts(sql), expected);
+        let expected = [("SELECT 'it''s; fine' AS \"a;b\"", true, 2), ("SHOW ALL", false, 2)];
+        assert_eq!(parsed(sql), expected.map(|(text, is_query, line)| (text.to_owned(), is_query, line)));
     }
 
     #[test]
     fn options_of_external_tables_survive() {
         let sql = "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'a.csv' OPTIONS ('format.has_header' 'false')";
-        assert_eq!(texts(sql), [(sql.to_owned(), false)]);
+        let [(text, false, 1)] = &parsed(sql)[..] else { panic!("{sql}") };
+        assert!(text.contains("has_header"), "{text}");
     }
 
     #[test]
     fn nothing_is_no_statement() {
-        assert!(texts(" ; -- nothing\n ;").is_empty());
+        assert!(parsed(" ; -- nothing\n ;").is_empty());
     }
 
     #[test]
-    fn a_wrong_statement_fails() {
-        assert!(parse(&SessionContext::new(), "SELECT 1; SELEKT 2").is_err());
-        assert!(parse(&SessionContext::new(), "SELECT 'open").is_err());
+    fn errors_name_the_line_of_the_text() {
+        let sql = "SELECT 1;\n\nSELECT 2;\nSELEC 3;\n";
+        assert!(error(sql, Some("s.sql")).starts_with("s.sql:4: SQL error: "), "{}", error(sql, Some("s.sql")));
+        assert!(error(sql, None).starts_with("line 4: "), "{}", error(sql, None));
+        let inner = "SELECT 1;\nSELECT a,\n  b FRM t WHERE c d e;";
+        assert!(error(inner, Some("s.sql")).starts_with("s.sql:3: "), "{}", error(inner, Some("s.sql")));
+        assert!(error("SELEC 3", None).starts_with("SQL error: "), "{}", error("SELEC 3", None));
+        assert!(error("SELECT 1;\nSELECT 'open", None).starts_with("line 2: "));
+        let resident = "SELECT 1;\nCREATE RESIDENT TABLE t AS\nSELECT 1 +\n;";
+        assert!(error(resident, None).starts_with("line 2: "), "{}", error(resident, None));
+        let resident = "CREATE RESIDENT TABLE t AS\nSELECT 1 2 3;";
+        assert!(error(resident, None).starts_with("line 2: "), "{}", error(resident, None));
     }
 }

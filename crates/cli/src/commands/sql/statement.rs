@@ -19,43 +19,58 @@ use object_store::ObjectStoreExt;
 use super::{
     given_types::GivenTypes,
     output::OutputFile,
-    script::{self, ScriptStatement},
+    paths, plans,
+    script::{PlacedStatement, Script, ScriptStatement},
     show_columns, tables,
     view::{View, row_count},
 };
 use crate::{errors, stores};
 
-/// Runs the statements of `text` in order, until one fails. Results are printed as `view`
+/// Runs the statements of `script` in order, until one fails. Results are printed as `view`
 /// specifies. With an `output`, the result of the last statement is written there.
-pub async fn run_all(ctx: &SessionContext, text: &str, view: &View, output: Option<OutputFile>) -> Result<()> {
-    match run(ctx, text, view, output).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(explain(ctx, error).await),
+///
+/// # Errors
+/// Those of the statements, with their file and line.
+pub async fn run_all(ctx: &SessionContext, script: &Script, view: &View, output: Option<OutputFile>) -> Result<()> {
+    let statements = script.parse(ctx)?;
+    if output.is_some() && !statements.last().is_some_and(|last| last.is_query) {
+        bail!("an output file needs a query as the last statement");
     }
-}
-
-async fn run(ctx: &SessionContext, text: &str, view: &View, output: Option<OutputFile>) -> Result<()> {
-    let mut statements = script::parse(ctx, text)?;
-    let last = match output {
-        None => None,
-        Some(file) => match statements.pop_if(|statement| statement.is_query()) {
-            Some(query) => Some((query, file)),
-            None => bail!("an output file needs a query as the last statement"),
-        },
-    };
-    let count = statements.len();
-    for (index, statement) in statements.into_iter().enumerate() {
-        let query = statement.is_query();
-        let rows = execute(ctx, statement, index + 1 == count && last.is_none()).await?;
-        view.show(ctx, rows, query).await?;
-    }
-    if let Some((query, file)) = last {
-        let target = file.target().display().to_string();
-        let rows = execute(ctx, query, true).await?;
-        let count = file.write(rows).await.with_context(|| format!("cannot write '{target}'"))?;
-        eprintln!("{} in {target}", row_count(count));
+    let (count, mut output) = (statements.len(), output);
+    for (index, placed) in statements.into_iter().enumerate() {
+        let (line, is_last) = (placed.line, index + 1 == count);
+        let output = if is_last { output.take() } else { None };
+        if let Err(error) = run(ctx, placed, view, output, is_last).await {
+            let line = script.line_of(&error, ctx, index).await.unwrap_or(line);
+            return Err(script.located(explain(ctx, error).await, line));
+        }
     }
     Ok(())
+}
+
+/// Runs a statement, and prints its rows or writes them to `output`. When the last one starts, all tables
+/// that are read are known.
+async fn run(
+    ctx: &SessionContext,
+    placed: PlacedStatement,
+    view: &View,
+    output: Option<OutputFile>,
+    is_last: bool,
+) -> Result<()> {
+    let PlacedStatement { statement, is_query, .. } = placed;
+    if let Some(file) = output {
+        let target = file.target().display().to_string();
+        let rows = execute(ctx, statement, is_last).await?;
+        let count = file.write(rows).await.with_context(|| format!("cannot write '{target}'"))?;
+        eprintln!("{} in {target}", row_count(count));
+        return Ok(());
+    }
+    let indented = statement.explained_in_lines();
+    let mut rows = execute(ctx, statement, is_last).await?;
+    if let (Some(indented), Some(width)) = (indented, view.line_width()) {
+        rows = plans::fitted(ctx, rows, indented, width).await?;
+    }
+    view.show(ctx, rows, is_query).await
 }
 
 /// Starts a statement and returns the stream of its rows. When the last one starts, all tables that
@@ -72,11 +87,23 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
         }
     };
     let statement = show_columns::of_file(statement, |name| tables::is_path(name));
+    if let Some(tables) = state.config().get_extension::<ResidentTables>()
+        && statement.to_string().contains("information_schema")
+    {
+        // Without the workers, other tables are listed.
+        tables.refresh().await.ok();
+    }
     let mut plan = state.statement_to_plan(statement).await?;
     if is_last {
         GivenTypes::check(state.config())?;
     }
+    if let LogicalPlan::Copy(copy) = &mut plan {
+        copy.output_url = paths::target_url(&copy.output_url).unwrap_or_else(|| copy.output_url.clone());
+    }
     if let LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) = &mut plan {
+        for location in &mut table.locations {
+            *location = paths::location(location).unwrap_or_else(|| location.clone());
+        }
         let options = stores::take_options(&mut table.options);
         for location in table.locations.iter().filter(|_| !options.is_empty()) {
             let url = ListingTableUrl::parse(location)?;

@@ -58,6 +58,11 @@ impl View {
         Ok(())
     }
 
+    /// Returns the width of a line of the terminal, if there is one.
+    pub fn line_width(&self) -> Option<usize> {
+        if self.terminal { comfy_table::Table::new().width().map(usize::from) } else { None }
+    }
+
     /// Returns the number of rows, or `None` for a statement without a result.
     async fn print(
         &self,
@@ -79,7 +84,7 @@ impl View {
         let options = FormatOptions::try_from(&config.options().format)?;
         let limits = GridLimits {
             max_rows: if query { self.max_rows } else { usize::MAX },
-            line_width: if query && self.terminal { terminal_width() } else { None },
+            line_width: if query { self.line_width() } else { None },
         };
         let mut grid = GridWriter::new(sink, schema, options, limits);
         while let Some(batch) = rows.try_next().await? {
@@ -103,8 +108,4 @@ impl View {
 /// Formats a number of rows: "1 row" or "2,000 rows".
 pub fn row_count(rows: usize) -> String {
     counted(rows as u64, "row")
-}
-
-fn terminal_width() -> Option<usize> {
-    comfy_table::Table::new().width().map(usize::from)
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use annulus_roundabout::secure::{HostName, RingName};
 use clap::{Args, Subcommand};
 
-use crate::{cluster::ClusterArgs, units};
+use crate::{cluster::AskedWorkers, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -137,7 +137,7 @@ Prints the version of each worker. The exit code is 1 if one does not answer.";
 #[command(after_long_help = PING_EXAMPLES)]
 pub struct PingArgs {
     #[command(flatten)]
-    pub cluster: ClusterArgs,
+    pub asked: AskedWorkers,
     /// Seconds to wait for workers that do not answer yet [default: 0]
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     pub wait: Option<Duration>,
@@ -164,7 +164,7 @@ queries. It is not encrypted, and shows plans to anyone who reaches it.";
 #[command(after_long_help = STATUS_EXAMPLES)]
 pub struct StatusArgs {
     #[command(flatten)]
-    pub cluster: ClusterArgs,
+    pub asked: AskedWorkers,
     /// Serve a page at this address; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "json")]
     pub page: Option<String>,

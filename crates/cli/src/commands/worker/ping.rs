@@ -19,8 +19,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Prints the version of each worker.
 pub async fn run(args: &PingArgs) -> Result<Outcome> {
-    let cluster = args.cluster.start(None)?;
-    let remote = cluster.workers()?;
+    let remote = args.asked.remote()?;
     let end = Instant::now() + args.wait.unwrap_or_default();
     let mut missing = 0;
     for url in remote.workers.urls() {

@@ -7,16 +7,15 @@ use std::{
 
 use annulus_distributed::{ClusterReport, StatusServer};
 use annulus_terminal::report::plain;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow};
 use indicatif::HumanBytes;
 
 use super::args::StatusArgs;
-use crate::outcome::Outcome;
+use crate::{errors, outcome::Outcome};
 
 /// Prints what the workers do, or serves it as a page.
 pub async fn run(args: &StatusArgs) -> Result<Outcome> {
-    let cluster = args.cluster.start(None)?;
-    let remote = cluster.workers()?;
+    let remote = args.asked.remote()?;
     if let Some(address) = &args.page {
         let server = StatusServer::bind_all(address, remote.workers.clone(), remote.channels.clone());
         let server = server.await.context("--page")?;
@@ -56,7 +55,10 @@ fn tables(all: &ClusterReport) -> String {
             of(report.memory_bytes, report.memory_limit_bytes),
             of(report.disk_bytes, Some(report.disk_limit_bytes)),
         ],
-        None => vec![worker.worker.clone(), worker.error.clone().unwrap_or_default()],
+        None => {
+            let error = Error::msg(worker.error.clone().unwrap_or_default());
+            vec![worker.worker.clone(), errors::text(&error)]
+        }
     });
     let workers = plain::table(&["worker", "state", "queries", "begun", "memory", "spilled"], &[0, 1], workers);
     let mut queries: BTreeMap<&str, Query> = BTreeMap::new();

@@ -52,7 +52,7 @@ fn nulls_values_counts_and_columns_differ() {
     assert!(difference(&left, &answer(&[Some("")], &[1], &[None]), &[]).is_some());
     assert!(difference(&left, &answer(&[None], &[2], &[None]), &[]).is_some());
     assert!(difference(&left, &answer(&[None], &[1], &[Some(0.0)]), &[]).is_some());
-    assert_eq!(difference(&left, &answer(&[], &[], &[]), &[]), Some("1 rows and 0 rows".into()));
+    assert_eq!(difference(&left, &answer(&[], &[], &[]), &[]), Some("1 row and 0 rows".into()));
     let fewer = Answer(left.0.project(&[0, 1]).expect("two columns"));
     assert!(difference(&left, &fewer, &[]).is_some());
 }

@@ -1,4 +1,4 @@
-//! The commands of the shell, which start with a backslash.
+//! The commands of the shell, which start with a backslash, and what other shells have in their place.
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -18,7 +18,9 @@ Statements end with a semicolon and may have several lines. Tab completes names,
   \\timing on|off   show how long a statement took
   \\?               show this help
   \\q               leave, as do Ctrl-D, exit and quit
-Ctrl-C cancels a running statement, or clears the line.";
+A table is a file, a folder, a glob or a URL in quotes: SELECT * FROM 'orders.csv';
+The prompt ...> asks for the rest of a statement, '> for the end of a quote.
+Ctrl-C cancels a running statement, or discards an unfinished one.";
 
 /// A command of the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +49,39 @@ impl FromStr for Input {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
+        let trimmed = line.trim();
+        if let Some(command) = Command::in_statement(trimmed)? {
+            return Ok(Self::Command(command));
+        }
+        if let Some(name) = trimmed.strip_prefix('.') {
+            let name = name.split_whitespace().next().unwrap_or_default();
+            return Err(format!("unknown command '.{name}': \\? lists the commands"));
+        }
+        Ok(match trimmed.trim_end_matches(';') {
+            "" => Self::Nothing,
+            _ => Self::Statements(line.to_owned()),
+        })
+    }
+}
+
+impl Command {
+    /// Returns the command that a line is, which may be between the lines of a statement.
+    ///
+    /// # Errors
+    /// If it begins with a backslash, and is not a command.
+    pub fn in_statement(line: &str) -> Result<Option<Self>, String> {
         let line = line.trim();
         if let Some(command) = line.strip_prefix('\\') {
-            return command.parse().map(Self::Command);
+            return command.parse().map(Some);
         }
-        Ok(match line.trim_end_matches(';').to_ascii_lowercase().as_str() {
-            "" => Self::Nothing,
-            "exit" | "quit" => Self::Command(Command::Quit),
-            _ => Self::Statements(line.to_owned()),
+        let line = line.trim_end_matches(';').to_ascii_lowercase();
+        let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
+        // As in other shells.
+        Ok(match (name, argument.trim()) {
+            ("help" | "?" | ".help", "") => Some(Self::Help),
+            ("exit" | "quit" | ".exit" | ".quit" | ".q", "") => Some(Self::Quit),
+            (".tables" | ".schema", "") => Some(Self::Tables),
+            _ => None,
         })
     }
 }
@@ -100,6 +127,8 @@ mod tests {
         for (line, expected) in [
             ("  ;", Input::Nothing),
             ("EXIT;", Input::Command(Command::Quit)),
+            ("help", Input::Command(Command::Help)),
+            (".tables", Input::Command(Command::Tables)),
             ("\\d 'a b.csv'", Input::Command(Command::Columns("'a b.csv'".to_owned()))),
             ("\\format CSV", Input::Command(Command::Format(Format::Csv))),
             ("\\maxrows inf", Input::Command(Command::MaxRows(usize::MAX))),
@@ -118,6 +147,7 @@ mod tests {
             ("\\format yaml", "unknown format 'yaml': expected table, csv, tsv, json or ndjson"),
             ("\\timing maybe", "unknown setting 'maybe': expected on or off"),
             ("\\o", "\\o needs the name of a file"),
+            (".mode csv", "unknown command '.mode': \\? lists the commands"),
         ] {
             assert_eq!(line.parse::<Input>(), Err(expected.to_owned()), "{line}");
         }

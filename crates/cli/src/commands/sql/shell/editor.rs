@@ -1,4 +1,4 @@
-//! The line editor of the shell: statements of several lines, colours, completion, history.
+//! The line editor of the shell: colours, completion, history.
 
 use std::{
     borrow::Cow::{self, Borrowed, Owned},
@@ -7,11 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use datafusion::sql::sqlparser::{
-    dialect::{Dialect, GenericDialect},
-    keywords::Keyword,
-    tokenizer::{Token, Tokenizer},
-};
+use datafusion::sql::sqlparser::{keywords::Keyword, tokenizer::Token};
 use rustyline::{
     Context as EditorContext, Editor, Helper,
     completion::{Completer, FilenameCompleter, Pair},
@@ -19,8 +15,10 @@ use rustyline::{
     highlight::{CmdKind, Highlighter},
     hint::Hinter,
     history::FileHistory,
-    validate::{ValidationContext, ValidationResult, Validator},
+    validate::Validator,
 };
+
+use super::pending::tokens;
 
 /// Keywords that Tab completes.
 const KEYWORDS: &[&str] = &[
@@ -137,20 +135,27 @@ impl LineEditor {
         Ok(Self { editor, history })
     }
 
-    /// Reads until a statement or a command is complete. Tab completes `names`.
-    pub fn read(&mut self, names: Vec<String>) -> Result<Typed> {
+    /// Makes Tab complete `names`.
+    pub fn complete(&mut self, names: Vec<String>) {
         if let Some(helper) = self.editor.helper_mut() {
             helper.names = names;
         }
-        match self.editor.readline("annulus> ") {
-            Ok(line) => {
-                self.editor.add_history_entry(line.trim_end())?;
-                Ok(Typed::Line(line))
-            }
+    }
+
+    /// Reads a line, or several if they are pasted or come from the history.
+    pub fn read(&mut self, prompt: &str) -> Result<Typed> {
+        match self.editor.readline(prompt) {
+            Ok(line) => Ok(Typed::Line(line)),
             Err(ReadlineError::Interrupted) => Ok(Typed::Interrupted),
             Err(ReadlineError::Eof) => Ok(Typed::End),
             Err(error) => Err(error).context("cannot read from the terminal"),
         }
+    }
+
+    /// Adds a command, or statements with all their lines, to the history.
+    pub fn remember(&mut self, text: &str) -> Result<()> {
+        self.editor.add_history_entry(text.trim_end())?;
+        Ok(())
     }
 
     /// Saves the history, if the system has a folder for it.
@@ -166,7 +171,7 @@ fn history_file() -> Option<PathBuf> {
     Some(folder.join("history"))
 }
 
-/// Completes, colours and checks the input.
+/// Completes and colours the input.
 struct SqlHelper {
     /// The names of tables and columns.
     names: Vec<String>,
@@ -179,12 +184,7 @@ impl Hinter for SqlHelper {
     type Hint = String;
 }
 
-impl Validator for SqlHelper {
-    fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
-        let complete = is_complete(context.input());
-        Ok(if complete { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
-    }
-}
+impl Validator for SqlHelper {}
 
 impl Completer for SqlHelper {
     type Candidate = Pair;
@@ -229,29 +229,6 @@ impl Highlighter for SqlHelper {
     }
 }
 
-/// Returns the tokens of `text`, which together form the text.
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let dialect: &dyn Dialect = &GenericDialect {};
-    Tokenizer::new(dialect, text).with_unescape(false).tokenize().map_err(|error| error.message)
-}
-
-/// Returns whether the input is complete: a command, or statements that end with a semicolon. Input
-/// with an error is complete, too, so that the error is reported.
-fn is_complete(text: &str) -> bool {
-    let text = text.trim();
-    if text.is_empty() || text.starts_with('\\') || ["exit", "quit"].iter().any(|word| text.eq_ignore_ascii_case(word))
-    {
-        return true;
-    }
-    match tokens(text) {
-        Ok(tokens) => {
-            let last = tokens.iter().rfind(|token| !matches!(token, Token::Whitespace(_)));
-            last.is_none_or(|token| *token == Token::SemiColon)
-        }
-        Err(message) => !["Unterminated", "EOF"].iter().any(|open| message.contains(open)),
-    }
-}
-
 /// Returns `line` with colours, if it consists of known tokens.
 fn coloured(line: &str) -> Option<String> {
     if line.starts_with('\\') {
@@ -280,18 +257,6 @@ fn is_reserved(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_statement_ends_with_a_semicolon() {
-        for text in
-            ["", "  ", "\\d", "exit", "SELECT 1;", "SELECT 1; -- done", "SELECT 'it''s; fine';", "-- only a comment"]
-        {
-            assert!(is_complete(text), "{text}");
-        }
-        for text in ["SELECT 1", "SELECT 1;\nSELECT", "SELECT 'open;", "SELECT /* open; ", "SELECT \"open;"] {
-            assert!(!is_complete(text), "{text}");
-        }
-    }
 
     #[test]
     fn names_and_keywords_are_completed_in_the_case_of_the_word() {

@@ -2,6 +2,7 @@
 
 mod command;
 mod editor;
+mod pending;
 mod run;
 
 pub use run::run;

@@ -8,9 +8,10 @@ use datafusion::prelude::SessionContext;
 use super::{
     command::{self, Command, Input},
     editor::{LineEditor, Typed},
+    pending::Pending,
 };
 use crate::{
-    commands::sql::{output::OutputFile, statement, view::View},
+    commands::sql::{output::OutputFile, script::Script, statement, view::View},
     errors,
     interrupt::Signals,
     outcome::Outcome,
@@ -30,17 +31,30 @@ pub async fn run(ctx: SessionContext, mut view: View, overwrite: bool) -> Result
     let mut shell = Shell { ctx, view, overwrite, output: None, interrupts: Signals::interrupts()? };
     let mut editor = LineEditor::new()?;
     println!("Annulus {} on DataFusion {}; \\? for help", env!("CARGO_PKG_VERSION"), datafusion::DATAFUSION_VERSION);
+    let mut pending = Pending::default();
     loop {
-        let line = match editor.read(shell.names().await)? {
+        if pending.is_empty() {
+            editor.complete(shell.names().await);
+        }
+        let line = match editor.read(pending.prompt())? {
             Typed::Line(line) => line,
-            Typed::Interrupted => continue,
+            Typed::Interrupted => {
+                pending.clear();
+                continue;
+            }
             Typed::End => break,
         };
-        let done = match line.parse() {
+        let input = pending.add(&line);
+        match &input {
+            Ok(Input::Nothing) => {}
+            Ok(Input::Statements(text)) => editor.remember(text)?,
+            Ok(Input::Command(_)) | Err(_) => editor.remember(&line)?,
+        }
+        let done = match input {
             Ok(Input::Nothing) => Ok(()),
             Ok(Input::Command(Command::Quit)) => break,
             Ok(Input::Command(command)) => shell.command(command).await,
-            Ok(Input::Statements(text)) => shell.statements(text).await,
+            Ok(Input::Statements(text)) => shell.statements(Script::typed(text)).await,
             Err(usage) => Err(anyhow::Error::msg(usage)),
         };
         if let Err(error) = done {
@@ -63,11 +77,11 @@ struct Shell {
 
 impl Shell {
     /// Runs statements until one fails, or until Ctrl-C.
-    async fn statements(&mut self, text: String) -> Result<()> {
+    async fn statements(&mut self, script: Script) -> Result<()> {
         self.interrupts.clear();
         let (ctx, view, output) = (self.ctx.clone(), self.view, self.output.take());
         // A separate task, so that Ctrl-C is noticed while the statement computes without a pause.
-        let mut work = tokio::spawn(async move { statement::run_all(&ctx, &text, &view, output).await });
+        let mut work = tokio::spawn(async move { statement::run_all(&ctx, &script, &view, output).await });
         tokio::select! {
             biased;
             _ = self.interrupts.next() => {
@@ -83,11 +97,12 @@ impl Shell {
         match command {
             Command::Quit => {}
             Command::Help => println!("{}", command::HELP),
-            Command::Tables => self.statements(TABLES.to_owned()).await?,
-            Command::Columns(table) => self.statements(format!("DESCRIBE {table}")).await?,
+            Command::Tables => self.statements(Script::typed(TABLES)).await?,
+            Command::Columns(table) => self.statements(Script::typed(format!("DESCRIBE {table}"))).await?,
             Command::Include(file) => {
                 let text = fs::read_to_string(&file);
-                self.statements(text.with_context(|| format!("cannot read '{}'", file.display()))?).await?;
+                let text = text.with_context(|| format!("cannot read '{}'", file.display()))?;
+                self.statements(Script { text, file: Some(file) }).await?;
             }
             Command::Output(file) => self.output = Some(OutputFile::create(file, self.overwrite).await?),
             Command::Format(format) => self.view.format = format,

@@ -1,0 +1,61 @@
+//! Paths in statements that DataFusion opens itself, as URLs: it takes `?`, `*` and `[` in the names of files
+//! for wildcards, and follows no links before `..`.
+
+use std::path::{Path, PathBuf};
+
+use annulus_dataset::{absolute_path, input_root};
+use url::Url;
+
+use crate::objects::is_url;
+
+/// Returns the URL of the local file or folder that `COPY ... TO` writes; `None` for a URL, or a folder that
+/// does not exist.
+pub fn target_url(target: &str) -> Option<String> {
+    if is_url(target) { None } else { local_url(target) }
+}
+
+/// Returns where the files of `LOCATION` are: the URL of a file or folder, or a glob with an absolute path.
+/// `None` for a URL, and for what does not exist.
+pub fn location(text: &str) -> Option<String> {
+    if is_url(text) {
+        return None;
+    }
+    if Path::new(text).exists() {
+        return local_url(text);
+    }
+    let root = input_root(text);
+    let wild: PathBuf = Path::new(text).components().skip(root.components().count()).collect();
+    if wild.as_os_str().is_empty() {
+        return None;
+    }
+    let root = if root.as_os_str().is_empty() { Path::new(".") } else { &root };
+    absolute_path(root).ok()?.join(wild).into_os_string().into_string().ok()
+}
+
+fn local_url(text: &str) -> Option<String> {
+    let path = absolute_path(Path::new(text)).ok()?;
+    let is_folder = path.is_dir() || text.ends_with('/');
+    let url = if is_folder { Url::from_directory_path(path) } else { Url::from_file_path(path) };
+    url.ok().map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded_and_dots_resolved() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().canonicalize().expect("a path");
+        let shown = |name: &str| format!("{}/{name}", real.display());
+        std::fs::create_dir(real.join("sub")).expect("a folder");
+        std::fs::write(real.join("a?b #1%20.csv"), "").expect("a file");
+        let url = |name: &str| Some(format!("file://{}/{name}", real.display()));
+        assert_eq!(location(&shown("sub/../a?b #1%20.csv")), url("a%3Fb%20%231%2520.csv"));
+        assert_eq!(location(&shown("sub")), url("sub/"));
+        assert_eq!(location(&shown("sub/../*.csv")), Some(shown("*.csv")));
+        assert_eq!(target_url(&shown("sub/../new?.parquet")), url("new%3F.parquet"));
+        assert_eq!(target_url(&shown("new/")), url("new/"));
+        assert_eq!((location("s3://b/x"), target_url("s3://b/x")), (None, None));
+    }
+}
