@@ -4,7 +4,7 @@ mod requests;
 
 use std::{error::Error as StdError, io, sync::OnceLock};
 
-use anyhow::Error;
+use anyhow::{Error, anyhow};
 use clap::Command;
 use datafusion::{error::DataFusionError, sql::sqlparser::parser::ParserError};
 
@@ -28,6 +28,15 @@ pub fn text(error: &Error) -> String {
     match COMMAND.get() {
         Some(command) if text.contains('`') => with_flags(&text, &command()),
         _ => text,
+    }
+}
+
+/// Returns the error of workers that do not answer, `missing` of `all`.
+pub fn silent_workers(missing: usize, all: usize) -> Error {
+    match (missing, all) {
+        (1, 1) => Error::msg("the worker does not answer"),
+        (1, _) => anyhow!("1 of {all} workers does not answer"),
+        _ => anyhow!("{missing} of {all} workers do not answer"),
     }
 }
 
@@ -144,7 +153,14 @@ fn add_of_datafusion(text: &mut String, error: &DataFusionError) {
                 // A path such as `./a.csv` or `/a.csv` that is not quoted.
                 let is_path =
                     ["identifier, found: .", "identifier, found: /"].iter().any(|path| message.contains(path));
-                let remedy = if is_path { "; put paths in single quotes" } else { "" };
+                let is_of_shell = ["\\", ".", "help"]
+                    .iter()
+                    .any(|word| message.contains(&format!("an SQL statement, found: {word} at Line")));
+                let remedy = match (is_path, is_of_shell) {
+                    (true, _) => "; put paths in single quotes",
+                    (_, true) => "; SHOW TABLES lists tables, and the shell has commands (annulus sql, on a terminal)",
+                    _ => "",
+                };
                 add_part(text, &format!("SQL error: {message}{remedy}"));
             }
             ParserError::RecursionLimitExceeded => add_part(text, "SQL error: the statement is nested too deeply"),

@@ -4,7 +4,9 @@ mod ask;
 
 use std::{
     collections::HashMap,
+    error::Error as StdError,
     fmt, io,
+    iter::successors,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -25,7 +27,10 @@ use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use http::{HeaderMap, Uri};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tonic::transport::{Channel, Endpoint};
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
 use tower::service_fn;
 use url::Url;
 
@@ -283,7 +288,22 @@ const WORKER: &str = "worker ";
 /// Returns an error that names the worker at `url`, unless it names one already: what a worker
 /// reports may come from another one.
 pub(crate) fn named(url: &Url, error: DataFusionError) -> DataFusionError {
-    if names_worker(&error) { error } else { error.context(format!("{WORKER}{}", address_of(url))) }
+    if names_worker(&error) { error } else { plain(error).context(format!("{WORKER}{}", address_of(url))) }
+}
+
+/// Returns the error of a connection with its cause alone. The library's text has the types of all errors
+/// above it.
+fn plain(error: DataFusionError) -> DataFusionError {
+    let DataFusionError::External(inner) = &error else { return error };
+    let causes = successors(Some(inner.as_ref() as &(dyn StdError + 'static)), |cause| cause.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    if let Some(text) = members::of_tls(&texts) {
+        return DataFusionError::Execution(text.to_owned());
+    }
+    match inner.downcast_ref::<Status>() {
+        Some(status) if status.code() == Code::Unavailable => DataFusionError::External(status.message().into()),
+        _ => error,
+    }
 }
 
 fn names_worker(error: &DataFusionError) -> bool {

@@ -118,6 +118,11 @@ const NOT_TLS: &str = "the worker does not speak TLS: it was started without cer
     `certificates`, or start it with certificates";
 const SPEAKS_TLS: &str = "the worker speaks TLS: give the certificate of a submitter of its ring (`certificates`)";
 
+/// Returns which side of a connection does not speak TLS, if the texts of an error say so.
+pub(crate) fn of_tls(texts: &[String]) -> Option<&'static str> {
+    [NOT_TLS, SPEAKS_TLS].into_iter().find(|&known| texts.iter().any(|text| text.contains(known)))
+}
+
 /// A connection that is not encrypted. It fails with a message if the other side speaks TLS.
 pub(crate) struct PlainStream {
     stream: TcpStream,

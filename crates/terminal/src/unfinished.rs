@@ -2,11 +2,11 @@
 
 use std::{
     fs::{self, File},
-    io::Write,
+    io::{ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use tempfile::{Builder, NamedTempFile};
 
 /// An incomplete file with a temporary name in the folder of its target. Dropping it removes the
@@ -37,8 +37,15 @@ impl Unfinished {
         // umask.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let temporary = builder.tempfile_in(folder).with_context(|| {
-            format!("cannot write {option} in '{}'; does the folder exist, and may you write there?", folder.display())
+        let temporary = builder.tempfile_in(folder).map_err(|error| {
+            let folder = folder.display();
+            match error.kind() {
+                ErrorKind::NotFound => anyhow!("cannot write {option}: no folder '{folder}' exists; create it first"),
+                ErrorKind::PermissionDenied => {
+                    anyhow!("cannot write {option} in '{folder}': permission denied; choose a folder you may write to")
+                }
+                _ => Error::new(error).context(format!("cannot write {option} in '{folder}'")),
+            }
         })?;
         Ok(Self { temporary, target })
     }

@@ -1,9 +1,10 @@
 //! Paths in statements that DataFusion opens itself, as URLs: it takes `?`, `*` and `[` in the names of files
 //! for wildcards, and follows no links before `..`.
 
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use annulus_dataset::{absolute_path, input_root};
+use anyhow::{Context, Result};
 use url::Url;
 
 use crate::objects::is_url;
@@ -12,6 +13,20 @@ use crate::objects::is_url;
 /// does not exist.
 pub fn target_url(target: &str) -> Option<String> {
     if is_url(target) { None } else { local_url(target) }
+}
+
+/// Checks that a local file or folder can be written. The engine's own error does not say why it cannot.
+///
+/// # Errors
+/// If the folder, or the one in which it would be made, is read-only.
+pub fn check_target(target: &str) -> Result<()> {
+    if is_url(target) {
+        return Ok(());
+    }
+    let path = path::absolute(target)?;
+    let folder = path.ancestors().skip(usize::from(!target.ends_with('/'))).find(|folder| folder.is_dir());
+    let created = folder.map_or(Ok(()), |folder| tempfile::tempfile_in(folder).map(drop));
+    created.with_context(|| format!("cannot write '{target}'"))
 }
 
 /// Returns where the files of `LOCATION` are: the URL of a file or folder, or a glob with an absolute path.

@@ -98,6 +98,7 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
         GivenTypes::check(state.config())?;
     }
     if let LogicalPlan::Copy(copy) = &mut plan {
+        paths::check_target(&copy.output_url)?;
         copy.output_url = paths::target_url(&copy.output_url).unwrap_or_else(|| copy.output_url.clone());
     }
     if let LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) = &mut plan {

@@ -83,7 +83,8 @@ impl UrlTableFactory for PathTables {
         let Some(state) = self.state.upgrade() else { return Ok(None) };
         let state = state.read().clone();
         if is_url(url) {
-            return objects::table(&state, url).await.map(Some);
+            let table = objects::table(&state, url).await;
+            return table.map(Some).map_err(|error| error.context(format!("cannot read '{url}'")));
         }
         if !is_local(url) {
             return Ok(None);

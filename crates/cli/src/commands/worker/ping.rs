@@ -6,7 +6,7 @@ use std::{
 };
 
 use annulus_distributed::{Channels, address_of};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use serde_json::json;
 use tokio::time::sleep;
 use url::Url;
@@ -36,7 +36,7 @@ pub async fn run(args: &PingArgs) -> Result<Outcome> {
     }
     match missing {
         0 => Ok(Outcome::Done),
-        _ => Err(anyhow!("{missing} of {} workers do not answer", remote.workers.urls().len())),
+        _ => Err(errors::silent_workers(missing, remote.workers.urls().len())),
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use annulus_distributed::{ClusterReport, StatusServer};
 use annulus_terminal::report::plain;
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result};
 use indicatif::HumanBytes;
 
 use super::args::StatusArgs;
@@ -28,7 +28,7 @@ pub async fn run(args: &StatusArgs) -> Result<Outcome> {
     writeln!(stdout(), "{text}").context("cannot print")?;
     match all.workers.iter().filter(|worker| worker.report.is_none()).count() {
         0 => Ok(Outcome::Done),
-        missing => Err(anyhow!("{missing} of {} workers do not answer", all.workers.len())),
+        missing => Err(errors::silent_workers(missing, all.workers.len())),
     }
 }
 
