@@ -142,7 +142,7 @@ fn has_select_after(tokens: &[TokenWithSpan]) -> bool {
 mod tests {
     use datafusion::prelude::SessionContext;
 
-    use super::super::{Script, ScriptStatement};
+    use crate::commands::sql::script::{Script, ScriptStatement};
 
     /// Returns the statement as it is run.
     fn run(sql: &str) -> Result<String, String> {
