@@ -6,7 +6,6 @@ use std::{
     collections::HashMap,
     error::Error as StdError,
     fmt, io,
-    iter::successors,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -295,8 +294,11 @@ pub(crate) fn named(url: &Url, error: DataFusionError) -> DataFusionError {
 /// above it.
 fn plain(error: DataFusionError) -> DataFusionError {
     let DataFusionError::External(inner) = &error else { return error };
-    let causes = successors(Some(inner.as_ref() as &(dyn StdError + 'static)), |cause| cause.source());
-    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    let (mut texts, mut next): (Vec<String>, Option<&(dyn StdError + 'static)>) = (Vec::new(), Some(inner.as_ref()));
+    while let Some(cause) = next {
+        texts.push(cause.to_string());
+        next = cause.source();
+    }
     if let Some(text) = members::of_tls(&texts) {
         return DataFusionError::Execution(text.to_owned());
     }
