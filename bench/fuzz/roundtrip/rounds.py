@@ -90,7 +90,8 @@ def ways(random, writer, form, layout, made):
     if form in ("csv", "json") and random.random() < 0.08 and not any(types.is_nested(kind) for kind in made.values()):
         chosen.append(random.choice(("types", "types", "texts")))
     if random.random() < 0.06:
-        chosen.append(random.choice(("table", "output", "join", "join", "stdin", *[partition(random, made)] * 5)))
+        pipe = "stdin" if layout == "one" else "table"
+        chosen.append(random.choice(("table", "output", "join", "join", pipe, *[partition(random, made)] * 5)))
     return tuple(chosen)
 
 

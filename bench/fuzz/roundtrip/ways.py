@@ -102,12 +102,9 @@ class Annulus:
         """Reads in a process of its own, which has the table's name, or the file on standard input."""
         self.answer.unlink(missing_ok=True)
         if way == "stdin":
-            if path.is_dir() or case.form not in ("csv", "json"):
-                return None
             with open(path, "rb") as file:
-                self.command("partition", "/dev/stdin", "--round-robin", "--into", 1, "--output", "standard", stdin=file)
-            return self.dataset("standard")
-        if way in ("types", "texts"):
+                self.command("sql", "--output", self.answer, "SELECT * FROM '/dev/stdin'", stdin=file)
+        elif way in ("types", "texts"):
             typed = ",".join(f"{name}={given_type(kind)}" for name, kind in case.kinds.items())
             given = ("--types", typed) if way == "types" else ("--all-text",)
             self.command("sql", "-t", f"t={path}", *given, "--output", self.answer, "SELECT * FROM t")
