@@ -27,6 +27,8 @@ class Check:
     column: str
     query: str
     answers: tuple
+    # A wrong answer that a fault can be planted as.
+    wrong: object = None
 
 
 def rank(value):
@@ -177,20 +179,20 @@ class Questions:
         return Check("join", name, f"SELECT a.id, b.id AS other FROM {self.table} a JOIN {other} b ON {on}", (right,))
 
     def band(self, name, quoted, kind, values):
-        """The difference of two integers in a band: as they are, or as those of this width or of 64 bits wrap."""
+        """The difference of two integers in a band. In comparisons integers do not wrap (docs/sql.md)."""
         signed, bits = types.is_signed_integer(kind), kind.bit_width
 
-        def wrapped(number, width):
-            number &= (1 << width) - 1
-            return number - (1 << width) if signed and number >> (width - 1) else number
+        def wrapped(number):
+            number &= (1 << bits) - 1
+            return number - (1 << bits) if signed and number >> (bits - 1) else number
 
         def rows(difference):
             return of((one, other) for one, left in enumerate(values) for other, right in enumerate(values)
                       if left is not None and right is not None and -2 <= difference(left, right) <= 2)
 
-        answers = (rows(lambda left, right: left - right), rows(lambda left, right: wrapped(left - right, bits)))
+        right, wrong = rows(lambda left, other: left - other), rows(lambda left, other: wrapped(left - other))
         query = f"SELECT a.id, b.id AS other FROM {self.table} a JOIN {self.table} b ON a.{quoted} - b.{quoted} BETWEEN -2 AND 2"
-        return Check("band", name, query, answers)
+        return Check("band", name, query, (right,), right | wrong)
 
 
 def answer(table):
