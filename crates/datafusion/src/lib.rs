@@ -12,6 +12,7 @@ mod exec;
 pub mod executions;
 mod grouping;
 mod join;
+mod logical;
 mod metrics;
 mod report;
 mod rule;

@@ -10,6 +10,7 @@ use datafusion::{
 
 use crate::{
     config::AnnulusConfig,
+    logical,
     rule::{
         BandJoin, CompareByValue, KeyFilters, PartitionedTables, RingRepartition, RunAggregates, SharedJoins,
         SoundBounds,
@@ -45,6 +46,7 @@ pub trait SessionStateBuilderExt {
     /// leave NaN out, and do not tell 0.0 from -0.0. Lists of `IN` get both zeros if they have one, as
     /// `=` takes one for the other. Timestamps that Parquet files store in 96 bits are microseconds,
     /// unless `datafusion.execution.parquet.coerce_int96` is set.
+    /// Logical rules mend `NOT IN` and other comparisons with subqueries, of which DataFusion forgets nulls.
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
     /// edits. It keeps options and rules that are installed already, so an existing session can be
@@ -61,6 +63,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         }
         // The usual nanoseconds hold 584 years only, and other values wrap.
         options.execution.parquet.coerce_int96.get_or_insert_with(|| "us".to_owned());
+        logical::install(self.optimizer().get_or_insert_default());
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         BandJoin::default().install(rules);
         SharedJoins::default().install(rules);
