@@ -1,5 +1,7 @@
 //! The choice of the joins that run by sorting, or by the nested loops of Annulus.
 
+mod advice;
+
 use std::{any::Any, fmt, sync::Arc};
 
 use datafusion::{
@@ -45,7 +47,8 @@ const MARGIN: f64 = 1.5;
 /// Nested-loops joins of unbounded inputs stay DataFusion's own, and with `annulus.joins = auto`
 /// those of few rows. A hash join is replaced with `annulus.keyed_bands = auto` if statistics show
 /// that most of its work is the filter: they must bound the number of different keys, by a count or
-/// by the least and the greatest one. What is most goes by the machine's profile, if there is one.
+/// by the least and the greatest one. A coordinator sends its choice to the workers, which have no
+/// statistics. What is most goes by the machine's profile, if there is one.
 /// [`SessionStateBuilderExt`](crate::SessionStateBuilderExt) installs the rule in a session.
 #[derive(Debug, Default)]
 pub struct BandJoin {
@@ -98,6 +101,9 @@ impl BandJoin {
 impl PhysicalOptimizerRule for BandJoin {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
+        if super::is_distributed(config) && options.joins != Joins::Never {
+            return advice::attach(plan, |stock| why_not_hashed(stock, options));
+        }
         match super::joins(config, &self.defaults) {
             Joins::Never => Ok(plan),
             joins => Self::replace(plan, options, joins),
@@ -156,11 +162,14 @@ fn why_not_looped(stock: &NestedLoopJoinExec, joins: Joins) -> Option<String> {
 /// # Errors
 /// If the file that `annulus.profile` names cannot be read as a profile.
 fn why_not_hashed(stock: &HashJoinExec, options: &AnnulusConfig) -> Result<Option<String>> {
+    let Some(filter) = stock.filter() else { return Ok(None) };
     match options.keyed_bands {
-        _ if stock.filter().is_none() => return Ok(None),
         Joins::Never => return Ok(None),
         Joins::Always => return Ok(Some("annulus.keyed_bands".to_owned())),
         Joins::Auto => {}
+    }
+    if let Some(why) = advice::attached_to(filter) {
+        return Ok(Some(why.to_owned()));
     }
     let Some(work) = Work::of(stock).filter(|work| work.pairs > FEW_PAIRS as f64) else { return Ok(None) };
     let Known::Profile(profile) = profile::known(&options.profile)? else { return Ok(work.by_rule()) };

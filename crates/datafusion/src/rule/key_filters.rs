@@ -51,12 +51,13 @@ impl KeyFilters {
 
 impl PhysicalOptimizerRule for KeyFilters {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let never = super::joins(config, &AnnulusConfig::default()) == Joins::Never;
-        if never || !plan.exists(|node| Ok(node.is::<SharedHashJoinExec>()))? {
-            return Ok(plan);
-        }
         match self.0 {
-            Step::Add => add(plan),
+            Step::Add => {
+                let never = super::joins(config, &AnnulusConfig::default()) == Joins::Never;
+                let has_joins = !never && plan.exists(|node| Ok(node.is::<SharedHashJoinExec>()))?;
+                if has_joins { add(plan) } else { Ok(plan) }
+            }
+            // Whichever joins made the filters: workers get them from DataFusion's.
             Step::Remove => remove(plan, config),
         }
     }
@@ -114,8 +115,7 @@ fn scan_only(
     })
 }
 
-/// Returns the dynamic filters of DataFusion's operators that went to wrong columns. Plans without
-/// joins on Annulus keep theirs, as DataFusion has them.
+/// Returns the dynamic filters of DataFusion's operators that went to wrong columns.
 fn astray(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<HashSet<u64>> {
     let mut astray = HashSet::new();
     plan.apply(|node| {

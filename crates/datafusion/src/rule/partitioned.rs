@@ -44,6 +44,7 @@ impl PhysicalOptimizerRule for PartitionedTables {
         match self {
             _ if !any => Ok(plan),
             Self::InTurn if is_distributed(config) => Ok(plan),
+            Self::Unused if is_distributed(config) => unused::optimize(unused::without_ranges(plan, config)?, config),
             Self::Unused => unused::optimize(plan, config),
             Self::Kept => kept::optimize(plan, config),
             Self::InTurn => in_turn::optimize(plan, config),

@@ -7,7 +7,7 @@ use datafusion::{
     config::ConfigOptions,
     error::Result,
     physical_plan::{
-        ExecutionPlan,
+        ExecutionPlan, ExecutionPlanProperties, Partitioning,
         union::{InterleaveExec, UnionExec, can_interleave},
     },
 };
@@ -38,6 +38,21 @@ pub(super) fn optimize(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> 
         }
     };
     Ok(plan.transform_up(unused)?.data)
+}
+
+/// Returns a plan whose scans declare no ranges. `datafusion-distributed` refuses to divide such a scan
+/// among tasks.
+pub(super) fn without_ranges(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    let targets = config.execution.target_partitions;
+    let plain = |node: Arc<dyn ExecutionPlan>| {
+        let has_ranges = matches!(node.output_partitioning(), Partitioning::Range(_));
+        if has_ranges && is_declared(node.as_ref()) {
+            undeclared(&node, targets).map(Transformed::yes)
+        } else {
+            Ok(Transformed::no(node))
+        }
+    };
+    Ok(plan.transform_up(plain)?.data)
 }
 
 /// Returns the plan as DataFusion makes it where unions have inputs of the same partitioning: it
