@@ -22,7 +22,7 @@ use datafusion_distributed::{
     ChannelResolver, CoordinatorToWorkerMsg, DistributedConfig, ExecuteTaskRequest, GetWorkerInfoRequest,
     GetWorkerInfoResponse, ProducerHead, SetPlanRequest, Worker, WorkerChannel, WorkerToCoordinatorMsg, grpc,
 };
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use http::{HeaderMap, Uri};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
@@ -36,6 +36,7 @@ use url::Url;
 use crate::{
     cyclo::Meetings,
     failures::Queries,
+    large_lists::restored,
     members,
     network::{self, CONNECTION_BYTES, STREAM_BYTES},
     options::{self, Addressed},
@@ -267,13 +268,20 @@ impl WorkerChannel for Named {
         let query = self.queries.enter(request.task_key.query_id.as_u128());
         let streams = self.inner.execute_task(headers, request, metrics, context).await;
         let streams = streams.map_err(|error| named(&self.url, error))?;
-        let stream = |stream| Arc::clone(&query).ending(named_stream(&self.url, stream));
+        let stream = |stream| Arc::clone(&query).ending(named_stream(&self.url, received(stream)));
         Ok(streams.into_iter().map(stream).collect())
     }
 
     async fn get_worker_info(&mut self, request: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
         self.inner.get_worker_info(request).await.map_err(|error| named(&self.url, error))
     }
+}
+
+/// Returns the batches of a task as its plan has them.
+fn received(
+    stream: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    stream.and_then(|batch| std::future::ready(restored(batch))).boxed()
 }
 
 fn named_stream<T: Send + 'static>(url: &Url, stream: BoxStream<'static, Result<T>>) -> BoxStream<'static, Result<T>> {
@@ -341,7 +349,7 @@ impl WorkerChannel for InProcess {
         context: &Arc<TaskContext>,
     ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
         let (streams, _) = self.0.execute_task(with_own_head(request, context)?).await?;
-        Ok(streams.into_iter().map(|stream| stream.boxed()).collect())
+        Ok(streams.into_iter().map(received).collect())
     }
 
     async fn get_worker_info(&mut self, _: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {

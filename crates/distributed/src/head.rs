@@ -1,38 +1,47 @@
-//! The operator at the head of a stage that other workers read by key.
+//! The operator at the head of a stage that other processes read.
 
 use std::{fmt, sync::Arc};
 
 use annulus_datafusion::replace_in_stage;
 use datafusion::{
+    arrow::datatypes::SchemaRef,
     common::tree_node::TreeNodeRecursion,
     config::ConfigOptions,
     error::Result,
     execution::TaskContext,
-    physical_expr::{Partitioning, PhysicalExpr},
+    physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr},
     physical_plan::{
         ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-        SendableRecordBatchStream, metrics::MetricsSet, repartition::RepartitionExec,
+        SendableRecordBatchStream, metrics::MetricsSet, repartition::RepartitionExec, stream::RecordBatchStreamAdapter,
     },
 };
+use futures::TryStreamExt;
 
-use crate::windows::restore_order;
+use crate::{
+    large_lists::{narrowed, sent_schema},
+    windows::restore_order,
+};
 
-/// The repartition at the head of a stage.
+/// The operator at the head of a stage, which sends its rows in a schema that arrives.
 ///
 /// datafusion-distributed removes a `RepartitionExec` from the head of a stage when the stage is
 /// executed, and puts a stock one in its place. It does not find the one in here, and
 /// [`Channels`](crate::Channels) ask for no other.
 #[derive(Debug)]
 pub(crate) struct StageHeadExec {
-    /// The repartition, which is on the exchange of Annulus if it can be.
+    /// The operator. If it repartitions, it is on the exchange of Annulus if it can be.
     inner: Arc<dyn ExecutionPlan>,
+    /// The schema in which the rows are sent, if it is another one than that of `inner`.
+    sent: Option<SchemaRef>,
+    properties: Arc<PlanProperties>,
 }
 
 /// Returns the plan of a stage with the operators of Annulus. If the stage `keeps_head`, a hash
-/// repartition at its head is put into a [`StageHeadExec`].
+/// repartition at its head is put into a [`StageHeadExec`], as is the head of a stage whose rows do
+/// not arrive in their own schema.
 ///
 /// # Errors
-/// If DataFusion cannot walk the plan.
+/// If DataFusion cannot walk the plan, or rows cannot be sent.
 pub(crate) fn rewrite_stage(
     plan: Arc<dyn ExecutionPlan>,
     config: &ConfigOptions,
@@ -41,7 +50,26 @@ pub(crate) fn rewrite_stage(
     let is_head = |stock: &RepartitionExec| matches!(stock.partitioning(), Partitioning::Hash(..));
     let has_head = plan.downcast_ref::<RepartitionExec>().is_some_and(is_head);
     let inner = replace_in_stage(restore_order(plan)?, config)?;
-    Ok(if has_head && keeps_head { Arc::new(StageHeadExec { inner }) } else { inner })
+    let sent = sent_schema(&inner.schema())?;
+    if has_head && !keeps_head && sent.is_some() {
+        // The head is replaced when the stage is executed, and reads what is sent.
+        let children = inner.children().into_iter().map(|child| StageHeadExec::wrap(Arc::clone(child), sent.clone()));
+        let children = children.collect();
+        return inner.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute));
+    }
+    Ok(if has_head && keeps_head || sent.is_some() { StageHeadExec::wrap(inner, sent) } else { inner })
+}
+
+impl StageHeadExec {
+    fn wrap(inner: Arc<dyn ExecutionPlan>, sent: Option<SchemaRef>) -> Arc<dyn ExecutionPlan> {
+        let own = inner.properties();
+        let properties = sent.as_ref().map(|sent| {
+            let equivalences = EquivalenceProperties::new(Arc::clone(sent));
+            PlanProperties::new(equivalences, own.partitioning.clone(), own.emission_type, own.boundedness)
+        });
+        let properties = properties.map_or_else(|| Arc::clone(own), Arc::new);
+        Arc::new(Self { inner, sent, properties })
+    }
 }
 
 impl DisplayAs for StageHeadExec {
@@ -56,7 +84,7 @@ impl ExecutionPlan for StageHeadExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
+        &self.properties
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -76,7 +104,7 @@ impl ExecutionPlan for StageHeadExec {
         options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let inner = Arc::clone(&self.inner).replace_children(children, options)?;
-        Ok(Arc::new(Self { inner }))
+        Ok(Self::wrap(inner, self.sent.clone()))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -84,7 +112,11 @@ impl ExecutionPlan for StageHeadExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.inner.execute(partition, context)
+        let rows = self.inner.execute(partition, context)?;
+        let Some(sent) = &self.sent else { return Ok(rows) };
+        let schema = Arc::clone(sent);
+        let rows = rows.and_then(move |batch| std::future::ready(narrowed(&batch, &schema)));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(sent), rows)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -10,6 +10,7 @@ mod error;
 mod failures;
 mod head;
 mod inserts;
+mod large_lists;
 mod members;
 mod network;
 mod options;
