@@ -104,7 +104,8 @@ async fn values_of_every_type_go_between_stages() {
         "t",
         3,
         "SELECT value AS id, arrow_cast(make_array(value % 3, NULL), 'LargeList(Int64)') AS ll, \
-         make_array(value % 3, value % 2) AS l, make_array(arrow_cast(make_array(value % 2), 'LargeList(Int64)')) AS lll, \
+         make_array(value % 3, value % 2) AS l, \
+         make_array(arrow_cast(make_array(value % 2), 'LargeList(Int64)')) AS lll, \
          named_struct('a', arrow_cast(make_array(value % 2), 'LargeList(Int64)'), 'b', value % 2) AS s, \
          arrow_cast(concat('large ', value % 3), 'LargeUtf8') AS lt, \
          arrow_cast(concat('view of some length ', value % 3), 'Utf8View') AS vt, \
