@@ -5,7 +5,7 @@ mod support;
 
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
     path::Path,
     process::{Command, Stdio},
 };
@@ -26,6 +26,36 @@ fn on_terminal(folder: &Path, columns: usize, arguments: &str, typed: &str, no_c
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script starts");
     child.stdin.take().expect("a pipe").write_all(typed.as_bytes()).expect("script reads");
     String::from_utf8(child.wait_with_output().expect("script ends").stdout).expect("text")
+}
+
+/// Runs the shell in `folder` on a terminal: waits for each text, and then types the next one. Returns
+/// everything that it prints.
+#[track_caller]
+fn converse(folder: &Path, steps: &[(&str, &str)]) -> String {
+    let run = format!("stty cols 100 rows 40; exec {} sql", env!("CARGO_BIN_EXE_annulus"));
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &run, "/dev/null"]).current_dir(folder);
+    command.env("NO_COLOR", "1").env("TERM", "xterm-256color").env("HOME", folder);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script starts");
+    let (mut keyboard, mut screen) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    let (mut shown, mut seen) = (Vec::new(), 0);
+    for (expected, typed) in steps {
+        loop {
+            let found = shown[seen..].windows(expected.len()).position(|part| part == expected.as_bytes());
+            if let Some(place) = found {
+                seen += place + expected.len();
+                break;
+            }
+            let mut more = [0; 4096];
+            let count = screen.read(&mut more).expect("text");
+            assert_ne!(count, 0, "no '{expected}' in {}", String::from_utf8_lossy(&shown));
+            shown.extend_from_slice(&more[..count]);
+        }
+        keyboard.write_all(typed.as_bytes()).expect("script reads");
+    }
+    screen.read_to_end(&mut shown).expect("text");
+    child.wait().expect("script ends");
+    String::from_utf8(shown).expect("text")
 }
 
 /// Returns whether `text` sets a colour or another rendition of characters.
@@ -101,12 +131,24 @@ fn no_color_has_no_colours() {
 #[test]
 fn the_shell_asks_for_the_rest_of_a_statement() {
     let folder = folder();
-    let typed = "SELECT 'one\r' AS a,\r\\?\rhelp\r.tables\r2 AS b;\rSELEC\rquit\r";
-    let shown = on_terminal(folder.path(), 100, "sql", typed, true);
-    for expected in ["\\? for help", "      '> ", "    ...> ", "list the tables", "one", "1 row"] {
-        assert!(shown.contains(expected), "no {expected} in {shown}");
-    }
-    assert_eq!(shown.matches("Statements end with a semicolon").count(), 2, "{shown}");
+    let shown = converse(
+        folder.path(),
+        &[
+            ("\\? for help", ""),
+            ("annulus> ", "SELECT 'one\r"),
+            ("      '> ", "' AS a,\r"),
+            ("    ...> ", "\\?\r"),
+            ("list the tables", ""),
+            ("    ...> ", "help\r"),
+            ("list the tables", ""),
+            ("    ...> ", ".tables\r"),
+            ("0 rows", ""),
+            ("    ...> ", "2 AS b;\r"),
+            ("1 row", ""),
+            ("annulus> ", "SELEC\r"),
+            ("    ...> ", "quit\r"),
+        ],
+    );
     assert!(!shown.contains("error"), "{shown}");
 }
 

@@ -15,7 +15,7 @@ const SHOWN_CHARS: usize = 200;
 /// Returns an error with the URL and the status of the request that failed, without the page that a server
 /// sends with it. `None` for other errors.
 pub fn shortened(text: &str) -> Option<String> {
-    let (before, rest) = text.split_once(REQUEST)?;
+    let Some((before, rest)) = text.split_once(REQUEST) else { return without_location(text) };
     let (request, cause) = rest.split_once(" - ")?;
     // The method, the URL and the time.
     let url = request.split(' ').nth(1).filter(|url| url.contains("://")).unwrap_or_default();
@@ -25,6 +25,15 @@ pub fn shortened(text: &str) -> Option<String> {
     let cause = answer(cause);
     let parts = [before, url, &cause].into_iter().filter(|part| !part.is_empty());
     Some(parts.collect::<Vec<_>>().join(": "))
+}
+
+/// Returns an error of a store of web servers without the words in which the library wraps it.
+fn without_location(text: &str) -> Option<String> {
+    if let Some((before, reason)) = text.split_once("Operation not supported: the server ") {
+        return Some(format!("{before}the server {reason}"));
+    }
+    let before = text.strip_suffix(" not found: 404 Not Found")?;
+    Some(format!("{}404 Not Found", &before[..before.rfind("Object at location ")?]))
 }
 
 /// Returns what a server has answered, or why it has not.
@@ -103,6 +112,10 @@ mod tests {
         ] {
             assert_eq!(shortened(&text).as_deref(), Some(expected));
         }
+        let missing = "cannot read 'http://h/x': Object at location x not found: 404 Not Found";
+        assert_eq!(shortened(missing).as_deref(), Some("cannot read 'http://h/x': 404 Not Found"));
+        let folder = "cannot read 'http://h/x/': Operation not supported: the server lists no folder '/x'";
+        assert_eq!(shortened(folder).as_deref(), Some("cannot read 'http://h/x/': the server lists no folder '/x'"));
         assert_eq!(shortened("cannot read 'x.csv'"), None);
     }
 }
