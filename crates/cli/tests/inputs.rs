@@ -186,5 +186,5 @@ fn a_dataset_is_as_its_manifest_says_everywhere() {
     assert!(read().iter().all(|done| done.stderr.contains("part-00001.parquet")));
     assert!(verify().fails().stdout.contains("part-00001.parquet' is missing"));
     assert!(!names(folder.path()).contains(&"again".to_owned()));
-    assert!(Annulus::new(["verify", "."]).at(folder.path()).fails().stderr.contains("manifest.json"));
+    assert!(Annulus::new(["verify", "."]).at(folder.path()).fails().stderr.contains(".annulus/manifest"));
 }

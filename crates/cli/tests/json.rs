@@ -313,7 +313,7 @@ fn manifests() {
     Annulus::new(quarantine.split(' ')).at(at).succeeds();
     Annulus::new("join a.parquet b.parquet --on id --output joined".split(' ')).at(at).succeeds();
     for dataset in ["hot", "values", "joined", "joined/host-00"] {
-        let text = fs::read_to_string(at.join(dataset).join("manifest.json")).expect(dataset);
+        let text = fs::read_to_string(at.join(dataset).join(".annulus/manifest")).expect(dataset);
         let manifest: Value = serde_json::from_str(&text).expect(dataset);
         if let Err(error) = schema::check(&manifest, &schema::schema("manifest.json")) {
             panic!("{dataset}: {error}");

@@ -37,7 +37,7 @@ fn a_dataset_is_split_and_told_about() {
     let report: serde_json::Value = serde_json::from_str(&done.stdout).expect("JSON");
     assert_eq!((report["rows_in"].as_u64(), report["rows_out"].as_u64()), (Some(300), Some(300)));
     assert_eq!(names(&folder.path().join("parts")).len(), 5, "four files and the manifest");
-    fs::remove_file(folder.path().join("parts/manifest.json")).expect("a manifest");
+    fs::remove_file(folder.path().join("parts/.annulus/manifest")).expect("a manifest");
     assert!(count(folder.path(), "parts/").contains("300,300"));
 }
 
@@ -195,9 +195,9 @@ fn an_interrupted_run_leaves_whole_files_and_is_resumed() {
     running.signal("TERM");
     assert_eq!(running.exit_code(), Some(143));
     let left = folder.path().join("parts");
-    assert!(!left.join("manifest.json").exists() && !left.join(".annulus/work").exists());
+    assert!(!left.join(".annulus/manifest").exists() && !left.join(".annulus/work").exists());
     Annulus::new(split.into_iter().chain(["--resume"])).at(folder.path()).succeeds();
-    fs::remove_file(left.join("manifest.json")).expect("a manifest");
+    fs::remove_file(left.join(".annulus/manifest")).expect("a manifest");
     assert!(count(folder.path(), "parts/").contains("3000000,3000000"));
 }
 

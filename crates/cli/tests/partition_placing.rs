@@ -25,7 +25,7 @@ fn inputs() -> tempfile::TempDir {
 fn partition(folder: &Path, arguments: &[&str]) -> (Value, Value) {
     let fixed = ["partition", "--output", "parts", "--overwrite", "--json"];
     let done = Annulus::new(fixed.iter().chain(arguments)).at(folder).succeeds();
-    let manifest = fs::read_to_string(folder.join("parts/manifest.json")).expect("a manifest");
+    let manifest = fs::read_to_string(folder.join("parts/.annulus/manifest")).expect("a manifest");
     (serde_json::from_str(&done.stdout).expect("JSON"), serde_json::from_str(&manifest).expect("JSON"))
 }
 
@@ -74,7 +74,7 @@ fn key_groups_stay_together_whatever_the_number_of_partitions() {
     let first = query(folder.path(), "SELECT count(*), sum(id) FROM 'parts/part-00000.parquet'");
     // Groups 0 to 15 are the first of four partitions, and the first two of eight.
     let (_, eight) = partition(folder.path(), &by("8"));
-    fs::remove_file(folder.path().join("parts/manifest.json")).expect("a manifest");
+    fs::remove_file(folder.path().join("parts/.annulus/manifest")).expect("a manifest");
     for part in ["0", "1"] {
         let from = format!("parts/part-0000{part}.parquet");
         let to = format!("first-{part}.parquet");
@@ -114,7 +114,7 @@ fn standard_input_is_an_arrow_stream() {
     let done = Annulus::new(split.iter().chain(&["--json"])).at(folder.path()).input(&stream);
     let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
     assert_eq!((report["rows_in"].as_u64(), report["rows_out"].as_u64()), (Some(2000), Some(2000)));
-    fs::remove_file(folder.path().join("parts/manifest.json")).expect("a manifest");
+    fs::remove_file(folder.path().join("parts/.annulus/manifest")).expect("a manifest");
     assert_eq!(query(folder.path(), "SELECT count(*), count(DISTINCT id), max(id) FROM 'parts/'"), "2000,2000,1999");
 
     let path = folder.path().join("rows.arrows");
@@ -193,7 +193,7 @@ fn page_files_are_written_and_read() {
     }
     let back = ["partition", "parts", "--by", "site", "--into", "2", "--output", "back"];
     Annulus::new(back).at(folder.path()).succeeds();
-    fs::remove_file(folder.path().join("back/manifest.json")).expect("a manifest");
+    fs::remove_file(folder.path().join("back/.annulus/manifest")).expect("a manifest");
     let all = "SELECT count(*), count(DISTINCT id), sum(day) FROM";
     assert_eq!(query(folder.path(), &format!("{all} 'back/'")), query(folder.path(), &format!("{all} 'rows.parquet'")));
 

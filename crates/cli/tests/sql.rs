@@ -67,12 +67,11 @@ fn reads_a_dataset_by_its_path() {
     let partition = ["partition", "bad.csv", "--by", "id", "--into", "2", "--output", "parts"];
     Annulus::new(partition.into_iter().chain(["--on-bad-row", "quarantine"])).at(folder.path()).succeeds();
     let parts = folder.path().join("parts");
-    assert!(parts.join("manifest.json").exists() && parts.join("quarantine.jsonl").exists());
+    assert!(parts.join(".annulus/manifest").exists() && parts.join("quarantine.jsonl").exists());
     let count = || Annulus::new(["sql", "SELECT count(*) AS n FROM 'parts'", "--format", "tsv"]).at(folder.path());
     assert_eq!(count().succeeds().stdout, "n\n2\n");
     // The state after a run that was killed.
-    fs::remove_file(parts.join("manifest.json")).expect("remove");
-    fs::create_dir(parts.join(".annulus")).expect("a folder");
+    fs::remove_file(parts.join(".annulus/manifest")).expect("remove");
     fs::write(parts.join(".annulus/journal.jsonl"), "").expect("write");
     let error = count().fails().stderr;
     assert!(error.contains("parts") && error.contains("--resume"), "{error}");

@@ -10,6 +10,7 @@ pub mod config;
 mod error;
 mod exec;
 pub mod executions;
+mod folders;
 mod grouping;
 mod join;
 mod logical;

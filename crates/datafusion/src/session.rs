@@ -10,6 +10,7 @@ use datafusion::{
 
 use crate::{
     config::AnnulusConfig,
+    folders::{FolderColumns, ValueFolders},
     logical,
     rule::{
         BandJoin, CompareByValue, KeyFilters, PartitionedTables, RingRepartition, RunAggregates, SharedJoins,
@@ -46,6 +47,7 @@ pub trait SessionStateBuilderExt {
     /// leave NaN out, and do not tell 0.0 from -0.0. Lists of `IN` get both zeros if they have one, as
     /// `=` takes one for the other. Timestamps that Parquet files store in 96 bits are microseconds,
     /// unless `datafusion.execution.parquet.coerce_int96` is set.
+    /// The folders of `COPY ... PARTITIONED BY` are named as those of a dataset.
     /// Logical rules mend `NOT IN` and other comparisons with subqueries, of which DataFusion forgets nulls.
     ///
     /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
@@ -71,7 +73,11 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         PartitionedTables::install(rules);
         RingRepartition::default().install(rules);
         RunAggregates::default().install(rules);
+        ValueFolders::install(rules);
         SoundBounds::install(rules);
+        if !FolderColumns::is_in(self.analyzer().as_ref()) {
+            FolderColumns::install(self.analyzer_rules().get_or_insert_default());
+        }
         let has_rule = |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == CompareByValue.name();
         let is_installed = self.optimizer().as_ref().is_some_and(|optimizer| optimizer.rules.iter().any(has_rule))
             || self.optimizer_rules().iter().flatten().any(has_rule);

@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let by: Vec<String> = by.split(',').map(str::to_owned).collect();
     let dataset = Dataset::open(&inputs[1..], &input)?;
-    let (spec, into) = (PlacementSpec::hash_for(output.format), into.parse()?);
+    let (spec, into) = (PlacementSpec::HashOfValues, into.parse()?);
     let placement = Placement::new(&spec, &dataset.schema, &by, into)?;
     let hot_files = match hot {
         None => HotFiles::default(),

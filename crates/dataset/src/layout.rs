@@ -3,18 +3,19 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use arrow::{
     array::ArrayRef,
-    datatypes::{DataType, SchemaRef},
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
 use thiserror::Error;
 
 use crate::{
-    input::DataFile,
-    output::{KEY_TYPES, MANIFEST_VERSION, Manifest, Settings},
-    placement::{Stored, points_from_text, view_of},
+    input::{ColumnTypes, DataFile, Format},
+    output::{KEY_TYPES, MANIFEST_VERSION, Manifest, Settings, has_texts},
+    placement::{Stored, alike, points_from_text, view_of},
     split::PLACEMENT,
 };
 
@@ -74,10 +75,10 @@ pub enum KeyRule {
 #[non_exhaustive]
 pub enum NoLayout {
     /// It is not a folder that a run has written, or there are several inputs.
-    #[error("it is not one folder with a manifest.json")]
+    #[error("it is not one folder with a manifest")]
     NoManifest,
     /// The manifest has another version, or does not say how rows were placed.
-    #[error("its manifest.json does not say how rows were placed, or is of another version")]
+    #[error("its manifest does not say how rows were placed, or is of another version")]
     Unknown,
     /// Rows were placed by a rule that is neither a hash nor ranges of the key.
     #[error("its rows were placed {0}")]
@@ -89,7 +90,7 @@ pub enum NoLayout {
     #[error("its files store keys as other types than they were hashed as ({0})")]
     KeyTypes(String),
     /// A key column is not in the files, or has another type than the manifest says.
-    #[error("its key column '{0}' is not in the files as manifest.json says")]
+    #[error("its key column '{0}' is not in the files as the manifest says")]
     Column(String),
     /// The names of the key columns are ambiguous.
     #[error("a column has a comma in its name, so the key '{0}' is ambiguous")]
@@ -98,7 +99,7 @@ pub enum NoLayout {
     #[error("rows were appended by another rule than the first ones")]
     Append,
     /// Files and partitions of the manifest are not those that were found.
-    #[error("its files are not those of the partitions in manifest.json")]
+    #[error("its files are not those of the partitions in the manifest")]
     Files,
 }
 
@@ -116,7 +117,8 @@ impl KeyLayout {
         }
         let settings = &manifest.settings;
         let stored = Stored::parse(settings.get(PLACEMENT).ok_or(NoLayout::Unknown)?);
-        if !manifest.appends.iter().all(|append| places_alike(settings, &append.settings)) {
+        let has_texts = has_texts(&manifest.columns, settings);
+        if !manifest.appends.iter().all(|append| places_alike(settings, &append.settings, has_texts)) {
             return Err(NoLayout::Append);
         }
         let keys = || keys_of(manifest, schema);
@@ -125,13 +127,12 @@ impl KeyLayout {
             Some(Stored::OtherHash) => return Err(NoLayout::OtherHash),
             Some(Stored::Other(rule)) => return Err(NoLayout::Rule(rule)),
             Some(Stored::Hash { texts_as_views }) => {
-                if let Some(types) = settings.get(KEY_TYPES) {
-                    return Err(NoLayout::KeyTypes(types.clone()));
-                }
+                let told = told_types(settings)?;
                 let keys = keys()?;
-                let types = keys.iter().filter_map(|key| schema.field_with_name(key).ok());
-                let hashed = |own: &DataType| view_of(own).filter(|_| texts_as_views).unwrap_or_else(|| own.clone());
-                let types = types.map(|field| hashed(field.data_type())).collect();
+                let fields = keys.iter().filter_map(|key| schema.field_with_name(key).ok());
+                let view = |own: &DataType| view_of(own).filter(|_| texts_as_views).unwrap_or_else(|| own.clone());
+                let hashed = |field: &Field| told.of(field.name()).unwrap_or_else(|| view(field.data_type()));
+                let types = fields.map(hashed).collect();
                 (keys, KeyRule::Hash { types })
             }
             Some(Stored::Ranges(points)) => {
@@ -150,11 +151,44 @@ impl KeyLayout {
         }
         Ok(Self { keys, rule, partitions })
     }
+
+    /// Returns the columns with keys of the types that they were hashed as, where these are other
+    /// encodings of their values. Plain texts of Parquet `files` stay: DataFusion itself reads them
+    /// as views.
+    pub(crate) fn as_hashed(&self, schema: &SchemaRef, files: &[DataFile]) -> SchemaRef {
+        let KeyRule::Hash { types } = &self.rule else { return Arc::clone(schema) };
+        let is_parquet = files.iter().all(|file| file.format == Format::Parquet);
+        let field = |field: &FieldRef| {
+            let (own, key) = (field.data_type(), self.keys.iter().position(|key| key == field.name()));
+            match key.map(|key| &types[key]) {
+                Some(hashed) if is_encoded(own, hashed) && !(is_parquet && view_of(own).is_some()) => {
+                    Arc::new(field.as_ref().clone().with_data_type(hashed.clone()))
+                }
+                _ => Arc::clone(field),
+            }
+        };
+        let fields: Vec<_> = schema.fields().iter().map(field).collect();
+        Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+    }
+}
+
+/// Returns whether texts or bytes of type `own` have the type `hashed` in another layout. Dictionaries
+/// are left out: users see their type, and Arrow 59 casts nulls among their values to empty views.
+fn is_encoded(own: &DataType, hashed: &DataType) -> bool {
+    own != hashed && view_of(own).is_some_and(|view| view == *hashed)
 }
 
 /// Returns whether a run that appended has placed its rows as the first run.
-fn places_alike(first: &Settings, append: &Settings) -> bool {
-    ["by", "into", PLACEMENT, KEY_TYPES].iter().all(|&setting| first.get(setting) == append.get(setting))
+fn places_alike(first: &Settings, append: &Settings, has_texts: bool) -> bool {
+    let placement = |settings: &Settings| settings.get(PLACEMENT).cloned();
+    ["by", "into", KEY_TYPES].iter().all(|&setting| first.get(setting) == append.get(setting))
+        && alike(placement(first).as_deref(), placement(append).as_deref(), has_texts)
+}
+
+/// Returns the types of keys that were hashed as another type than the files' types tell.
+fn told_types(settings: &Settings) -> Result<ColumnTypes, NoLayout> {
+    let Some(told) = settings.get(KEY_TYPES) else { return Ok(ColumnTypes::default()) };
+    ColumnTypes::parse(told, false).map_err(|_| NoLayout::KeyTypes(told.clone()))
 }
 
 /// Returns the names of the key columns, which must have the types that the manifest says.
@@ -165,9 +199,7 @@ fn keys_of(manifest: &Manifest, schema: &SchemaRef) -> Result<Vec<String>, NoLay
     }
     let key = |name: &str| {
         let told = manifest.columns.iter().find(|column| column.name == name);
-        let is_as_told = |field: &&arrow::datatypes::Field| {
-            told.is_some_and(|column| column.data_type == field.data_type().to_string())
-        };
+        let is_as_told = |field: &&Field| told.is_some_and(|column| column.data_type == field.data_type().to_string());
         let field = schema.field_with_name(name).ok().filter(is_as_told);
         field.map(|_| name.to_owned()).ok_or_else(|| NoLayout::Column(name.to_owned()))
     };

@@ -3,6 +3,8 @@
 #![warn(missing_docs)]
 
 mod error;
+mod folder_name;
+mod folder_types;
 mod hot_keys;
 mod input;
 mod layout;
@@ -12,6 +14,8 @@ mod split;
 
 pub use annulus_sync::{CancelToken, Cancelled};
 pub use error::DatasetError;
+pub use folder_name::folder_name;
+pub use folder_types::{FOLDER_TYPES_NAME, FolderTypes};
 pub use hot_keys::{DEFAULT_HOT_SHARE, HotKey, HotKeys, HotSample, sample_hot_keys};
 pub use input::{
     BadRow, BadRows, ColumnHints, ColumnType, ColumnTypes, CsvOptions, DataFile, Dataset, Decoded, Format,
@@ -21,9 +25,10 @@ pub use input::{
 pub use layout::{KeyLayout, KeyRule, NoLayout};
 pub use output::{
     AppendEntry, BadFile, Collection, ColumnEntry, Compression, CsvWriter, DEFAULT_PAGE_BYTES, Existing, FileEntry,
-    HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, OutputFormat, OutputOptions,
-    PartitionEntry, PlainFileEntry, QUARANTINE_NAME, SealedDataset, Settings, Verification, Verified, WholeDataset,
-    can_resume, cast_to, for_arrow, for_parquet, for_parquet_writer, json_writer, remove_dataset, with_plain_text,
+    HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OLD_MANIFEST_NAME, OutputError, OutputFormat,
+    OutputOptions, PartitionEntry, PlainFileEntry, QUARANTINE_NAME, SealedDataset, Settings, Verification, Verified,
+    WholeDataset, can_resume, cast_to, for_arrow, for_parquet, for_parquet_writer, json_writer, remove_dataset,
+    with_plain_text,
 };
 pub use placement::{KeyHasher, Placement, PlacementSpec, Scratch, VALUE_BUCKETS, sample_ranges};
 pub use split::{HotFiles, Job, JobSpec, Placing, Progress, Silent, SortColumn, Summary, split};

@@ -64,10 +64,9 @@ fn others_start_over_beside_a_member_that_is_lost() {
     for (number, manifest) in [(0, &members[0]), (1, &late), (2, &members[1])] {
         Collection::remove_unless_in(&dir, number, manifest).unwrap();
     }
-    let files =
-        ["host-00/manifest.json", "host-00/part-00000.parquet", "host-02/manifest.json", "host-02/part-00000.parquet"];
-    let files = files.iter().chain(["manifest.json"].iter()).map(|name| dir.join(name));
-    assert_eq!(tree(&dir), files.collect());
+    let files = ["", "host-00/", "host-02/"].map(|folder| format!("{folder}.annulus/manifest"));
+    let files = files.into_iter().chain(["host-00", "host-02"].map(|host| format!("{host}/part-00000.parquet")));
+    assert_eq!(tree(&dir), files.map(|name| dir.join(name)).collect());
 }
 
 #[test]
@@ -151,8 +150,8 @@ fn datasets_of_others_are_not_taken_for_a_members() {
     let other = dir.join("host-07");
     publish(&elsewhere, 7);
     fs::rename(elsewhere.join("host-07"), &other).unwrap();
-    let manifest = fs::read_to_string(other.join("manifest.json")).unwrap();
-    fs::write(other.join("manifest.json"), manifest.replace("\"session\"", "\"by\"")).unwrap();
+    let manifest = fs::read_to_string(other.join(".annulus/manifest")).unwrap();
+    fs::write(other.join(".annulus/manifest"), manifest.replace("\"session\"", "\"by\"")).unwrap();
     let before = tree(&dir);
     assert!(matches!(two(&dir, Existing::Overwrite).err(), Some(OutputError::Foreign { .. })));
     assert_eq!(tree(&dir), before);
@@ -192,17 +191,17 @@ fn a_split_replaces_a_dataset_of_members_wholly_or_not_at_all() {
     assert!(matches!(refused, Err(DatasetError::Output(OutputError::Foreign { .. }))), "{refused:?}");
     fs::remove_file(dir.join("host-01/notes.txt")).unwrap();
     assert_eq!(tree(&dir), before);
-    let writing = fs::create_dir(dir.join("host-01/.annulus"))
+    let writing = fs::create_dir_all(dir.join("host-01/.annulus"))
         .and_then(|()| fs::File::create(dir.join("host-01/.annulus/lock")))
         .unwrap();
     writing.lock().unwrap();
     let refused = replaces(&dir, &input);
     assert!(matches!(refused, Err(DatasetError::Output(OutputError::InUse(_)))), "{refused:?}");
     drop(writing);
-    fs::remove_dir_all(dir.join("host-01/.annulus")).unwrap();
+    fs::remove_file(dir.join("host-01/.annulus/lock")).unwrap();
     assert_eq!(tree(&dir), before);
     replaces(&dir, &input).unwrap();
-    assert_eq!(tree(&dir), ["manifest.json", "part-00000.parquet"].map(|name| dir.join(name)).into());
+    assert_eq!(tree(&dir), [".annulus/manifest", "part-00000.parquet"].map(|name| dir.join(name)).into());
 }
 
 #[test]

@@ -8,8 +8,9 @@ use annulus_dataset::{
     DatasetError, HotKeys, InputOptions, KeyHasher, Placement, PlacementSpec, Scratch, sample_hot_keys, sample_ranges,
 };
 use arrow::{
-    array::{ArrayRef, Int64Array, RecordBatch, StringArray, new_null_array},
-    datatypes::{DataType, Field},
+    array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray, new_null_array},
+    compute::cast,
+    datatypes::{DataType, Field, TimeUnit},
 };
 use proptest::prelude::*;
 use support::{Kind, open, rich_table};
@@ -38,6 +39,50 @@ fn hashes(batch: &RecordBatch, by: &[&str]) -> Vec<u64> {
     hashes
 }
 
+fn value_hashes(batch: &RecordBatch, by: &[&str]) -> Vec<u64> {
+    let mut hashes = vec![];
+    KeyHasher::of_values(&batch.schema(), &keys(by)).unwrap().hash(batch, &mut hashes).unwrap();
+    hashes
+}
+
+/// The encoding of a column is no part of its values.
+#[test]
+fn equal_values_have_one_hash_in_all_encodings() {
+    use DataType::*;
+    let coded = |values: DataType| Dictionary(Box::new(Int16), Box::new(values));
+    let texts: ArrayRef =
+        Arc::new(StringArray::from(vec![Some("a"), None, Some(""), Some("a longer text than a view")]));
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(-86_400), None, Some(0), Some(5)]));
+    let seconds = cast(&numbers, &Timestamp(TimeUnit::Second, None)).unwrap();
+    let inner = |of: DataType| Struct(vec![Field::new("x", of, true)].into());
+    let nested: ArrayRef =
+        Arc::new(StructArray::from(vec![(Arc::new(Field::new("x", Utf8, true)), Arc::clone(&texts))]));
+    let cases = [
+        (&texts, vec![LargeUtf8, Utf8View, coded(Utf8), coded(LargeUtf8), coded(Utf8View)]),
+        (&cast(&texts, &Binary).unwrap(), vec![LargeBinary, BinaryView, coded(Binary)]),
+        (&numbers, vec![coded(Int64)]),
+        (&seconds, vec![Timestamp(TimeUnit::Millisecond, None)]),
+        (&nested, vec![inner(LargeUtf8), inner(coded(Utf8))]),
+    ];
+    for (plain, encodings) in cases {
+        let hashes = |column: &ArrayRef| {
+            let first: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 4]));
+            let columns = [("a", first, true), ("k", Arc::clone(column), true)];
+            let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+            [value_hashes(&batch, &["k"]), value_hashes(&batch, &["a", "k"])]
+        };
+        for encoding in encodings {
+            assert_eq!(hashes(plain), hashes(&cast(plain, &encoding).unwrap()), "{encoding}");
+        }
+    }
+    // A null may be one of a dictionary's values.
+    let values: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
+    let coded: ArrayRef = Arc::new(DictionaryArray::new(Int32Array::from(vec![Some(0), Some(1), None]), values));
+    let batch = RecordBatch::try_from_iter_with_nullable([("k", coded, true)]).unwrap();
+    let hashes = value_hashes(&batch, &["k"]);
+    assert_eq!(hashes[1], hashes[2]);
+}
+
 #[test]
 fn hash_and_key_groups_of_every_type_are_remainders_of_the_hash() {
     let batch = rich_table(0, 1000);
@@ -48,7 +93,7 @@ fn hash_and_key_groups_of_every_type_are_remainders_of_the_hash() {
             let expected: Vec<u16> = hashes.iter().map(|hash| (hash % partitions) as u16).collect();
             assert_eq!(place(&PlacementSpec::Hash, &batch, &by, partitions as usize).unwrap(), expected, "{by:?}");
             let group = |hash: &u64| (hash % 100 * partitions / 100) as u16;
-            let expected: Vec<u16> = hashes.iter().map(group).collect();
+            let expected: Vec<u16> = value_hashes(&batch, &by).iter().map(group).collect();
             assert_eq!(place(&PlacementSpec::KeyGroups(100), &batch, &by, partitions as usize).unwrap(), expected);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use annulus_dataset::MANIFEST_NAME;
+use annulus_dataset::OLD_MANIFEST_NAME;
 use datafusion::{
     catalog::TableProvider,
     common::{config_datafusion_err, exec_datafusion_err},
@@ -23,8 +23,9 @@ pub async fn table(state: &SessionState, url: &str) -> Result<Arc<dyn TableProvi
     let store = state.runtime_env().object_store(&url)?;
     let objects = url.list_all_files(state, store.as_ref(), "").await?;
     let is_data = |object: &ObjectMeta| {
-        let name = object.location.filename().unwrap_or_default();
-        object.size > 0 && name != MANIFEST_NAME && !name.starts_with(['.', '_'])
+        let is_old_manifest = object.location.filename() == Some(OLD_MANIFEST_NAME);
+        let mut parts = url.strip_prefix(&object.location).into_iter().flatten();
+        object.size > 0 && !is_old_manifest && !parts.any(|part| part.starts_with(['.', '_']))
     };
     let mut data = std::pin::pin!(objects.try_filter(|object| std::future::ready(is_data(object))));
     let Some(first) = data.try_next().await? else {

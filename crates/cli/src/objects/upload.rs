@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use annulus_dataset::{Existing, MANIFEST_NAME, Manifest};
+use annulus_dataset::{Existing, MANIFEST_NAME, Manifest, OLD_MANIFEST_NAME};
 use annulus_terminal::progress;
 use anyhow::{Context, Result, bail};
 use futures::{TryStreamExt, stream::FuturesUnordered};
@@ -55,17 +55,17 @@ impl Upload {
         if there.is_empty() {
             return Ok(upload);
         }
-        let manifest = upload.below(MANIFEST_NAME);
-        if !there.contains(&manifest) {
+        let manifests = [MANIFEST_NAME, OLD_MANIFEST_NAME].map(|name| upload.below(name));
+        let Some(manifest) = manifests.into_iter().find(|manifest| there.contains(manifest)) else {
             bail!("'{url}' has objects that are not of a dataset: choose another place, or remove them");
-        }
+        };
         if existing != Existing::Overwrite {
             bail!("'{url}' has a dataset: choose another place, or replace it (--overwrite)");
         }
         let text = upload.store.get(&manifest).await?.bytes().await?;
         let manifest: Manifest = serde_json::from_slice(&text).with_context(|| format!("'{url}'"))?;
         let own: HashSet<_> = manifest.file_names().map(|name| upload.below(name)).collect();
-        let is_own = |object: &ObjectPath| own.contains(object) || object.filename() == Some(MANIFEST_NAME);
+        let is_own = |object: &ObjectPath| own.contains(object) || is_manifest(object.as_ref());
         if let Some(other) = there.iter().find(|object| !is_own(object)) {
             bail!("'{other}' is not of the dataset in '{url}': choose another place, or remove it");
         }
@@ -83,7 +83,13 @@ impl Upload {
     }
 
     fn below(&self, name: &str) -> ObjectPath {
-        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+        let joined = || name.split('/').fold(self.prefix.clone(), |path, part| path.join(part));
+        // Joining would escape the escapes in the names of folders.
+        match self.prefix.as_ref() {
+            "" => ObjectPath::parse(name),
+            prefix => ObjectPath::parse(format!("{prefix}/{name}")),
+        }
+        .unwrap_or_else(|_| joined())
     }
 
     /// Sends the dataset in `folder`. No object of several parts exists until all of them are sent; the manifest
@@ -121,7 +127,7 @@ impl Upload {
         let mut names = Vec::new();
         add_names(folder, "", &mut names)?;
         // The manifest of all is the last one.
-        names.sort_by_key(|(name, _)| (name.ends_with(MANIFEST_NAME), name == MANIFEST_NAME, name.clone()));
+        names.sort_by_key(|(name, _)| (is_manifest(name), name == MANIFEST_NAME, name.clone()));
         let bar = progress::bytes(names.iter().map(|(_, bytes)| bytes).sum());
         bar.set_message("uploaded");
         for (name, _) in names.iter().filter(|(_, bytes)| *bytes > PART_BYTES) {
@@ -130,9 +136,8 @@ impl Upload {
         let new: HashSet<_> = names.iter().map(|(name, _)| self.below(name)).collect();
         // Without its manifest, the old dataset is none.
         let mut old: Vec<_> = self.old.iter().flatten().collect();
-        old.sort_by_key(|object| object.filename() != Some(MANIFEST_NAME));
-        for object in old.into_iter().filter(|object| !new.contains(object) || object.filename() == Some(MANIFEST_NAME))
-        {
+        old.sort_by_key(|object| !is_manifest(object.as_ref()));
+        for object in old.into_iter().filter(|object| !new.contains(object) || is_manifest(object.as_ref())) {
             self.store.delete(object).await?;
         }
         let mut sent = self.sent.lock().await;
@@ -195,8 +200,18 @@ impl Upload {
     }
 }
 
-/// Adds the names and sizes of the files below a folder, except hidden ones.
+/// Returns whether an object or a file is the manifest of a dataset or of a host's part of it.
+fn is_manifest(name: &str) -> bool {
+    [MANIFEST_NAME, OLD_MANIFEST_NAME]
+        .into_iter()
+        .any(|end| name.strip_suffix(end).is_some_and(|folder| folder.is_empty() || folder.ends_with('/')))
+}
+
+/// Adds the names and sizes of the files below a folder. Of hidden ones, only manifests are added.
 fn add_names(folder: &Path, prefix: &str, names: &mut Vec<(String, u64)>) -> Result<()> {
+    if let Ok(manifest) = fs::metadata(folder.join(MANIFEST_NAME)) {
+        names.push((format!("{prefix}{MANIFEST_NAME}"), manifest.len()));
+    }
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name().into_string().ok().with_context(|| format!("'{}'", entry.path().display()))?;

@@ -136,7 +136,7 @@ impl Scene {
     /// Returns the number of rows in the manifest.
     #[track_caller]
     pub fn rows_told(&self) -> u64 {
-        let manifest = fs::read(self.output.join("manifest.json")).expect("a manifest");
+        let manifest = fs::read(self.output.join(".annulus/manifest")).expect("a manifest");
         let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
         manifest["rows"].as_u64().expect("a number")
     }

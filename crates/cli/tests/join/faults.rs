@@ -70,7 +70,7 @@ fn workers_end_with_their_command_and_the_next_run_works() {
             scene.wait_for_ends();
             println!("seed {seed}, {place:?} killed: {:?} after {:?}", ended.code, ended.after);
             // The signal may come when all is done but the exit.
-            if !scene.output.join("manifest.json").exists() {
+            if !scene.output.join(".annulus/manifest").exists() {
                 assert_ne!(ended.code, Some(0));
                 scene.assert_only_whole_files();
                 assert_eq!(scene.join(place).succeeds().stderr, "", "the next run works");

@@ -49,10 +49,10 @@ fn a_finished_result_is_refused_or_replaced_as_a_whole() {
     assert_says(&join(folder.path(), &[]).fails(), "--overwrite");
     assert_eq!(rows_of_files(&output), rows);
     join(folder.path(), &[&ON_TWO[..], &["--type", "left", "--overwrite"]].concat()).succeeds();
-    assert_eq!(names(&output), ["host-00", "host-01", "manifest.json"]);
+    assert_eq!(names(&output), [".annulus", "host-00", "host-01"]);
     assert!(rows_of_files(&output).len() > rows.len());
     join(folder.path(), &["--overwrite"]).succeeds();
-    assert_eq!(names(&output), ["host-00", "manifest.json"]);
+    assert_eq!(names(&output), [".annulus", "host-00"]);
     assert_eq!(rows_of_files(&output), rows);
 }
 
@@ -85,11 +85,11 @@ fn a_result_that_is_not_whole_is_no_input() {
     let part = part.expect("a file");
     let again = ["join", "out", "b", "--on", "k", "--output", "kept"];
     fs::rename(&part, folder.path().join("part")).expect("it is moved");
-    assert_says(&Annulus::new(again).at(folder.path()).fails(), "manifest.json names it");
+    assert_says(&Annulus::new(again).at(folder.path()).fails(), ".annulus/manifest names it");
     fs::write(&part, "PAR1").expect("a file");
     assert_says(&Annulus::new(again).at(folder.path()).fails(), "it has 4 bytes");
-    fs::remove_file(folder.path().join("out/manifest.json")).expect("it is removed");
-    fs::remove_file(folder.path().join("out/host-01/manifest.json")).expect("it is removed");
+    fs::remove_file(folder.path().join("out/.annulus/manifest")).expect("it is removed");
+    fs::remove_file(folder.path().join("out/host-01/.annulus/manifest")).expect("it is removed");
     fs::remove_file(&part).expect("it is removed");
     Annulus::new(again).at(folder.path()).succeeds();
 }
@@ -122,7 +122,7 @@ fn files_of_others_are_refused_and_kept() {
             let refused = join(folder.path(), options).fails();
             assert_says(&refused, "out");
             assert_eq!(fs::read_to_string(&path).expect("it is still there"), "mine");
-            assert!(!output.join(".annulus").exists() && !output.join("manifest.json").exists());
+            assert!(!output.join(".annulus").exists());
         }
         fs::remove_dir_all(&output).expect("it is removed");
     }

@@ -108,7 +108,7 @@ impl Workers {
 
 /// Returns the columns in a result's manifest.
 fn columns(folder: &Path) -> Value {
-    let text = fs::read_to_string(folder.join("manifest.json")).expect("a manifest");
+    let text = fs::read_to_string(folder.join(".annulus/manifest")).expect("a manifest");
     let manifest: Manifest = serde_json::from_str(&text).expect("a manifest");
     serde_json::to_value(manifest.columns).expect("JSON")
 }
@@ -223,7 +223,7 @@ fn a_side_with_long_values_is_joined_though_memory_does_not_suffice() {
     let limited = ["--select", "a.id, length(a.text) AS bytes", "--memory-limit", "300M", "--output", "out"];
     Annulus::new(join.iter().chain(&limited)).at(folder.path()).succeeds();
     assert_eq!(names(folder.path()), ["ids.parquet", "long.arrow", "out"]);
-    assert_eq!(names(&folder.path().join("out")), ["host-00", "manifest.json"]);
+    assert_eq!(names(&folder.path().join("out")), [".annulus", "host-00"]);
     let rows = rows_of_files(&folder.path().join("out/host-00"));
     assert!(rows.len() == 3000 && rows.contains(&"3000|300000".to_owned()), "{} rows", rows.len());
 }
@@ -261,7 +261,7 @@ fn a_side_that_is_larger_than_memory_is_joined_and_nothing_else_is_left() {
         let peak = report["peak_bytes"].as_u64().expect("a number");
         assert!(peak < limit << 20, "{peak} bytes for {condition:?}");
         let out = folder.path().join("out");
-        assert_eq!(names(&out), ["host-00", "manifest.json"]);
+        assert_eq!(names(&out), [".annulus", "host-00"]);
         assert!(names(&out.join("host-00")).iter().all(|name| !name.starts_with('.')), "{condition:?}");
         assert_eq!(names(&folder.path().join("tmp")), [""; 0]);
     }

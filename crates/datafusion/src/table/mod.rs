@@ -162,7 +162,7 @@ impl TableProvider for DatasetTable {
 /// # Errors
 /// If that is not a unit of time.
 pub fn reading_options(options: &InputOptions, config: &SessionConfig) -> Result<InputOptions> {
-    let options = options.clone().with_page_index(true);
+    let options = options.clone().with_page_index(true).with_hashed_keys(true);
     let parquet = &config.options().execution.parquet;
     let unit = match parquet.coerce_int96.as_deref() {
         None => return Ok(options),

@@ -213,6 +213,10 @@ impl Dataset {
         let shown: Vec<_> = shown.collect();
         let layout = manifest.ok_or(NoLayout::NoManifest);
         let layout = layout.and_then(|manifest| KeyLayout::of(Path::new(&inputs[0]), &manifest, &schema, &shown));
+        let schema = match &layout {
+            Ok(layout) if options.hashed_keys => layout.as_hashed(&schema, &shown),
+            _ => schema,
+        };
         let parts = sources.into_iter().flat_map(|source| union::parts(source, &schema, options));
         let units = parts.enumerate().map(|(index, part)| Unit::new(index, part)).collect();
         let (fingerprint, outline) = fingerprint::of(options, &files);

@@ -59,6 +59,7 @@ fn reading(options: &InputOptions) -> String {
         page_index: _,
         union_by_name: _,
         int96,
+        hashed_keys: _,
     } = options;
     let reading = Reading {
         version: VERSION,

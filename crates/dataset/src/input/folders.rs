@@ -1,9 +1,13 @@
 //! Columns whose values are in the names of folders: `year=2013/month=1/part.csv`.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use arrow::{
-    array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array},
+    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array},
     compute::{CastOptions, cast_with_options, take},
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
     error::ArrowError,
@@ -17,10 +21,11 @@ use super::{
     types::{infer, widen},
     unit::{Batches, Decoded, Part, Source, Sources},
 };
-use crate::error::DatasetError;
-
-/// The folder name for null.
-const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+use crate::{
+    error::DatasetError,
+    folder_name::{NULL, decoded, value_of},
+    folder_types::as_read,
+};
 
 /// A column that a folder name gives, and its value; `None` is null.
 pub(super) type FolderValue = (String, Option<String>);
@@ -28,8 +33,9 @@ pub(super) type FolderValue = (String, Option<String>);
 /// Returns the values in the names of `folders` that are `column=value`, from the outermost.
 pub(super) fn values_of<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<FolderValue> {
     let pairs = folders.filter_map(|folder| folder.split_once('=')).filter(|(column, _)| !column.is_empty());
-    let value = |text: &str| (!text.is_empty() && text != NULL).then(|| decoded(text));
-    pairs.map(|(column, text)| (decoded(column), value(text))).collect()
+    // Escapes that are no text were not written by anyone: they are kept as they are.
+    let text = |text: &str| decoded(text).unwrap_or_else(|| text.to_owned());
+    pairs.map(|(column, value)| (text(column), (value != NULL).then(|| text(value)))).collect()
 }
 
 /// Iterates over the names of the folders between `root` and the file `path`.
@@ -38,29 +44,22 @@ pub(super) fn folders_below<'a>(root: &Path, path: &'a Path) -> impl Iterator<It
     folder.iter().filter_map(|name| name.to_str())
 }
 
-/// Returns `text` with escapes like `%41` replaced by the bytes that they stand for.
-fn decoded(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, others @ ..] = rest {
-        let code = (*first == b'%').then(|| others.get(..2)).flatten();
-        let code = code.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let code = code.and_then(|digits| str::from_utf8(digits).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &others[2..] } else { others };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Adds the columns of its file's folders to each source. A column that the file has itself is not
 /// added.
 ///
 /// # Errors
-/// If a value is not of the type that is given for its column.
+/// If a value is not of the type that is given or recorded for its column.
 pub(super) fn with_columns(
     files: &[InputFile],
     sources: Sources,
     options: &InputOptions,
 ) -> Result<Sources, DatasetError> {
+    let mut types = HashMap::new();
+    for (column, _) in files.iter().flat_map(|file| &file.folder_values) {
+        if let Entry::Vacant(entry) = types.entry(column.as_str()) {
+            entry.insert(column_type(files, column, options)?);
+        }
+    }
     let with_column = |(file, source): (&InputFile, Box<dyn Source>)| {
         if file.folder_values.is_empty() {
             return Ok(source);
@@ -68,36 +67,89 @@ pub(super) fn with_columns(
         let own = source.schema();
         let values = file.folder_values.iter().filter(|(column, _)| own.field_with_name(column).is_err());
         let constants = values.map(|(column, value)| {
-            constant(column, value.as_deref(), &column_type(files, column, options))
-                .map_err(|reason| DatasetError::Schema { path: file.path.clone(), column: column.clone(), reason })
+            let array = types[column.as_str()].value(value.as_deref());
+            let array = array.map_err(|reason| wrong(file, column, reason))?;
+            Ok((Arc::new(Field::new(column, array.data_type().clone(), true)), array))
         });
-        let constants = constants.collect::<Result<_, _>>()?;
+        let constants = constants.collect::<Result<_, DatasetError>>()?;
         Ok(Box::new(InFolders { source, constants }) as Box<dyn Source>)
     };
     files.iter().zip(sources).map(with_column).collect()
 }
 
-/// Returns the type of a column in the folders of all files. If none is given, it is integer or
-/// date if all values fit, otherwise text.
-fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> DataType {
-    if let Some(given) = options.types.of(column) {
-        return given;
-    }
-    let values = files.iter().flat_map(|file| &file.folder_values).filter(|(name, _)| name == column);
-    let inferred = values.filter_map(|(_, value)| value.as_deref()).map(infer);
-    match inferred.fold(DataType::Null, |left, right| widen(&left, &right)) {
-        kept @ (DataType::Int64 | DataType::Date32) => kept,
-        _ => DataType::Utf8,
+fn wrong(file: &InputFile, column: &str, reason: String) -> DatasetError {
+    DatasetError::Schema { path: file.path.clone(), column: column.to_owned(), reason }
+}
+
+/// The type of a column in folders' names, and where it comes from.
+enum FolderType {
+    Given(DataType),
+    Recorded(DataType, PathBuf),
+    Guessed(DataType),
+}
+
+impl FolderType {
+    /// Returns a column with its one value.
+    ///
+    /// # Errors
+    /// The reason, if the text is not a value of the type.
+    fn value(&self, text: Option<&str>) -> Result<ArrayRef, String> {
+        let is_not =
+            |data_type: &DataType| format!("the folder's value '{}' is not a {data_type}", text.unwrap_or_default());
+        match self {
+            Self::Given(data_type) | Self::Guessed(data_type) => {
+                // An empty text is null in a column of other values, as in CSV files.
+                let text = text.filter(|text| !text.is_empty() || data_type.is_string());
+                let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
+                let options = CastOptions { safe: false, ..Default::default() };
+                cast_with_options(&texts, data_type, &options)
+                    .map_err(|_| format!("{}; give the column another type (`types`)", is_not(data_type)))
+            }
+            Self::Recorded(data_type, path) => value_of(text, data_type).ok_or_else(|| {
+                let path = path.display();
+                format!("{}, as '{path}' says; give the column another type (`types`)", is_not(data_type))
+            }),
+        }
     }
 }
 
-/// Returns a column with its one value.
-fn constant(column: &str, value: Option<&str>, data_type: &DataType) -> Result<(FieldRef, ArrayRef), String> {
-    let text: ArrayRef = Arc::new(StringArray::from(vec![value]));
-    let options = CastOptions { safe: false, ..Default::default() };
-    let array = cast_with_options(&text, data_type, &options)
-        .map_err(|_| format!("the folder's value '{}' is not a {data_type}", value.unwrap_or_default()))?;
-    Ok((Arc::new(Field::new(column, data_type.clone(), true)), array))
+/// Returns the type of a column in the folders of all files: the type that is given, or that a
+/// dataset records, or integer or date if that keeps all values as they are written, otherwise text.
+///
+/// # Errors
+/// If datasets record different types.
+fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> Result<FolderType, DatasetError> {
+    if let Some(given) = options.types.of(column) {
+        return Ok(FolderType::Given(given));
+    }
+    let having = || files.iter().filter(|file| file.folder_values.iter().any(|(name, _)| name == column));
+    let mut recorded = having().filter_map(|file| {
+        let recorded = file.recorded.as_ref()?;
+        Some((file, recorded, recorded.type_of(column)?))
+    });
+    if let Some((_, record, first)) = recorded.next() {
+        if let Some((file, other, differs)) = recorded.find(|(.., data_type)| as_read(data_type) != as_read(first)) {
+            let (path, other) = (record.path.display(), other.path.display());
+            let reason = format!(
+                "is {differs} by '{other}', but {first} by '{path}'; give it one type (`types`), or read them apart"
+            );
+            return Err(wrong(file, column, reason));
+        }
+        return Ok(FolderType::Recorded(first.clone(), record.path.clone()));
+    }
+    let values = files.iter().flat_map(|file| &file.folder_values).filter(|(name, _)| name == column);
+    let inferred = values.filter_map(|(_, value)| value.as_deref()).map(exact_type);
+    Ok(FolderType::Guessed(match inferred.fold(DataType::Null, |left, right| widen(&left, &right)) {
+        kept @ (DataType::Int64 | DataType::Date32) => kept,
+        _ => DataType::Utf8,
+    }))
+}
+
+/// Returns the type that gives `text` when its value is written: `-0`, `007` and `` are texts.
+fn exact_type(text: &str) -> DataType {
+    let inferred = infer(text);
+    let is_exact = matches!(inferred, DataType::Int64 | DataType::Date32) && value_of(Some(text), &inferred).is_some();
+    if is_exact { inferred } else { DataType::Utf8 }
 }
 
 /// A file with additional columns that have one value each.

@@ -175,6 +175,10 @@ pub struct InputOptions {
     /// The type of timestamps that Parquet files store in 96 bits, if the files have no Arrow schema.
     /// Nanoseconds hold only the years from 1677 to 2262, and other values wrap.
     pub int96: ColumnType,
+    /// Whether to read the keys of a dataset that is partitioned by hash in the encoding that they
+    /// were hashed in, texts as views, for engines whose hash depends on it.
+    #[serde(default)]
+    pub hashed_keys: bool,
 }
 
 impl InputOptions {
@@ -226,6 +230,12 @@ impl InputOptions {
         Self { page_index, ..self }
     }
 
+    /// Sets whether to read keys in the encoding that they were hashed in.
+    #[must_use]
+    pub fn with_hashed_keys(self, hashed_keys: bool) -> Self {
+        Self { hashed_keys, ..self }
+    }
+
     /// Sets whether the columns of files may differ.
     #[must_use]
     pub fn with_union_by_name(self, union_by_name: bool) -> Self {
@@ -258,6 +268,7 @@ impl Default for InputOptions {
             page_index: false,
             union_by_name: true,
             int96: default_int96(),
+            hashed_keys: false,
         }
     }
 }

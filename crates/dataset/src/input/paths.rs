@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs::{self, Metadata},
     path::{Component, Path, PathBuf},
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -14,7 +15,8 @@ use super::{
 };
 use crate::{
     error::DatasetError,
-    output::{MANIFEST_NAME, Manifest, is_quarantine, is_unfinished, names_of_append},
+    folder_types::Recorded,
+    output::{Manifest, OLD_MANIFEST_NAME, is_quarantine, is_unfinished, names_of_append},
 };
 
 /// A file of the dataset.
@@ -30,6 +32,8 @@ pub(super) struct InputFile {
     pub(super) compression: Option<Compression>,
     /// The columns and values in the names of the folders between the input and the file.
     pub(super) folder_values: Vec<FolderValue>,
+    /// The types of these columns, if the dataset that has the file records them.
+    pub(super) recorded: Option<Arc<Recorded>>,
 }
 
 impl InputFile {
@@ -97,6 +101,8 @@ struct Search {
     root: PathBuf,
     /// The datasets whose folders are being walked, with the names in their manifests.
     datasets: Vec<(PathBuf, HashSet<String>)>,
+    /// The types of folders' columns that folders record, of those that were looked at.
+    recorded: HashMap<PathBuf, Option<Arc<Recorded>>>,
     /// The names that appends are giving to files, for the datasets that were asked for.
     of_appends: HashMap<PathBuf, HashSet<String>>,
     files: Vec<InputFile>,
@@ -154,6 +160,10 @@ impl Search {
             entries.map_err(DatasetError::io("list", &shown))?.into_iter().map(|entry| entry.path()).collect();
         paths.sort();
         let is_dataset = manifest.is_some();
+        if let Some(manifest) = &manifest {
+            let recorded = Recorded::of_manifest(folder, manifest).map(Arc::new);
+            self.recorded.insert(folder.to_owned(), recorded);
+        }
         let first = self.files.len();
         self.datasets.extend(
             manifest.as_ref().map(|manifest| (folder.to_owned(), manifest.file_names().map(str::to_owned).collect())),
@@ -206,14 +216,27 @@ impl Search {
         }
         let reason = format!(
             "it is not in '{}'; remove the file, or the manifest to read all files as they are",
-            dataset.join(MANIFEST_NAME).display()
+            Manifest::path_in(&dataset).display()
         );
         Err(DatasetError::corrupt(&path.display().to_string(), reason))
+    }
+
+    /// Returns the types of folders' columns for a file: those of the innermost folder that records
+    /// some, from the file's own up to the input.
+    fn recorded_for(&mut self, path: &Path) -> Option<Arc<Recorded>> {
+        for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.root)) {
+            let look = || Recorded::find_in(folder).map(Arc::new);
+            if let Some(found) = self.recorded.entry(folder.to_owned()).or_insert_with(look) {
+                return Some(Arc::clone(found));
+            }
+        }
+        None
     }
 
     fn add(&mut self, path: &Path) -> Result<(), DatasetError> {
         let (mut file, absolute) = named(path, self.format)?;
         file.folder_values = values_of(folders_below(&self.root, path));
+        file.recorded = if file.folder_values.is_empty() { None } else { self.recorded_for(path) };
         self.found += 1;
         if self.known.insert(absolute) {
             self.files.push(file);
@@ -246,7 +269,7 @@ fn entry(path: &Path) -> PathBuf {
 /// Returns whether a file in a dataset's folder was written by a run beside its rows.
 fn is_beside_rows(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name == MANIFEST_NAME || is_quarantine(name)
+    name == OLD_MANIFEST_NAME || is_quarantine(name)
 }
 
 /// Returns whether a part of the path that matches wildcards in `pattern` is hidden. A part does
@@ -281,7 +304,9 @@ fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), Da
     let absolute = fs::canonicalize(path).map_err(DatasetError::io("open", &shown))?;
     let fingerprint = format!("{}\t{}\t{}", absolute.display(), metadata.len(), modified_ns(&metadata));
     let (bytes, modified) = (metadata.len(), metadata.modified().ok());
-    Ok((InputFile { path: shown, format, bytes, modified, fingerprint, compression, folder_values: vec![] }, absolute))
+    let (folder_values, recorded) = (vec![], None);
+    let file = InputFile { path: shown, format, bytes, modified, fingerprint, compression, folder_values, recorded };
+    Ok((file, absolute))
 }
 
 const KNOWN_FORMATS: &str = "its extension is not one of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, \

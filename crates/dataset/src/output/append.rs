@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! finish(slot) -> journal.rs -> DIR/.annulus/added/     slot by slot
-//! complete()   -> final names, beside the dataset's files -> manifest.json, which lists both
+//! complete()   -> final names, beside the dataset's files -> manifest, which lists both
 //! ```
 //! The dataset's own files and its manifest stay as they are until the new manifest replaces the
 //! old one. Readers of a dataset read only the files in its manifest, so a killed run changes
@@ -24,6 +24,7 @@ use super::{
     publish::{Folder, journal_path},
     quarantine::quarantine_name,
 };
+use crate::placement::{alike, view_of};
 
 /// The setting that numbers an append, from 1.
 pub(super) const APPEND: &str = "append";
@@ -151,16 +152,28 @@ fn check(dir: &Path, settings: &Settings, columns: &Columns, base: &Manifest) ->
     let of_files = mismatch(&columns.of_files, &base.columns);
     let mismatch = of_files.or_else(|| mismatch(&columns.of_folders, &base.folder_columns));
     let same_folders = columns.of_folders.len() == base.folder_columns.len();
+    let placements = [settings, &base.settings].map(|settings| settings.get(PLACEMENT).map(String::as_str));
+    let is_alike = alike(placements[0], placements[1], has_texts(&columns.of_files, settings));
+    let common = COMMON.into_iter().filter(|&setting| setting != PLACEMENT || !is_alike);
     // If a key's type differs, the placement may differ too. The error about the type is more
     // helpful.
     let is_of_types = |setting: &str| setting == KEY_TYPES || setting == PLACEMENT && same_folders;
-    match (difference(settings, &base.settings, COMMON), mismatch) {
+    match (difference(settings, &base.settings, common), mismatch) {
         (Some((setting, now, there)), mismatch) if !(is_of_types(&setting) && mismatch.is_some()) => {
             Err(differs(path(), setting, now, there))
         }
         (_, Some(mismatch)) => Err(OutputError::AppendColumns { path: path(), mismatch }),
         (_, None) => Ok(()),
     }
+}
+
+/// Returns whether a key is a text or bytes, but not in views.
+pub(crate) fn has_texts(columns: &[ColumnEntry], settings: &Settings) -> bool {
+    let mut keys = settings.get("by").into_iter().flat_map(|by| by.split(','));
+    keys.any(|key| {
+        let data_type = columns.iter().find(|column| column.name == key).map(|column| column.data_type.parse());
+        !matches!(data_type, Some(Ok(data_type)) if view_of(&data_type).is_none())
+    })
 }
 
 /// Returns the error for a setting in which the run differs from the dataset.
@@ -175,24 +188,27 @@ fn differs(path: PathBuf, setting: String, now: String, there: String) -> Output
     OutputError::AppendColumns { path, mismatch }
 }
 
-/// Returns the keys that are hashed as another type than the files have, with that type, like
-/// `time=Timestamp(s)`; `None` if there are none. A value may hash differently in another type.
-pub(super) fn key_types(inputs: &Schema, files: &Schema, keys: &[(String, usize)]) -> Option<String> {
-    let other = |(place, (name, column)): (usize, &(String, usize))| {
-        let [given, stored] = [inputs, files].map(|schema| hashed_as(place, schema.field(*column).data_type()));
-        (given != stored).then(|| format!("{name}={given}"))
+/// Returns the keys that are hashed as another type than the files' types tell, with that type, like
+/// `code=Utf8View` for a dictionary; `None` if there are none. The files' types tell views for texts
+/// if texts are hashed as views.
+pub(super) fn key_types(hashed: &[DataType], files: &Schema, keys: &[(String, usize)]) -> Option<String> {
+    let has_views = hashed.iter().any(|hashed| matches!(hashed, DataType::Utf8View | DataType::BinaryView));
+    let other = |(place, (hashed, (name, column))): (usize, (&DataType, &(String, usize)))| {
+        let stored = files.field(*column).data_type();
+        let told = view_of(stored).filter(|_| has_views).unwrap_or_else(|| stored.clone());
+        (hashed_as(place, hashed) != hashed_as(place, &told)).then(|| format!("{name}={hashed}"))
     };
-    let types: Vec<String> = keys.iter().enumerate().filter_map(other).collect();
+    let types: Vec<String> = hashed.iter().zip(keys).enumerate().filter_map(other).collect();
     (!types.is_empty()).then(|| types.join(","))
 }
 
-/// Returns the type that hashes like type `of`. A dictionary hashes like its values if it is the
+/// Returns the type that hashes like type `own`. A dictionary hashes like its values if it is the
 /// first key. After other keys, it does only if its values are texts or bytes.
-fn hashed_as(place: usize, of: &DataType) -> &DataType {
+fn hashed_as(place: usize, own: &DataType) -> &DataType {
     use DataType::*;
-    match of {
+    match own {
         Dictionary(_, values) if place == 0 || matches!(**values, Utf8 | LargeUtf8 | Binary | LargeBinary) => values,
-        of => of,
+        own => own,
     }
 }
 

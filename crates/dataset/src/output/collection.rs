@@ -1,8 +1,8 @@
 //! A folder of datasets, one written by each host, and a manifest of all of them.
 //!
 //! ```text
-//! DIR/host-00/part-00000.parquet, DIR/host-00/manifest.json    a dataset of its own (whole.rs)
-//! DIR/manifest.json                                            all of them, last
+//! DIR/host-00/part-00000.parquet, DIR/host-00/.annulus/manifest    a dataset of its own (whole.rs)
+//! DIR/.annulus/manifest                                            all of them, last
 //! ```
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
+    Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OLD_MANIFEST_NAME, OutputError, PartitionEntry, Settings,
     journal::Recorded,
     open::{known, refuse_foreign, remove_files},
     publish::{Folder, checked_names, visible},
@@ -157,7 +157,7 @@ impl Drop for Collection {
     fn drop(&mut self) {
         let Some(folder) = &self.folder else { return };
         // An error cannot be returned here. The next run clears what could not be removed.
-        folder.remove([MANIFEST_NAME]).ok();
+        folder.remove(Manifest::names_in(folder.dir())).ok();
         for &member in &self.members {
             remove_dataset(&folder.final_path(&member_name(member))).ok();
         }
@@ -204,9 +204,10 @@ fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing
         return Err(error);
     }
     let names = if replaces { known(folder)? } else { Vec::new() };
-    if names.iter().all(|name| name == MANIFEST_NAME || is_member_name(name.split('/').next().unwrap_or_default())) {
+    let is_manifest = |name: &String| [MANIFEST_NAME, OLD_MANIFEST_NAME].contains(&name.as_str());
+    if names.iter().all(|name| is_manifest(name) || is_member_name(name.split('/').next().unwrap_or_default())) {
         // The members' manifests name their own files.
-        folder.remove([MANIFEST_NAME])?;
+        folder.remove(Manifest::names_in(folder.dir()))?;
     }
     found.iter().try_for_each(remove_locked)?;
     drop(found);

@@ -1,5 +1,5 @@
-//! `manifest.json`: the files of a finished dataset. It is written last, so a folder with a
-//! manifest is complete.
+//! The manifest: the files of a finished dataset. It is written last, so a folder with a manifest is
+//! complete.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,8 +17,11 @@ use super::{
     work_file::examine,
 };
 
-/// The name of the manifest in its folder.
-pub const MANIFEST_NAME: &str = "manifest.json";
+/// The name of the manifest below its folder. Its folder is hidden, so pyarrow, Spark and DataFusion
+/// do not take it for data. It has no extension, so globs such as `*/*.json` do not match it.
+pub const MANIFEST_NAME: &str = ".annulus/manifest";
+/// The name that older versions gave the manifest. It is read if there is no other one.
+pub const OLD_MANIFEST_NAME: &str = "manifest.json";
 /// The version of manifests that this crate writes and reads.
 pub const MANIFEST_VERSION: u32 = 1;
 
@@ -168,7 +171,7 @@ pub struct PlainFileEntry {
 impl Manifest {
     /// Returns the manifest in a folder, if it has one.
     pub(crate) fn load(folder: &Folder) -> Result<Option<Self>, OutputError> {
-        match Self::read(&folder.final_path(MANIFEST_NAME)) {
+        match Self::read(&Self::path_in(folder.dir())) {
             Err(OutputError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             read => read.map(Some),
         }
@@ -190,20 +193,36 @@ impl Manifest {
 
     /// Returns the manifest in `dir`, if it can be read. Another file may have its name.
     pub(crate) fn find_in(dir: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(dir.join(MANIFEST_NAME)).ok()?).ok()
+        serde_json::from_slice(&fs::read(Self::path_in(dir)).ok()?).ok()
+    }
+
+    /// Returns the path of the manifest of the dataset in `dir`, or the path that it would have.
+    pub fn path_in(dir: &Path) -> PathBuf {
+        let (path, old) = (dir.join(MANIFEST_NAME), dir.join(OLD_MANIFEST_NAME));
+        if !path.exists() && old.exists() { old } else { path }
+    }
+
+    /// Returns the names of the manifests in `dir`. There are two if a run that appended was killed
+    /// before it could remove one of an older version.
+    pub(super) fn names_in(dir: &Path) -> Vec<&'static str> {
+        let is_manifest =
+            |name: &&str| fs::read(dir.join(name)).is_ok_and(|text| serde_json::from_slice::<Self>(&text).is_ok());
+        [MANIFEST_NAME, OLD_MANIFEST_NAME].into_iter().filter(is_manifest).collect()
     }
 
     /// Returns a file that is missing or has another length than before, and what is wrong with it.
     pub(crate) fn missing_in(&self, folder: &Path) -> Option<(PathBuf, String)> {
+        let manifest = Self::path_in(folder);
+        let manifest = manifest.strip_prefix(folder).unwrap_or(&manifest).display();
         let files = self.partitions.iter().flat_map(|partition| &partition.files).map(|file| (&file.name, file.bytes));
         let mut paths = files.map(|(name, bytes)| (folder.join(name), bytes));
         paths.find_map(|(path, bytes)| {
             let wrong = match fs::metadata(&path) {
                 Ok(metadata) if metadata.len() == bytes => return None,
-                Ok(metadata) => format!("it has {} bytes, but {bytes} according to {MANIFEST_NAME}", metadata.len()),
-                Err(error) => format!("{MANIFEST_NAME} names it, and {error}"),
+                Ok(metadata) => format!("it has {} bytes, but {bytes} according to {manifest}", metadata.len()),
+                Err(error) => format!("{manifest} names it, and {error}"),
             };
-            let remedy = format!("write the dataset again, or remove {MANIFEST_NAME} to read the files as they are");
+            let remedy = format!("write the dataset again, or remove {manifest} to read the files as they are");
             Some((path, format!("{wrong}; {remedy}")))
         })
     }
@@ -213,7 +232,10 @@ impl Manifest {
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|error| OutputError::Damaged { path: MANIFEST_NAME.into(), message: error.to_string() })?;
         text.push(b'\n');
-        folder.write_whole(MANIFEST_NAME, &text)
+        let old = Self::names_in(folder.dir()).into_iter().filter(|name| *name != MANIFEST_NAME);
+        let old: Vec<_> = old.collect();
+        folder.write_whole(MANIFEST_NAME, &text)?;
+        folder.remove(old)
     }
 
     /// Returns the number of rows that the first run read, good and bad.

@@ -5,7 +5,7 @@
 //! write(slot, batch) -> slot.rs -> encode.rs -> work folder
 //!                          |                        | finish(slot)
 //!                          |                        +-> journal.rs, then final names (publish.rs)
-//!                          |                                 ... complete() -> manifest.json
+//!                          |                                 ... complete() -> manifest
 //!                          +-- memory.rs: the largest files are relieved when all hold too much
 //! ```
 //! A [`WholeDataset`] (whole.rs) shows nothing before everything is finished. A run that appends
@@ -41,16 +41,17 @@ use std::{
 
 use arrow::array::RecordBatch;
 
-pub(crate) use append::{KEY_TYPES, names_of_append};
+pub(crate) use append::{KEY_TYPES, has_texts, names_of_append};
 pub use collection::Collection;
 pub use csv::CsvWriter;
 pub use error::OutputError;
 pub use format::{Compression, OutputFormat};
 pub use json::json_writer;
 pub(crate) use keys::value_text;
+pub(crate) use manifest::column_of;
 pub use manifest::{
     AppendEntry, ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest,
-    PartitionEntry, PlainFileEntry, Settings,
+    OLD_MANIFEST_NAME, PartitionEntry, PlainFileEntry, Settings,
 };
 pub use open::{Existing, OutputOptions, can_resume};
 pub(crate) use open::{Opened, OutputSpec, is_unfinished};
@@ -58,6 +59,7 @@ pub use pages::DEFAULT_PAGE_BYTES;
 pub use quarantine::QUARANTINE_NAME;
 pub(crate) use quarantine::is_quarantine;
 pub(crate) use slot::Slot;
+pub(crate) use types::with_type;
 pub use types::{cast_to, for_arrow, for_parquet, for_parquet_writer, with_plain_text};
 pub use verify::{BadFile, Verification, Verified};
 pub use whole::{SealedDataset, WholeDataset, remove_dataset};

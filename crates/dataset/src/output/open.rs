@@ -5,7 +5,7 @@ use std::{
     sync::Mutex,
 };
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -14,13 +14,12 @@ use super::{
     collection::remove_members,
     format::Encoding,
     journal::{Journal, Recorded, known_files},
-    manifest::{MANIFEST_NAME, column_of, columns_of},
+    manifest::{column_of, columns_of},
     memory::Ledger,
     partitions_by_folder,
     publish::{Folder, journal_path},
     quarantine::{QUARANTINE_NAME, quarantine_name},
     slot::{Common, SlotWriter},
-    types::with_plain_text,
     values::ValueFolders,
 };
 
@@ -114,8 +113,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) writers_bytes: usize,
     /// Whether a column of Parquet files begins with a dictionary.
     pub(crate) dictionary: &'a dyn Fn(usize) -> bool,
-    /// Whether rows are placed by the keys' hash, and the files have the keys.
-    pub(crate) hashed: bool,
+    /// The types that the keys are hashed as, if rows are placed by hash and the files have the keys.
+    pub(crate) hashed: Option<&'a [DataType]>,
     /// Whether the values of the key columns name folders.
     pub(crate) by_value: bool,
     /// Whether no file gets its final name before all are finished.
@@ -161,11 +160,8 @@ impl Output {
         let columns = Columns { of_files: columns_of(encoding.schema()), of_folders: folder_columns };
         let folder = Folder::lock(&dir, sync)?;
         let mut settings = spec.settings;
-        // Text in Parquet is hashed as views, however the input and the files have it.
-        let hashed_types =
-            if format == OutputFormat::Parquet { with_plain_text(&spec.schema) } else { spec.schema.clone() };
-        if spec.hashed
-            && let Some(types) = append::key_types(&hashed_types, encoding.schema(), &spec.keys)
+        if let Some(hashed) = spec.hashed
+            && let Some(types) = append::key_types(hashed, encoding.schema(), &spec.keys)
         {
             settings.insert(KEY_TYPES.to_owned(), types);
         }
@@ -217,7 +213,7 @@ impl Output {
 
 /// Returns whether a folder has a dataset whose first run has not finished.
 pub(crate) fn is_unfinished(dir: &Path) -> bool {
-    journal_path(dir).exists() && !dir.join(MANIFEST_NAME).exists()
+    journal_path(dir).exists() && !Manifest::path_in(dir).exists()
 }
 
 /// Returns whether an unfinished run has left finished partitions in a folder. [`Existing::Resume`]
@@ -293,7 +289,7 @@ pub(super) fn known(folder: &Folder) -> Result<Vec<String>, OutputError> {
     if let Some(manifest) = Manifest::load(folder)? {
         names.push(quarantine_name(Some(manifest.appends.len() + 1)));
         names.extend(manifest.file_names().chain(manifest.members()).map(str::to_owned));
-        names.push(MANIFEST_NAME.to_owned());
+        names.extend(Manifest::names_in(folder.dir()).into_iter().map(str::to_owned));
     }
     Ok(names)
 }
@@ -317,7 +313,7 @@ pub(super) fn remove_files(folder: &Folder) -> Result<(), OutputError> {
     if let Some(manifest) = Manifest::load(folder)? {
         folder.remove([quarantine_name(Some(manifest.appends.len() + 1)).as_str()])?;
         folder.remove(manifest.file_names())?;
-        folder.remove([MANIFEST_NAME])?;
+        folder.remove(Manifest::names_in(folder.dir()))?;
     }
     Ok(())
 }

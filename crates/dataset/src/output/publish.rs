@@ -6,6 +6,7 @@
 //! DIR/.annulus/journal.jsonl    what is finished (journal.rs)
 //! DIR/.annulus/work/            files in the making, on the file system of DIR, so that a rename moves them
 //! DIR/.annulus/added/           complete files of an append, until all are (append.rs)
+//! DIR/.annulus/manifest         the files of the finished dataset, which stays (manifest.rs)
 //! DIR/part-00007.parquet        whole files
 //! ```
 
@@ -16,7 +17,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{OutputError, own, values::is_value_folder, work_file::WorkFile};
+use super::{MANIFEST_NAME, Manifest, OutputError, own, work_file::WorkFile};
+use crate::folder_name::is_value_folder;
 
 /// The folder of everything that is not a part of the dataset. Readers of folders skip names with a
 /// dot.
@@ -24,6 +26,9 @@ const HIDDEN: &str = ".annulus";
 
 /// The folder of the complete files of an append, in the hidden folder.
 const ADDED: &str = "added";
+
+/// The name of the locked file in the hidden folder.
+const LOCK_NAME: &str = "lock";
 
 /// The journal's name in the hidden folder.
 pub(super) const JOURNAL_NAME: &str = "journal.jsonl";
@@ -54,11 +59,11 @@ impl Folder {
     /// [`OutputError::InUse`] if another run has locked it.
     pub(crate) fn lock(dir: &Path, sync: bool) -> Result<Self, OutputError> {
         let hidden = dir.join(HIDDEN);
-        // If there is a hidden folder, an earlier run may have created `dir` too.
-        let was_there = dir.exists() && !hidden.exists();
+        // If there is a hidden folder of an unfinished run, that may have created `dir` too.
+        let was_there = dir.exists() && (!hidden.exists() || Manifest::path_in(dir).exists());
         loop {
             own::create_folder(&hidden)?;
-            let path = hidden.join("lock");
+            let path = hidden.join(LOCK_NAME);
             let lock = match own::open(&path, File::options().write(true).create(true).truncate(false)) {
                 Ok(lock) => lock,
                 // The run that had the lock has just ended, and removed the hidden folder.
@@ -238,9 +243,18 @@ impl Folder {
         }
     }
 
-    /// Removes everything hidden, and `DIR` itself if it was created for this run and is empty.
+    /// Removes everything hidden except the manifest, and `DIR` itself if it was created for this run
+    /// and is empty.
     pub(crate) fn dismantle(&self) -> Result<(), OutputError> {
         self.remove_work()?;
+        if self.final_path(MANIFEST_NAME).exists() {
+            self.remove_added()?;
+            // The lock is the last one: until then, no other run uses the folder.
+            for path in [self.journal_path(), self.hidden.join(LOCK_NAME)] {
+                gone(&path, fs::remove_file(&path))?;
+            }
+            return Ok(());
+        }
         fs::remove_dir_all(&self.hidden).map_err(OutputError::io("remove", &self.hidden))?;
         if !self.was_there {
             // This removes only an empty folder.

@@ -98,7 +98,7 @@ fn with_types(schema: &Schema, other: &impl Fn(&DataType) -> Option<DataType>) -
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-fn with_type(field: &FieldRef, other: &impl Fn(&DataType) -> Option<DataType>) -> FieldRef {
+pub(crate) fn with_type(field: &FieldRef, other: &impl Fn(&DataType) -> Option<DataType>) -> FieldRef {
     let inner = |field: &FieldRef| with_type(field, other);
     let data_type = match field.data_type() {
         DataType::List(item) | DataType::ListView(item) => DataType::List(inner(item)),

@@ -8,7 +8,10 @@ use std::{
 
 use serde::Serialize;
 
-use super::{MANIFEST_NAME, Manifest, OutputError, append::names_of_append, open::is_unfinished, work_file::examine};
+use super::{
+    MANIFEST_NAME, Manifest, OLD_MANIFEST_NAME, OutputError, append::names_of_append, open::is_unfinished,
+    work_file::examine,
+};
 
 /// A check of a dataset's files, which [`run`](Self::run) carries out.
 ///
@@ -59,7 +62,7 @@ impl Verification {
         if is_unfinished(dir) {
             return Err(OutputError::Unfinished(dir.to_owned()));
         }
-        let manifest = Manifest::read(&dir.join(MANIFEST_NAME))?;
+        let manifest = Manifest::read(&Manifest::path_in(dir))?;
         let entry = |(name, bytes, checksum): (&String, u64, &String)| (name.clone(), (bytes, checksum.clone()));
         Ok(Self { dir: dir.to_owned(), expected: manifest.sealed_files().map(entry).collect() })
     }
@@ -103,7 +106,7 @@ impl Verification {
                 let entry = entry.map_err(OutputError::io("list", &dir))?;
                 let file_name = entry.file_name().to_string_lossy().into_owned();
                 let name = format!("{folder}{file_name}");
-                if file_name.starts_with('.') || file_name == MANIFEST_NAME {
+                if file_name.starts_with('.') || file_name == OLD_MANIFEST_NAME {
                     continue;
                 }
                 if entry.file_type().map_err(OutputError::io("examine", entry.path()))?.is_dir() {

@@ -46,7 +46,7 @@ impl WholeDataset {
             slots: (0..files).map(|partition| Slot { partition, hot: None }).collect(),
             writers_bytes: memory_bytes,
             dictionary,
-            hashed: false,
+            hashed: None,
             by_value: false,
             whole: true,
         })?;

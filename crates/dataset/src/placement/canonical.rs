@@ -36,6 +36,8 @@ enum Named {
     },
     KeyGroups {
         groups: usize,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        texts_as_views: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         hash: Option<String>,
     },
@@ -54,8 +56,10 @@ impl Placement {
     pub(crate) fn canonical(&self) -> String {
         let hash = || Some(hash_name().to_owned()).filter(|name| name != FIRST_HASH);
         let rule = match &self.rule {
-            Rule::Hash(hasher, _) => Named::Hash { texts_as_views: hasher.casts(), hash: hash() },
-            Rule::KeyGroups(_, groups) => Named::KeyGroups { groups: groups.count(), hash: hash() },
+            Rule::Hash(hasher, _) => Named::Hash { texts_as_views: hasher.has_views(), hash: hash() },
+            Rule::KeyGroups(hasher, groups) => {
+                Named::KeyGroups { groups: groups.count(), texts_as_views: hasher.has_views(), hash: hash() }
+            }
             Rule::Ranges(ranges) => Named::Ranges { points: points_text(ranges.points()) },
             Rule::Values(_, modulo) => Named::Values { buckets: modulo.consumers() },
             Rule::RoundRobin => Named::RoundRobin,
@@ -89,6 +93,19 @@ impl Stored {
             Named::RoundRobin => Self::Other("in turn"),
         })
     }
+}
+
+/// Returns whether the texts of two placements are of the same one. Whether texts are hashed as views
+/// makes no difference if no key is a text, or all that are one are views already.
+pub(crate) fn alike(left: Option<&str>, right: Option<&str>, has_texts: bool) -> bool {
+    let normal = |canonical: &str| -> Option<String> {
+        let mut told: Canonical = serde_json::from_str(canonical).ok()?;
+        if let Named::Hash { texts_as_views, .. } | Named::KeyGroups { texts_as_views, .. } = &mut told.rule {
+            *texts_as_views &= has_texts;
+        }
+        serde_json::to_string(&told).ok()
+    };
+    left == right || left.and_then(normal).zip(right.and_then(normal)).is_some_and(|(left, right)| left == right)
 }
 
 /// Returns the split points in a placement's text, for key columns of `schema`. Returns `None` if
@@ -164,10 +181,13 @@ mod tests {
         };
         let hash = r#"{"version":1,"rule":"hash","texts_as_views":false}"#;
         assert_eq!(text(PlacementSpec::Hash, &["t"]), hash);
-        assert_eq!(text(PlacementSpec::HashAsViews, &["k"]), hash, "it places numbers as the other does");
+        assert_eq!(text(PlacementSpec::HashOfValues, &["k"]), hash, "it places numbers as the other does");
         let views = r#"{"version":1,"rule":"hash","texts_as_views":true}"#;
-        assert_eq!(text(PlacementSpec::HashAsViews, &["k", "t"]), views);
+        assert_eq!(text(PlacementSpec::HashOfValues, &["k", "t"]), views);
+        assert!(alike(Some(hash), Some(views), false) && !alike(Some(hash), Some(views), true));
         assert_eq!(text(PlacementSpec::KeyGroups(64), &["k"]), r#"{"version":1,"rule":"key_groups","groups":64}"#);
+        let groups = r#"{"version":1,"rule":"key_groups","groups":64,"texts_as_views":true}"#;
+        assert_eq!(text(PlacementSpec::KeyGroups(64), &["t"]), groups);
         assert_eq!(text(PlacementSpec::RoundRobin, &[]), r#"{"version":1,"rule":"round_robin"}"#);
         assert_eq!(text(PlacementSpec::Values, &["k"]), r#"{"version":1,"rule":"values","buckets":3}"#);
         let given = PlacementSpec::Ranges(vec![vec!["5".into(), "a,b".into()], vec!["07".into(), "\"".into()]]);

@@ -8,14 +8,14 @@ use std::{
 
 use arrow::{
     array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, new_empty_array},
-    compute::cast,
-    datatypes::{DataType, Schema, TimeUnit},
+    compute::{can_cast_types, cast},
+    datatypes::{DataType, Field, Schema, TimeUnit},
     error::ArrowError,
 };
 use datafusion_common::hash_utils::{RandomState, create_hashes};
 use twox_hash::XxHash64;
 
-use crate::error::DatasetError;
+use crate::{error::DatasetError, output::with_type};
 
 /// The state of DataFusion's `REPARTITION_RANDOM_STATE` (`datafusion_physical_plan::repartition`),
 /// which is `SeededRandomState::with_seed(0)`. The seed is copied because that crate is the whole
@@ -29,8 +29,8 @@ const SEED: u64 = 0;
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     columns: Vec<usize>,
-    /// For each key column, the type to hash it as, if that is not its own.
-    cast: Vec<Option<DataType>>,
+    /// The type that each key column is hashed as.
+    types: Arc<[DataType]>,
     state: RandomState,
 }
 
@@ -40,35 +40,51 @@ impl KeyHasher {
     /// # Errors
     /// If `keys` is empty, a column does not exist, or its type cannot be hashed.
     pub fn new(schema: &Schema, keys: &[String]) -> Result<Self, DatasetError> {
+        Self::with_types(schema, keys, DataType::clone)
+    }
+
+    /// Returns a hasher for which equal values have equal hashes whatever their encoding. It hashes
+    /// texts and bytes as views, values of dictionaries and runs as plain ones, and seconds as
+    /// milliseconds. DataFusion reads texts from Parquet as views by default
+    /// (`datafusion.execution.parquet.schema_force_view_types`), and hashes them like this.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_values(schema: &Schema, keys: &[String]) -> Result<Self, DatasetError> {
+        Self::with_types(schema, keys, value_type)
+    }
+
+    /// Returns a hasher that hashes a column as the type that `hashed` returns for its own.
+    pub(super) fn with_types(
+        schema: &Schema,
+        keys: &[String],
+        hashed: impl Fn(&DataType) -> DataType,
+    ) -> Result<Self, DatasetError> {
         let columns = key_columns(schema, keys)?;
+        let mut types = Vec::with_capacity(columns.len());
         for &column in &columns {
             let field = schema.field(column);
-            if !is_hashable(field.data_type()) {
+            let own = field.data_type();
+            let hashed = Some(hashed(own)).filter(|hashed| can_cast_types(own, hashed)).unwrap_or_else(|| own.clone());
+            if !is_hashable(&hashed) {
                 return Err(DatasetError::Key {
                     column: field.name().clone(),
-                    reason: format!("values of type {} cannot be hashed; choose another column", field.data_type()),
+                    reason: format!("values of type {own} cannot be hashed; choose another column"),
                 });
             }
+            types.push(hashed);
         }
-        Ok(Self { cast: vec![None; columns.len()], columns, state: RandomState::with_seed(SEED) })
+        Ok(Self { columns, types: types.into(), state: RandomState::with_seed(SEED) })
     }
 
-    /// Returns a hasher that hashes texts and bytes as views. By default, DataFusion reads them
-    /// from Parquet as views (`datafusion.execution.parquet.schema_force_view_types`), and hashes
-    /// them like this.
-    pub fn as_views(mut self, schema: &Schema) -> Self {
-        let as_view = |&column: &usize| match schema.field(column).data_type() {
-            // Files have plain text in its place, so it counts as a cast.
-            view @ (DataType::Utf8View | DataType::BinaryView) => Some(view.clone()),
-            other => view_of(other),
-        };
-        self.cast = self.columns.iter().map(as_view).collect();
-        self
+    /// Returns the type that each key column is hashed as.
+    pub(crate) fn types(&self) -> &[DataType] {
+        &self.types
     }
 
-    /// Returns whether a column is hashed as another type than its own.
-    pub(super) fn casts(&self) -> bool {
-        self.cast.iter().any(Option::is_some)
+    /// Returns whether texts or bytes are hashed as views.
+    pub(super) fn has_views(&self) -> bool {
+        self.types.iter().any(|hashed| matches!(hashed, DataType::Utf8View | DataType::BinaryView))
     }
 
     /// Returns the same hasher for batches that have only the key columns, in their order.
@@ -89,9 +105,15 @@ impl KeyHasher {
         hashes.clear();
         hashes.resize(batch.num_rows(), 0);
         let mut keys = keys_of(batch, &self.columns)?;
-        for (key, data_type) in keys.iter_mut().zip(&self.cast) {
-            if let Some(data_type) = data_type {
-                *key = cast(key, data_type)?;
+        for (key, hashed) in keys.iter_mut().zip(self.types.iter()) {
+            // A cast of a dictionary to views would take nulls among its values for empty ones.
+            if let DataType::Dictionary(_, values) = key.data_type()
+                && key.data_type() != hashed
+            {
+                *key = cast(key, values)?;
+            }
+            if key.data_type() != hashed {
+                *key = cast(key, hashed)?;
             }
         }
         create_hashes(&keys, &self.state, hashes).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
@@ -141,6 +163,35 @@ fn probes() -> Result<Vec<ArrayRef>, ArrowError> {
     let numbers = of_numbers.map(|data_type| cast(&numbers, &data_type));
     let texts = of_texts.map(|data_type| cast(&texts, &data_type));
     numbers.chain(texts).collect()
+}
+
+/// Returns the type that all encodings of a type's values have in common. DataFusion hashes values
+/// by their type: an integer of another width is another type of value.
+pub(crate) fn value_type(own: &DataType) -> DataType {
+    match own {
+        DataType::Dictionary(_, values) => value_type(values),
+        DataType::RunEndEncoded(_, values) => value_type(values.data_type()),
+        // Parquet has no type for seconds.
+        DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone.clone()),
+        own if own.is_nested() => {
+            with_type(&Arc::new(Field::new("", own.clone(), true)), &inner_value_type).data_type().clone()
+        }
+        own => view_of(own).unwrap_or_else(|| own.clone()),
+    }
+}
+
+/// Returns the type for values within other values, if it is another one. DataFusion does not read
+/// those texts as views.
+fn inner_value_type(own: &DataType) -> Option<DataType> {
+    let plain = |values: &DataType| inner_value_type(values).unwrap_or_else(|| values.clone());
+    match own {
+        DataType::Dictionary(_, values) => Some(plain(values)),
+        DataType::RunEndEncoded(_, values) => Some(plain(values.data_type())),
+        DataType::LargeUtf8 | DataType::Utf8View => Some(DataType::Utf8),
+        DataType::LargeBinary | DataType::BinaryView => Some(DataType::Binary),
+        DataType::Timestamp(TimeUnit::Second, _) => Some(value_type(own)),
+        _ => None,
+    }
 }
 
 /// Returns the type of views of texts or bytes; `None` for other types.

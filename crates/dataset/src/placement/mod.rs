@@ -13,15 +13,15 @@ mod values;
 use annulus_rows::partition::{MAX_CONSUMERS, Modulo, RangePartitioner, Target};
 use arrow::{
     array::{ArrayRef, RecordBatch},
-    datatypes::{Schema, SchemaRef},
+    datatypes::{DataType, Schema, SchemaRef},
 };
 
-use crate::{error::DatasetError, output::OutputFormat};
+use crate::error::DatasetError;
 
 use key_groups::KeyGroups;
 use ranges::Ranges;
 
-pub(crate) use canonical::{Stored, points_from_text, splits_of};
+pub(crate) use canonical::{Stored, alike, points_from_text, splits_of};
 pub use hash::KeyHasher;
 pub(crate) use hash::view_of;
 pub use ranges::sample_ranges;
@@ -34,16 +34,16 @@ pub const VALUE_BUCKETS: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum PlacementSpec {
     /// By the keys' hash, where DataFusion's `RepartitionExec` puts columns of the same types:
-    /// `hash % N`. See [`hash_for`](Self::hash_for).
-    #[default]
+    /// `hash % N`. Equal texts of other encodings go to other partitions.
     Hash,
-    /// Like `Hash`, with texts and bytes hashed as views, which is how DataFusion reads them from
-    /// Parquet files; see [`KeyHasher::as_views`].
-    HashAsViews,
+    /// Like `Hash`, with the same hash for equal values in all encodings and formats of files; see
+    /// [`KeyHasher::of_values`].
+    #[default]
+    HashOfValues,
     /// By a fixed number G of key groups, at least as many as partitions. The group of a row is
-    /// `hash % G`. Each partition has a run of consecutive groups, whose numbers differ by at most
-    /// one between partitions. Other numbers of partitions then keep or split runs of whole
-    /// groups.
+    /// `hash % G`, with the hash of `HashOfValues`. Each partition has a run of consecutive groups,
+    /// whose numbers differ by at most one between partitions. Other numbers of partitions then keep
+    /// or split runs of whole groups.
     KeyGroups(u32),
     /// By split points between the partitions, as text: one fewer than partitions, ascending, each
     /// with a value for each key column. Partition `i` has the keys from the `i`-th point (from 1)
@@ -59,17 +59,6 @@ pub enum PlacementSpec {
     /// In turn: the rows of a unit go to one partition after the other. Unit `i` begins with
     /// partition `i % N`.
     RoundRobin,
-}
-
-impl PlacementSpec {
-    /// Returns the rule that places rows as DataFusion hashes them when it reads files of this
-    /// format with its default options. It can then join two datasets partition by partition.
-    pub fn hash_for(format: OutputFormat) -> Self {
-        match format {
-            OutputFormat::Parquet => Self::HashAsViews,
-            OutputFormat::Ipc | OutputFormat::Pages | OutputFormat::Csv | OutputFormat::Json => Self::Hash,
-        }
-    }
 }
 
 /// The placement of a dataset's rows. Threads share it, each with a [`Scratch`] of its own.
@@ -148,17 +137,15 @@ impl Placement {
         }
         let rule = match spec {
             PlacementSpec::Hash => Rule::Hash(KeyHasher::new(schema, keys)?, Modulo::new(partitions)),
-            PlacementSpec::HashAsViews => {
-                Rule::Hash(KeyHasher::new(schema, keys)?.as_views(schema), Modulo::new(partitions))
-            }
+            PlacementSpec::HashOfValues => Rule::Hash(KeyHasher::of_values(schema, keys)?, Modulo::new(partitions)),
             PlacementSpec::KeyGroups(groups) => {
-                Rule::KeyGroups(KeyHasher::new(schema, keys)?, KeyGroups::new(*groups, partitions)?)
+                Rule::KeyGroups(KeyHasher::of_values(schema, keys)?, KeyGroups::new(*groups, partitions)?)
             }
             PlacementSpec::Ranges(points) => Rule::Ranges(Ranges::from_text(schema, keys, points, partitions)?),
             PlacementSpec::Splits(points) => Rule::Ranges(Ranges::new(schema, keys, points.clone(), partitions)?),
             PlacementSpec::Values => {
                 values::check(schema, keys)?;
-                Rule::Values(KeyHasher::new(schema, keys)?, Modulo::new(partitions))
+                Rule::Values(values::hasher(schema, keys)?, Modulo::new(partitions))
             }
             PlacementSpec::RoundRobin => Rule::RoundRobin,
         };
@@ -175,9 +162,12 @@ impl Placement {
         matches!(self.rule, Rule::Values(..))
     }
 
-    /// Whether a row's partition depends on the hash of its key.
-    pub(crate) fn is_by_hash(&self) -> bool {
-        matches!(self.rule, Rule::Hash(..) | Rule::KeyGroups(..))
+    /// Returns the types that keys are hashed as, if a row's partition depends on the hash of its key.
+    pub(crate) fn hashed_types(&self) -> Option<&[DataType]> {
+        match &self.rule {
+            Rule::Hash(hasher, _) | Rule::KeyGroups(hasher, _) => Some(hasher.types()),
+            _ => None,
+        }
     }
 
     /// Returns the split points if rows are placed by ranges: a column for each key, ascending.

@@ -2,8 +2,20 @@
 
 use arrow::datatypes::{DataType, Schema};
 
-use super::hash::key_columns;
-use crate::error::DatasetError;
+use super::{
+    KeyHasher,
+    hash::{key_columns, value_type},
+};
+use crate::{error::DatasetError, folder_name::can_name_folders, folder_types::CAST};
+
+/// Returns a hasher that gives rows of the same folder the same hash. Without dictionaries, that is
+/// the hash of older versions, whose runs can be resumed.
+pub(super) fn hasher(schema: &Schema, keys: &[String]) -> Result<KeyHasher, DatasetError> {
+    KeyHasher::with_types(schema, keys, |own| match own {
+        DataType::Dictionary(..) => value_type(own),
+        own => own.clone(),
+    })
+}
 
 /// Checks that the columns `keys` can name folders, so that other engines read the same values from
 /// the names. Checks also that other columns are left for the files.
@@ -15,8 +27,8 @@ pub(super) fn check(schema: &Schema, keys: &[String]) -> Result<(), DatasetError
             "readers ignore folders with such names; rename the column".to_owned()
         } else if columns[..number].contains(&column) {
             "it is named twice; name it once".to_owned()
-        } else if !has_exact_text(data_type) {
-            format!("values of type {data_type} cannot name folders; choose integers, texts, dates, times or decimals")
+        } else if !can_name_folders(data_type) {
+            format!("values of type {data_type} cannot name folders; {CAST}")
         } else {
             continue;
         };
@@ -30,14 +42,4 @@ pub(super) fn check(schema: &Schema, keys: &[String]) -> Result<(), DatasetError
         });
     }
     Ok(())
-}
-
-/// Returns whether different values have different texts, and equal values the same.
-fn has_exact_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => has_exact_text(values),
-        DataType::Boolean | DataType::Date32 | DataType::Timestamp(..) => true,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        other => other.is_integer() || other.is_decimal(),
-    }
 }

@@ -147,7 +147,7 @@ pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result
         slots,
         writers_bytes: shares.writers,
         dictionary: &|column| job.dataset.hints.dictionary(column).unwrap_or(true),
-        hashed: job.placement.is_by_hash(),
+        hashed: job.placement.hashed_types(),
         by_value: job.placement.is_by_value(),
         whole: false,
     })?;

@@ -76,7 +76,7 @@ impl JobSpec {
             input: InputOptions::default(),
             by: Vec::new(),
             into: None,
-            placing: Placing::By(PlacementSpec::hash_for(output.format)),
+            placing: Placing::By(PlacementSpec::HashOfValues),
             sort_by: Vec::new(),
             hot_key_share: DEFAULT_HOT_SHARE,
             split_hot_keys: None,

@@ -38,7 +38,8 @@ fn with(mut job: Job, existing: Existing) -> Job {
 
 /// Returns the content of each visible file.
 fn content(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    visible(dir).into_iter().map(|name| (name.clone(), fs::read(dir.join(name)).unwrap())).collect()
+    let names = visible(dir).into_iter().chain([".annulus/manifest".to_owned()]);
+    names.map(|name| (name.clone(), fs::read(dir.join(name)).unwrap())).collect()
 }
 
 /// Returns the rows that the library reads from a folder, sorted.
@@ -68,7 +69,7 @@ fn placed(mut job: Job, spec: &PlacementSpec) -> Job {
 fn two_appends_give_what_one_run_gives() {
     let placements: [(&str, Placed); 6] = [
         ("hash", |job| job),
-        ("views", |job| placed(job, &PlacementSpec::HashAsViews)),
+        ("values", |job| placed(job, &PlacementSpec::HashOfValues)),
         ("key groups", |job| placed(job, &PlacementSpec::KeyGroups(64))),
         ("ranges", |job| {
             let points = ["100", "200", "300", "400"].map(|point| vec![point.to_owned()]);
@@ -95,7 +96,7 @@ fn two_appends_give_what_one_run_gives() {
             let manifest = manifest(&dir);
             assert_eq!(manifest.rows as usize, 6 * ROWS, "{name}");
             assert!(manifest.appends.iter().all(|append| append.rows as usize == 2 * ROWS), "{name}");
-            for (file, bytes) in old.iter().filter(|(file, _)| *file != "manifest.json") {
+            for (file, bytes) in old.iter().filter(|(file, _)| *file != ".annulus/manifest") {
                 assert!(fs::read(dir.join(file)).unwrap() == *bytes, "{name}: '{file}' has changed");
             }
         }
@@ -167,7 +168,7 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
     let append = |job: Job| {
         let error = output_error(run_silently(&with(job, Existing::Append)));
         assert!(error.is_refusal(), "{error}");
-        assert!(content(&dir) == before && !dir.join(".annulus").exists(), "{error}");
+        assert!(content(&dir) == before && has_only_manifest(&dir), "{error}");
         error.to_string()
     };
     let shown = dir.display();
@@ -208,18 +209,22 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
         let job = with(job(&[new], &["id"], INTO, &dir, OutputFormat::Parquet), Existing::Append);
         let error = output_error(run_silently(&job)).to_string();
         assert!(error.contains(expected), "{error}");
-        assert!(content(&dir) == before && !dir.join(".annulus").exists(), "{error}");
+        assert!(content(&dir) == before && has_only_manifest(&dir), "{error}");
     }
 }
 
 /// Returns a job by all columns of a batch, written to a Parquet file of this name.
-fn job_of_keys(temporary: &TempDir, name: &str, keys: &[(&str, ArrayRef)], format: OutputFormat) -> Job {
+fn job_of_keys(
+    temporary: &TempDir,
+    name: &str,
+    keys: &[(&str, ArrayRef)],
+    (format, spec): (OutputFormat, &PlacementSpec),
+) -> Job {
     let path = temporary.path().join(name).with_extension("parquet");
     write_parquet(&path, &[RecordBatch::try_from_iter(keys.iter().cloned()).unwrap()], 100);
     let by: Vec<&str> = keys.iter().map(|(name, _)| *name).collect();
     let mut job = job(&[text(&path)], &by, INTO, &out_dir(temporary), format);
-    let spec = PlacementSpec::hash_for(format);
-    job.placement = Placement::new(&spec, &job.dataset.schema, &job.by, INTO).unwrap();
+    job.placement = Placement::new(spec, &job.dataset.schema, &job.by, INTO).unwrap();
     job
 }
 
@@ -244,11 +249,18 @@ fn keys_that_hash_differently_are_refused_though_the_files_have_one_type() {
         (ipc, vec![("a", texts.clone()), ("b", texts)], vec![("a", coded_texts.clone()), ("b", coded_texts)], None),
     ];
     for (format, first, second, refused) in cases {
-        for (first, second) in [(&first, &second), (&second, &first)] {
-            let temporary = tempdir().unwrap();
-            run_silently(&job_of_keys(&temporary, "first", first, format)).unwrap();
-            let append = with(job_of_keys(&temporary, "second", second, format), Existing::Append);
-            match (run_silently(&append), refused) {
+        // By the hash of values, none is refused.
+        let (types, values) = (PlacementSpec::Hash, PlacementSpec::HashOfValues);
+        for (spec, first, second) in [
+            (&types, &first, &second),
+            (&types, &second, &first),
+            (&values, &first, &second),
+            (&values, &second, &first),
+        ] {
+            let (temporary, how) = (tempdir().unwrap(), (format, spec));
+            run_silently(&job_of_keys(&temporary, "first", first, how)).unwrap();
+            let append = with(job_of_keys(&temporary, "second", second, how), Existing::Append);
+            match (run_silently(&append), refused.filter(|_| *spec == types)) {
                 (Err(DatasetError::Output(error @ OutputError::AppendColumns { .. })), Some(expected)) => {
                     assert!(error.to_string().contains(expected), "{error}");
                 }
@@ -256,7 +268,7 @@ fn keys_that_hash_differently_are_refused_though_the_files_have_one_type() {
                 (found, _) => panic!("{found:?}"),
             }
             // The same types are accepted again.
-            let again = with(job_of_keys(&temporary, "third", first, format), Existing::Append);
+            let again = with(job_of_keys(&temporary, "third", first, how), Existing::Append);
             run_silently(&again).unwrap();
             check_keys_lie_together(&out_dir(&temporary));
         }
@@ -280,7 +292,9 @@ fn a_key_of_another_text_layout_is_named() {
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values(["a", "b"]));
     let views = cast(&texts, &DataType::Utf8View).unwrap();
     let temporary = tempdir().unwrap();
-    let job_of = |name, keys| job_of_keys(&temporary, name, &[("key", keys)], OutputFormat::Parquet);
+    let job_of = |name, keys| {
+        job_of_keys(&temporary, name, &[("key", keys)], (OutputFormat::Parquet, &PlacementSpec::HashOfValues))
+    };
     run_silently(&job_of("texts", texts)).unwrap();
     let error = output_error(run_silently(&with(job_of("views", views), Existing::Append))).to_string();
     assert!(error.contains("column 'key' is Utf8View, but Utf8 in the dataset; give it that type"), "{error}");
@@ -298,7 +312,7 @@ fn files_that_are_not_listed_are_found_in_all_folders() {
     let bad = Verification::begin(&dir).unwrap().run(|_| {}).unwrap().bad;
     let found: Vec<&str> = bad.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(found, ["extra.arrow", "flag=true/extra.arrow", "flag=true/int=1/extra.arrow", "other/extra.arrow"]);
-    assert!(bad.iter().all(|file| file.reason == "is not in manifest.json"), "{bad:?}");
+    assert!(bad.iter().all(|file| file.reason == "is not in .annulus/manifest"), "{bad:?}");
 }
 
 #[test]
@@ -388,7 +402,7 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     // It is complete, and is not repeated. A new append is added.
     let after = content(&dir);
     assert_eq!(run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap().rows_in as usize, 2 * ROWS);
-    assert!(content(&dir) == after && !dir.join(".annulus").exists());
+    assert!(content(&dir) == after && has_only_manifest(&dir));
     run_silently(&job_of(&inputs[2], Existing::ResumeAppend)).unwrap();
     check_complete(&dir, &expected(&base, &inputs.concat()));
 }
@@ -429,7 +443,7 @@ fn to_resume_the_first_run_leaves_an_unfinished_append() {
         let text = fs::read_to_string(&journal).unwrap();
         fs::write(&journal, text.replacen('{', "", 1)).unwrap();
         run_silently(&job_of(&inputs[0], existing)).unwrap();
-        assert!(content(&dir) == before && !dir.join(".annulus").exists());
+        assert!(content(&dir) == before && has_only_manifest(&dir));
     }
 }
 
@@ -450,7 +464,7 @@ fn a_script_of_appends_that_is_repeated_adds_nothing_twice() {
     let after = content(&dir);
     for repeated in &inputs {
         run_silently(&job_of(repeated, Existing::ResumeAppend)).unwrap();
-        assert!(content(&dir) == after && !dir.join(".annulus").exists());
+        assert!(content(&dir) == after && has_only_manifest(&dir));
     }
     check_complete(&dir, &expected(&base, &inputs.concat()));
 

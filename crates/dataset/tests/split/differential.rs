@@ -198,7 +198,7 @@ fn ranges_of_keys_of_every_type_are_those_of_the_rows() {
         let all = arrow::compute::sort(&arrow::compute::concat(&all).unwrap(), None).unwrap();
         let show = |row| arrow::util::display::array_value_to_string(&all, row).unwrap();
         assert_eq!((file.keys[0].min.clone(), file.keys[0].max.clone()), (Some(show(0)), Some(show(all.len() - 1))));
-        assert!(fs::metadata(dir.join("manifest.json")).unwrap().len() > 0);
+        assert!(fs::metadata(dir.join(".annulus/manifest")).unwrap().len() > 0);
     }
 }
 

@@ -61,8 +61,9 @@ fn a_manifest_does_not_lead_out_of_its_folder() {
     let dir = out_dir(&temporary);
     let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
     run_silently(&job).unwrap();
-    let manifest = fs::read_to_string(dir.join("manifest.json")).unwrap();
-    fs::write(dir.join("manifest.json"), manifest.replace("\"part-00000.parquet\"", "\"../in/in-0.parquet\"")).unwrap();
+    let manifest = fs::read_to_string(dir.join(".annulus/manifest")).unwrap();
+    fs::write(dir.join(".annulus/manifest"), manifest.replace("\"part-00000.parquet\"", "\"../in/in-0.parquet\""))
+        .unwrap();
     job.output.existing = Existing::Overwrite;
     assert!(matches!(output_error(run_silently(&job)), OutputError::Damaged { .. }));
     assert!(fs::exists(&inputs[0]).unwrap());
@@ -102,8 +103,7 @@ fn what_a_run_has_left_unfinished_is_no_input() {
     let open = |path: &std::path::Path| Dataset::open(&[path.display().to_string()], &InputOptions::default());
     assert!(open(&dir).is_ok());
     // A killed run leaves it like this.
-    fs::remove_file(dir.join("manifest.json")).unwrap();
-    fs::create_dir(dir.join(".annulus")).unwrap();
+    fs::remove_file(dir.join(".annulus/manifest")).unwrap();
     fs::write(dir.join(".annulus/journal.jsonl"), "").unwrap();
     for path in [&*dir, temporary.path()] {
         let error = open(path).unwrap_err().to_string();

@@ -143,7 +143,7 @@ fn the_report_holds_against_the_exact_counts() {
             assert!(manifest.hot_keys.iter().any(|hot| hot.key == *key), "{key} is missing");
         }
         let read: annulus_dataset::Manifest =
-            serde_json::from_slice(&fs::read(dir.join("manifest.json")).unwrap()).unwrap();
+            serde_json::from_slice(&fs::read(dir.join(".annulus/manifest")).unwrap()).unwrap();
         assert_eq!(read.hot_keys, manifest.hot_keys);
     }
 }

@@ -142,7 +142,7 @@ fn what_helps_with_a_damaged_manifest_is_said() {
     let dir = out_dir(&temporary);
     let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
     run_silently(&job).unwrap();
-    fs::write(dir.join("manifest.json"), "{\"version\":").unwrap();
+    fs::write(dir.join(".annulus/manifest"), "{\"version\":").unwrap();
     for existing in [Existing::Refuse, Existing::Overwrite, Existing::Resume] {
         job.output.existing = existing;
         let error = output_error(run_silently(&job));
@@ -150,7 +150,7 @@ fn what_helps_with_a_damaged_manifest_is_said() {
         // Without the manifest, the dataset's files are not known.
         let told = error.to_string();
         assert!(told.contains("remove the folder") && !told.contains("`overwrite`"), "{told}");
-        assert_eq!(visible(&dir).len(), 3);
+        assert_eq!(visible(&dir).len(), 2);
     }
     fs::remove_dir_all(&dir).unwrap();
     run_silently(&job).unwrap();

@@ -231,7 +231,7 @@ pub fn rows_by_slot(dir: &Path) -> BTreeMap<(usize, Option<usize>), Vec<String>>
 
 /// Returns the manifest of a folder.
 pub fn manifest(dir: &Path) -> Manifest {
-    serde_json::from_slice(&fs::read(dir.join("manifest.json")).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(dir.join(".annulus/manifest")).unwrap()).unwrap()
 }
 
 /// Returns the names of the visible files in a folder and below.
@@ -266,15 +266,20 @@ pub fn check_complete(dir: &Path, expected: &[Vec<String>]) {
         assert_eq!(partition.files.is_empty(), rows.is_empty());
         partition.files.iter().for_each(|file| check_file(dir, file));
     }
-    let mut names: Vec<String> = manifest.file_names().map(str::to_owned).collect();
-    names.push("manifest.json".to_owned());
+    let names: Vec<String> = manifest.file_names().map(str::to_owned).collect();
     assert_eq!(visible(dir), sorted(names));
-    assert!(!dir.join(".annulus").exists(), "nothing hidden is left");
+    assert!(has_only_manifest(dir), "nothing else that is hidden is left");
+}
+
+/// Returns whether the manifest is all that is hidden in a dataset's folder.
+pub fn has_only_manifest(dir: &Path) -> bool {
+    let names = fs::read_dir(dir.join(".annulus")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.eq(["manifest"])
 }
 
 /// Checks a folder whose run did not end: every visible file is complete and recorded.
 pub fn check_unfinished(dir: &Path) {
-    if dir.join("manifest.json").exists() {
+    if dir.join(".annulus/manifest").exists() {
         let manifest = manifest(dir);
         manifest.partitions.iter().flat_map(|partition| &partition.files).for_each(|file| check_file(dir, file));
         return;

@@ -3,11 +3,17 @@
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use annulus_dataset::{
-    DatasetError, Existing, Job, OutputError, OutputFormat, Placement, PlacementSpec, VALUE_BUCKETS, split,
+    Dataset, DatasetError, Existing, InputOptions, Job, OutputError, OutputFormat, Placement, PlacementSpec,
+    VALUE_BUCKETS, Verification, split,
 };
 use arrow::{
-    array::{ArrayRef, Int64Array, RecordBatch},
-    compute::{SortOptions, concat_batches},
+    array::{
+        Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Int8Array, Int64Array,
+        LargeStringArray, RecordBatch, StringArray, StringViewArray, TimestampMicrosecondArray,
+        TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+    },
+    compute::{SortOptions, cast, concat_batches, sort_to_indices, take},
+    datatypes::{DataType, Int32Type},
     row::{RowConverter, SortField},
 };
 use tempfile::tempdir;
@@ -86,7 +92,7 @@ fn a_run_by_value_that_is_cancelled_is_resumed_or_replaced() {
     run_silently(&job).unwrap();
     check_folders(&job, &inputs);
     let names = fs::read_dir(&job.output.dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let expected = ["flag=__HIVE_DEFAULT_PARTITION__", "flag=false", "flag=true", "manifest.json"];
+    let expected = [".annulus", "flag=__HIVE_DEFAULT_PARTITION__", "flag=false", "flag=true"];
     assert_eq!(names.collect::<BTreeSet<_>>(), expected.map(str::to_owned).into());
 }
 
@@ -175,4 +181,132 @@ fn rows_are_sorted_within_their_files() {
             assert!(matches!(&error, OutputError::ResumeDiffers { setting, .. } if setting == "sort_by"), "{error}");
         }
     }
+}
+
+/// Returns columns of one type, each with three values and a null.
+fn keys_of_every_type() -> Vec<ArrayRef> {
+    let day = 86_400_000_000;
+    let texts = [Some("__HIVE_DEFAULT_PARTITION__"), Some(""), Some("NULL"), None];
+    let more_texts = [Some("-0"), Some("a/b=c %41"), Some("2024-01-01"), None];
+    let times = TimestampMicrosecondArray::from(vec![Some(day + 500_000), Some(-1), Some(i64::MAX), None]);
+    let decimals = Decimal128Array::from(vec![Some(-5), Some(1000), Some(0), None]);
+    vec![
+        Arc::new(StringArray::from(texts.to_vec())),
+        Arc::new(StringViewArray::from(more_texts.to_vec())),
+        Arc::new(LargeStringArray::from(vec![Some("1"), Some("2"), Some("03"), None])),
+        Arc::new(texts.into_iter().collect::<DictionaryArray<Int32Type>>()),
+        Arc::new(BooleanArray::from(vec![Some(true), Some(false), Some(true), None])),
+        Arc::new(Int64Array::from(vec![Some(i64::MIN), Some(0), Some(i64::MAX), None])),
+        Arc::new(UInt64Array::from(vec![Some(u64::MAX), Some(0), Some(1 << 63), None])),
+        Arc::new(Int8Array::from(vec![Some(-128), Some(0), Some(127), None])),
+        Arc::new(decimals.clone().with_precision_and_scale(4, 2).unwrap()),
+        Arc::new(decimals.with_precision_and_scale(38, 0).unwrap()),
+        Arc::new(Date32Array::from(vec![Some(19_723), Some(-719_529), Some(i32::MAX), None])),
+        Arc::new(TimestampSecondArray::from(vec![Some(-1), Some(0), Some(1_700_000_000), None])),
+        Arc::new(TimestampNanosecondArray::from(vec![Some(1), Some(i64::MIN), Some(i64::MAX), None])),
+        Arc::new(times.clone()),
+        Arc::new(times.with_timezone("Europe/Zurich")),
+    ]
+}
+
+#[test]
+fn keys_come_back_with_their_types_and_values() {
+    for format in [OutputFormat::Parquet, OutputFormat::Ipc, OutputFormat::Pages] {
+        for keys in keys_of_every_type() {
+            let (temporary, shown) = (tempdir().unwrap(), keys.data_type().to_string());
+            let input = temporary.path().join("in.parquet");
+            let rows: ArrayRef = Arc::new(Int64Array::from_iter_values(0..keys.len() as i64));
+            let batch =
+                RecordBatch::try_from_iter_with_nullable([("k", keys.clone(), true), ("i", rows, true)]).unwrap();
+            write_parquet(&input, &[batch], 100);
+            let job = by_value(job(&[text(&input)], &["k"], 1, &out_dir(&temporary), format));
+            let source = job.dataset.schema.field(0).data_type().clone();
+            run_silently(&job).unwrap();
+            let back = Dataset::open(&[text(&job.output.dir)], &InputOptions::default()).unwrap();
+            assert_eq!(*back.schema.field_with_name("k").unwrap().data_type(), source, "{shown}");
+            let batches: Vec<_> =
+                back.units.iter().flat_map(|unit| unit.read().unwrap()).map(|read| read.unwrap().batch).collect();
+            let all = concat_batches(&back.schema, &batches).unwrap();
+            let order = sort_to_indices(all.column_by_name("i").unwrap(), None, None).unwrap();
+            let found = take(all.column_by_name("k").unwrap(), &order, None).unwrap();
+            let expected = cast(&keys, &source).unwrap();
+            assert_eq!(&cast(&found, &plain(&source)).unwrap(), &cast(&expected, &plain(&source)).unwrap(), "{shown}");
+        }
+    }
+}
+
+/// Returns the type of a dictionary's values.
+fn plain(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values.as_ref().clone(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn without_a_record_types_are_guessed_only_if_no_value_is_lost() {
+    let cases = [
+        (&["1", "-7", "__HIVE_DEFAULT_PARTITION__"][..], DataType::Int64),
+        (&["1", "007"], DataType::Utf8),
+        (&["1", "-0"], DataType::Utf8),
+        (&["1", ""], DataType::Utf8),
+        (&["1", "9223372036854775808"], DataType::Utf8),
+        (&["2024-01-01", "2024-12-31"], DataType::Date32),
+        (&["2024-01-01", "1"], DataType::Utf8),
+        (&["1.50"], DataType::Utf8),
+        (&["true"], DataType::Utf8),
+        (&["__HIVE_DEFAULT_PARTITION__"], DataType::Utf8),
+    ];
+    for (values, expected) in cases {
+        let folder = tempdir().unwrap();
+        for value in values {
+            fs::create_dir(folder.path().join(format!("k={value}"))).unwrap();
+            let rows: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+            let batch = RecordBatch::try_from_iter([("i", rows)]).unwrap();
+            write_parquet(&folder.path().join(format!("k={value}/x.parquet")), &[batch], 10);
+        }
+        let open = || Dataset::open(&[text(folder.path())], &InputOptions::default()).unwrap();
+        assert_eq!(*open().schema.field_with_name("k").unwrap().data_type(), expected, "{values:?}");
+        let found: BTreeSet<Option<String>> = open()
+            .files
+            .iter()
+            .map(|file| {
+                let one = cast(&file.constants[0].1, &DataType::Utf8).unwrap();
+                let one = one.as_any().downcast_ref::<StringArray>().unwrap();
+                one.iter().next().unwrap().map(str::to_owned)
+            })
+            .collect();
+        let given = values.iter().map(|value| (*value != "__HIVE_DEFAULT_PARTITION__").then(|| (*value).to_owned()));
+        assert_eq!(found, given.collect(), "{values:?}");
+    }
+}
+
+/// Older versions wrote `manifest.json` beside the files.
+#[test]
+fn a_manifest_in_its_old_place_counts() {
+    let (temporary, inputs) = setup();
+    let dir = out_dir(&temporary);
+    let job_of = |existing| {
+        let mut job = by_value(job(&inputs, &["flag"], 1, &dir, OutputFormat::Parquet));
+        job.output.existing = existing;
+        job
+    };
+    run_silently(&job_of(Existing::Refuse)).unwrap();
+    fs::rename(dir.join(".annulus/manifest"), dir.join("manifest.json")).unwrap();
+    fs::remove_dir(dir.join(".annulus")).unwrap();
+    let type_of_flag = || {
+        let dataset = Dataset::open(&[text(&dir)], &InputOptions::default()).unwrap();
+        dataset.schema.field_with_name("flag").unwrap().data_type().clone()
+    };
+    assert_eq!(type_of_flag(), DataType::Boolean);
+    assert!(matches!(output_error(run_silently(&job_of(Existing::Refuse))), OutputError::Taken { .. }));
+    assert_eq!(Verification::begin(&dir).unwrap().run(|_| {}).unwrap().bad, []);
+    // An append writes the manifest to its new place.
+    run_silently(&job_of(Existing::Append)).unwrap();
+    assert!(!dir.join("manifest.json").exists() && has_only_manifest(&dir));
+    assert_eq!((manifest(&dir).appends.len(), type_of_flag()), (1, DataType::Boolean));
+    // Both are there if the append was killed before it could remove the old one.
+    fs::write(dir.join("manifest.json"), fs::read(dir.join(".annulus/manifest")).unwrap()).unwrap();
+    run_silently(&job_of(Existing::Overwrite)).unwrap();
+    assert!(!dir.join("manifest.json").exists() && manifest(&dir).appends.is_empty());
 }

@@ -47,10 +47,10 @@ The join runs as a query of annulus sql: the same scans and the same joins.
 or --cluster, on workers, each of which writes a folder of the result.
 
 The files of each worker are in DIR/host-00/, DIR/host-01/ and so on; those of
-this process in DIR/host-00/. The last file is DIR/manifest.json, with rows and
-checksums. The folder can be the input of another command. If the join fails or
-you press Ctrl-C, it removes its partial output. A second Ctrl-C ends it at
-once.
+this process in DIR/host-00/. The last file is DIR/.annulus/manifest, with rows
+and checksums. The folder can be the input of another command. If the join
+fails or you press Ctrl-C, it removes its partial output. A second Ctrl-C ends
+it at once.
 
 More: annulus help joins";
 

@@ -37,10 +37,11 @@ several inputs name it. Folders and wildcards skip names that begin with '.'
 or '_'. URLs (s3://, gs://, az://, http://) are copied to the folder for
 temporary files first, and an output with a URL is written there first.
 
-By default a row goes to partition hash(key) % N, where Apache DataFusion puts
-it, too. DIR/part-00007.parquet has partition 7; an empty partition has no
-file. A file gets its final name when it is complete. The last file is
-manifest.json, with the rows, key ranges and checksums (XXH64) of all files.
+By default a row goes to partition hash(key) % N, with DataFusion's hash,
+whatever the files' format. DIR/part-00007.parquet has partition 7; an empty
+partition has no file. A file gets its final name when it is complete. The last
+file is DIR/.annulus/manifest, with the rows, key ranges and checksums (XXH64)
+of all files.
 
 A run that fails or is interrupted leaves its finished partitions, and
 --resume continues it.
@@ -50,7 +51,7 @@ those of the dataset. The dataset stays as it was until all of them are
 complete.
 
 A key is hot if it has at least --hot-key-share of an average partition's
-rows. Hot keys are reported here and in manifest.json, with bounds for their
+rows. Hot keys are reported here and in the manifest, with bounds for their
 rows, as only one row in 32 is examined. With --split-hot-keys, a sample finds
 the hot keys first, all their rows are counted, and they are spread over extra
 files, such as DIR/part-00007.hot-1.parquet.
@@ -234,7 +235,7 @@ impl PartitionArgs {
         let mut spec = JobSpec::new(self.inputs, output);
         spec.input = self.reading.options()?;
         spec.into = self.into;
-        spec.placing = placing(self.placing, self.by.len(), format);
+        spec.placing = placing(self.placing, self.by.len());
         spec.by = self.by;
         spec.sort_by = self.sort_by.iter().map(|column| column.parse()).collect::<Result<_, _>>()?;
         spec.hot_key_share = self.hot_key_share;
@@ -252,7 +253,7 @@ impl PartitionJob {
     }
 }
 
-fn placing(args: PlacingArgs, keys: usize, format: OutputFormat) -> Placing {
+fn placing(args: PlacingArgs, keys: usize) -> Placing {
     let points = |text: &str| -> Vec<Vec<String>> {
         let values = |point: &str| point.split(',').map(str::to_owned).collect();
         match keys {
@@ -266,6 +267,6 @@ fn placing(args: PlacingArgs, keys: usize, format: OutputFormat) -> Placing {
         PlacingArgs { ranges: Some(text), .. } => Placing::By(PlacementSpec::Ranges(points(&text))),
         PlacingArgs { by_value: true, .. } => Placing::By(PlacementSpec::Values),
         PlacingArgs { round_robin: true, .. } => Placing::By(PlacementSpec::RoundRobin),
-        _ => Placing::By(PlacementSpec::hash_for(format)),
+        _ => Placing::By(PlacementSpec::HashOfValues),
     }
 }

@@ -36,7 +36,7 @@ A table is a file, a folder or a glob of Parquet, CSV (.csv, .tsv, .tbl), JSON
 (.json, .ndjson), Arrow IPC (.arrow), Avro or page files (.pages). CSV and
 JSON files can be compressed (.gz, .bz2, .xz, .zst). Folders named key=value
 become columns. A dataset that partition or join wrote must match its
-manifest.json. Joins and groupings on the key of partition need no exchange.
+manifest. Joins and groupings on the key of partition need no exchange.
 
 A path can be a URL: s3://, gs://, az://, http:// or https://. Credentials
 come from the environment: AWS_ACCESS_KEY_ID, GOOGLE_SERVICE_ACCOUNT or

@@ -123,7 +123,27 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
         state.config_mut().options_mut().execution.target_partitions = 1;
         return Ok(DataFrame::new(state, plan).execute_stream().await?);
     }
+    if let LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) = &plan
+        && !table.table_partition_cols.is_empty()
+    {
+        return Ok(create_over_folders(ctx, plan).await?.execute_stream().await?);
+    }
     Ok(ctx.execute_logical_plan(plan).await?.execute_stream().await?)
+}
+
+/// Creates a table whose folders name values. Other folders there have no rows of it, such as the one
+/// of a dataset's manifest, and DataFusion would refuse them.
+async fn create_over_folders(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    let ignore_others = |ignore: bool| {
+        let state = ctx.state_ref();
+        let mut state = state.write();
+        let execution = &mut state.config_mut().options_mut().execution;
+        std::mem::replace(&mut execution.listing_table_ignore_subdirectory, ignore)
+    };
+    let before = ignore_others(true);
+    let created = ctx.execute_logical_plan(plan).await;
+    ignore_others(before);
+    Ok(created?)
 }
 
 /// Returns whether `plan` limits the rows of a single table, without a condition, an order or a

@@ -8,7 +8,7 @@ Examples:
   annulus verify parts --json
 
 Reads every file of a folder that partition or join wrote, and compares it
-with the size and the checksum (XXH64) in manifest.json. Files that are
+with the size and the checksum (XXH64) in its manifest. Files that are
 missing, differ, or are not in the manifest are listed, and the exit code is
 1.";
 

@@ -2,7 +2,7 @@
 
 use std::io::{Write, stdout};
 
-use annulus_dataset::{MANIFEST_NAME, Verification, can_resume};
+use annulus_dataset::{MANIFEST_NAME, Manifest, Verification, can_resume};
 use annulus_terminal::{progress, units::counted};
 use anyhow::{Context, Result, bail};
 use indicatif::HumanBytes;
@@ -16,7 +16,7 @@ pub fn run(args: VerifyArgs) -> Result<Outcome> {
     if !args.dir.is_dir() {
         bail!("no folder '{}': give the folder of a dataset", args.dir.display());
     }
-    if !args.dir.join(MANIFEST_NAME).exists() && !can_resume(&args.dir) {
+    if !Manifest::path_in(&args.dir).exists() && !can_resume(&args.dir) {
         bail!("'{}' is not a dataset that partition or join wrote: it has no {MANIFEST_NAME}", args.dir.display());
     }
     runtime::run(until_interrupted(async move {
