@@ -4,6 +4,7 @@ mod requests;
 
 use std::{error::Error as StdError, io, sync::OnceLock};
 
+use annulus_datafusion::{Comparisons, Incomparable};
 use anyhow::{Error, anyhow};
 use clap::Command;
 use datafusion::{error::DataFusionError, sql::sqlparser::parser::ParserError};
@@ -121,7 +122,21 @@ fn has_flag(command: &Command, flag: &str) -> bool {
         || command.get_subcommands().any(|command| has_flag(command, flag))
 }
 
+/// Returns the message about values that cannot be compared, with what this command can do about columns.
+pub fn incomparable(error: &Incomparable) -> String {
+    match error {
+        Incomparable::Zone { columns, .. } if !columns.is_empty() => {
+            let types: Vec<_> = columns.iter().map(|column| format!("{column}=timestamptz")).collect();
+            format!("{error}; or read CSV and JSON with `types` {}", types.join(","))
+        }
+        _ => error.to_string(),
+    }
+}
+
 fn add(text: &mut String, error: &(dyn StdError + 'static)) {
+    if let Some(error) = error.downcast_ref::<Incomparable>() {
+        return add_part(text, &incomparable(error));
+    }
     match error.downcast_ref::<DataFusionError>() {
         Some(error) => add_of_datafusion(text, error),
         None => {
@@ -145,7 +160,10 @@ fn add_of_datafusion(text: &mut String, error: &DataFusionError) {
         DataFusionError::Shared(inner) => add_of_datafusion(text, inner),
         DataFusionError::Diagnostic(_, inner) => add_of_datafusion(text, inner),
         DataFusionError::Context(context, inner) => {
-            add_part(text, context);
+            // The name of the rule that refuses a comparison adds nothing.
+            if context != Comparisons::NAME {
+                add_part(text, context);
+            }
             add_of_datafusion(text, inner);
         }
         DataFusionError::SQL(error, _) => match error.as_ref() {

@@ -8,6 +8,7 @@ mod cli;
 mod cluster;
 mod commands;
 mod comparison;
+mod distinct_from;
 mod errors;
 mod formats;
 mod interrupt;

@@ -6,6 +6,7 @@ mod aggregate;
 mod bounds;
 mod bridge;
 mod choice;
+mod compare;
 pub mod config;
 mod error;
 mod exec;
@@ -22,6 +23,7 @@ mod table;
 
 pub use aggregate::RunAggregateExec;
 pub use choice::profile;
+pub use compare::{Comparisons, Incomparable, compare};
 pub use config::{AnnulusConfig, DataPath, Joins};
 pub use exec::{InTurnExec, RingRepartitionExec};
 pub use join::{BandJoinExec, CycloJoin, CycloMethod, KeyFilterExec, LoopJoinExec, SharedHashJoinExec};

@@ -9,6 +9,7 @@ use datafusion::{
 };
 
 use crate::{
+    compare::Comparisons,
     config::AnnulusConfig,
     folders::{FolderColumns, ValueFolders},
     logical,
@@ -42,7 +43,8 @@ use crate::{
 pub trait SessionStateBuilderExt {
     /// Adds the options (`annulus.*`), the rules that replace hash repartitions by the exchange,
     /// and hash joins and joins on bands by those of `annulus-join`, and first steps of groupings
-    /// by those that merge runs, the rules for [partitioned tables](crate::register_dataset), and
+    /// by those that merge runs, the rules for [partitioned tables](crate::register_dataset), [one
+    /// comparison](crate::Comparisons) for each pair of types, and
     /// those that keep DataFusion from believing statistics of Parquet files that prove nothing: they
     /// leave NaN out, and do not tell 0.0 from -0.0. Lists of `IN` get both zeros if they have one, as
     /// `=` takes one for the other. Timestamps that Parquet files store in 96 bits are microseconds,
@@ -50,9 +52,9 @@ pub trait SessionStateBuilderExt {
     /// The folders of `COPY ... PARTITIONED BY` are named as those of a dataset.
     /// Logical rules mend `NOT IN` and other comparisons with subqueries, of which DataFusion forgets nulls.
     ///
-    /// Call it after `with_config` and `with_physical_optimizer_rules`, which replace what it
-    /// edits. It keeps options and rules that are installed already, so an existing session can be
-    /// rebuilt with it.
+    /// Call it after `with_config`, `with_analyzer_rules` and `with_physical_optimizer_rules`, which
+    /// replace what it edits. It keeps options and rules that are installed already, so an existing
+    /// session can be rebuilt with it.
     #[must_use]
     fn with_annulus(self) -> Self;
 }
@@ -66,6 +68,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         // The usual nanoseconds hold 584 years only, and other values wrap.
         options.execution.parquet.coerce_int96.get_or_insert_with(|| "us".to_owned());
         logical::install(self.optimizer().get_or_insert_default());
+        Comparisons::install(&mut self.analyzer().get_or_insert_default().rules);
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         BandJoin::default().install(rules);
         SharedJoins::default().install(rules);

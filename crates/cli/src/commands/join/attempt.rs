@@ -87,7 +87,7 @@ impl Attempt {
             note_mixed(&files.mixed);
             note_partial(&files.partial);
         }
-        let query = job.query.clone().check(sides, job.output.as_deref(), job.format)?;
+        let query = job.query.clone().check(sides, job.output.as_deref(), job.format, &session.copied_config())?;
         // Keys are looked up before other columns are read, if a side has lost rows: otherwise most keys have a
         // partner, and reading the columns in two steps costs more.
         if !job.settings.iter().any(|(key, _)| key == PUSHDOWN) {

@@ -12,7 +12,7 @@ use datafusion::{
     error::DataFusionError,
     prelude::SessionContext,
     sql::{
-        parser::{DFParserBuilder, Statement},
+        parser::{CopyToSource, DFParserBuilder, Statement},
         sqlparser::{
             ast::Statement as SqlStatement,
             dialect::{Dialect, dialect_from_str},
@@ -21,7 +21,7 @@ use datafusion::{
     },
 };
 
-use crate::errors;
+use crate::{distinct_from, errors};
 
 /// The text of statements, and its file if it has one.
 #[derive(Clone, Debug)]
@@ -172,7 +172,9 @@ fn parse(dialect: &dyn Dialect, written: &[TokenWithSpan], meant: &[TokenWithSpa
 fn stock(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<(Statement, bool)> {
     let parse = |tokens: Vec<TokenWithSpan>| {
         let mut statements = DFParserBuilder::new(tokens).with_dialect(dialect).build()?.parse_statements()?;
-        statements.pop_front().ok_or_else(|| plan_datafusion_err!("expected a statement"))
+        let mut statement = statements.pop_front().ok_or_else(|| plan_datafusion_err!("expected a statement"))?;
+        give_operands(&mut statement);
+        Ok::<_, DataFusionError>(statement)
     };
     match parse(tokens.to_vec()) {
         Ok(mut statement) => {
@@ -184,6 +186,20 @@ fn stock(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<(Statement, 
             Some(Ok(statement)) => Ok((statement, true)),
             _ => Err(error.into()),
         },
+    }
+}
+
+/// Gives the operators within a statement their operands.
+fn give_operands(statement: &mut Statement) {
+    match statement {
+        Statement::Statement(statement) => distinct_from::give_operands(statement.as_mut()),
+        Statement::Explain(explain) => give_operands(&mut explain.statement),
+        Statement::CopyTo(copy) => {
+            if let CopyToSource::Query(query) = &mut copy.source {
+                distinct_from::give_operands(query.as_mut());
+            }
+        }
+        _ => {}
     }
 }
 

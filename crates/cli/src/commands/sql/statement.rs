@@ -1,8 +1,8 @@
 //! Runs statements.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use annulus_datafusion::{DatasetTable, NotPartitioned, why_stock_joins, why_stock_repartitions};
+use annulus_datafusion::{Comparisons, DatasetTable, NotPartitioned, why_stock_joins, why_stock_repartitions};
 use annulus_dataset::NoLayout;
 use annulus_distributed::ResidentTables;
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -12,6 +12,7 @@ use datafusion::{
     datasource::{listing::ListingTableUrl, source_as_provider},
     execution::{SendableRecordBatchStream, SessionState},
     logical_expr::{Analyze, DdlStatement, Explain, LogicalPlan},
+    optimizer::AnalyzerRule as _,
     prelude::SessionContext,
 };
 use object_store::ObjectStoreExt;
@@ -100,6 +101,11 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
     if let LogicalPlan::Copy(copy) = &mut plan {
         paths::check_target(&copy.output_url)?;
         copy.output_url = paths::target_url(&copy.output_url).unwrap_or_else(|| copy.output_url.clone());
+    }
+    if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = &mut plan {
+        // DataFusion coerces the types of a view by its own rules alone.
+        let compared = Comparisons::default().analyze(LogicalPlan::clone(&view.input), state.config_options())?;
+        view.input = Arc::new(compared);
     }
     if let LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) = &mut plan {
         for location in &mut table.locations {

@@ -14,6 +14,7 @@ use datafusion::{
 use super::{
     difference,
     term::{Columns, Key},
+    whole,
 };
 
 /// The condition of a join: equal keys, a band, a second band, and a filter on pairs.
@@ -126,7 +127,7 @@ impl Condition {
 
     /// Returns the predicates that the merge evaluates as text, with the name of each part.
     pub(super) fn parts(&self) -> Vec<(&'static str, String)> {
-        let text = |predicates: &[Key]| predicates.iter().map(ToString::to_string).collect::<Vec<_>>().join(" AND ");
+        let text = |predicates: &[Key]| predicates.iter().map(whole::shown).collect::<Vec<_>>().join(" AND ");
         let equal: Vec<Key> = self.equal.iter().map(|equal| Arc::clone(&equal.predicate)).collect();
         let mut parts = vec![("equal", text(&equal)), ("band", text(&self.band.predicates))];
         parts.extend(self.second.as_ref().map(|second| ("second_band", text(&second.predicates))));
@@ -155,7 +156,7 @@ fn bounds(columns: &Columns<'_>, predicate: &Key) -> Option<BandParts<Key, Key>>
     let parts = |a, b| BandParts::new(a, op, b, Arc::clone(predicate));
     let (a, b) = (comparison.left(), comparison.right());
     let keys = KeyPair { build: 0, probe: 0 };
-    let with_offsets = parts(columns.term(a)?, columns.term(b)?);
+    let with_offsets = columns.terms(a, b).and_then(|(a, b)| parts(a, b));
     // The offset of a float must be added to the key of the probe side.
     let usable = with_offsets.filter(|parts| parts.band(Side::Left, keys).is_some());
     usable.or_else(|| parts(columns.whole(a)?, columns.whole(b)?))

@@ -13,7 +13,10 @@ use datafusion::{
     },
 };
 
-use super::term::{Columns, Key, offset, widened};
+use super::{
+    term::{Columns, Key, offset, widened},
+    whole,
+};
 
 /// Returns the bounds that a comparison of a difference to a constant sets. Differences of floats
 /// are rounded, so they set none.
@@ -38,6 +41,9 @@ pub(super) fn bounds(
     if *minus.op() != Operator::Minus || data_type.is_floating() || columns.type_of(minus.right())? != data_type {
         return None;
     }
+    if !whole::stays_in_type(columns, minus, &data_type) {
+        return None;
+    }
     // Intervals with more days are greater, however many hours the others have.
     if matches!(constant.value(), ScalarValue::IntervalMonthDayNano(Some(value)) if value.days != 0) {
         return None;
@@ -46,9 +52,11 @@ pub(super) fn bounds(
         days if data_type == DataType::Date32 && days.is_integer() => offset(&days, constant.value())?,
         _ => offset(&data_type, constant.value())?,
     };
+    let (left, right) = (minus.left(), minus.right());
+    let (left, right) = whole::uncast(columns, left, right).unwrap_or((Arc::clone(left), Arc::clone(right)));
     let part = |op, by: Offset| {
-        let right = Term { offset: by, ..columns.whole(minus.right())? };
-        BandParts::new(columns.whole(minus.left())?, op, right, Arc::clone(predicate))
+        let right = Term { offset: by, ..columns.whole(&right)? };
+        BandParts::new(columns.whole(&left)?, op, right, Arc::clone(predicate))
     };
     match (absolute, op) {
         (None, op) => part(op, by),

@@ -8,6 +8,7 @@ mod filter;
 mod keyed;
 mod plan;
 mod term;
+mod whole;
 
 pub(super) use condition::Equalities;
 pub use exec::BandJoinExec;

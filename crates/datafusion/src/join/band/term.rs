@@ -18,6 +18,8 @@ use datafusion::{
     physical_plan::joins::utils::{ColumnIndex, JoinFilter},
 };
 
+use super::whole;
+
 /// A key: an expression over the columns of one side.
 pub(super) type Key = Arc<dyn PhysicalExpr>;
 
@@ -32,13 +34,13 @@ impl<'a> Columns<'a> {
         Self { schema: filter.schema(), places: filter.column_indices() }
     }
 
-    /// Splits `expr`, `expr + constant` or `expr - constant`. If the constant cannot be an offset,
-    /// or there is none, the key is the whole expression.
-    pub(super) fn term(&self, expr: &Key) -> Option<Term<Key>> {
-        match self.sum(expr) {
-            Some((key, offset)) => Some(Term { offset, ..self.whole(&key)? }),
-            None => self.whole(expr),
-        }
+    /// Splits two expressions that are compared, of the form `key + constant` or `key - constant`.
+    /// If the constant cannot be an offset, or there is none, the key is the whole expression.
+    pub(super) fn terms(&self, a: &Key, b: &Key) -> Option<(Term<Key>, Term<Key>)> {
+        let split = |expr: &Key| self.sum(expr).unwrap_or_else(|| (Arc::clone(expr), Offset::Int(0)));
+        let ((a, offset_of_a), (b, offset_of_b)) = (split(a), split(b));
+        let (a, b) = whole::uncast(self, &a, &b).unwrap_or((a, b));
+        Some((Term { offset: offset_of_a, ..self.whole(&a)? }, Term { offset: offset_of_b, ..self.whole(&b)? }))
     }
 
     /// Returns the expression as a key, with no offset.
@@ -70,6 +72,9 @@ impl<'a> Columns<'a> {
             (Operator::Minus, None, Some(constant)) => (sum.left(), constant, true),
             _ => return None,
         };
+        if !whole::stays_in_type(self, sum, &data_type) {
+            return None;
+        }
         let offset = offset(&data_type, constant.value())?;
         Some((self.as_type(key, &data_type)?, if minus { offset.negated()? } else { offset }))
     }

@@ -6,6 +6,7 @@ use datafusion::{
     common::Column,
     error::DataFusionError,
     logical_expr::{Expr, utils::split_conjunction_owned},
+    prelude::SessionConfig,
 };
 
 use super::{
@@ -22,19 +23,19 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Reads the condition of a query over inputs with these columns. Keys of different types are cast to one
-    /// type, as in DataFusion.
+    /// Reads the condition of a query over inputs with these columns, with the options of `session`. Keys of
+    /// different types are cast to one type, as in `annulus sql`.
     ///
     /// # Errors
     /// If a column does not exist, keys cannot be compared, or the predicate is invalid.
-    pub fn new(query: &Query, schemas: Sides<&SchemaRef>) -> Result<Self, QueryError> {
+    pub fn new(query: &Query, schemas: Sides<&SchemaRef>, session: &SessionConfig) -> Result<Self, QueryError> {
         let Sides { left: a, right: b } = query.sides.as_ref().map(|side| &*side.name);
         let (left, right) = (schemas.left, schemas.right);
         let failed = |text: &str| {
             let text = text.to_owned();
             move |error: DataFusionError| QueryError::Condition { text, reason: reason(&error) }
         };
-        let sql = Sql::new((a, left), (b, right)).map_err(failed("the columns"))?;
+        let sql = Sql::new((a, left), (b, right), session).map_err(failed("the columns"))?;
         let mut predicates = Vec::new();
         for (key, other) in &query.on {
             check_column(a, left, key)?;
@@ -45,10 +46,10 @@ impl Condition {
         }
         if let Some(text) = &query.condition {
             let expr = sql.parse(text).map_err(failed(text))?;
-            let texts = sql.text_columns(&expr);
+            let (texts, zoned) = (sql.text_columns(&expr), sql.has_zone(&expr));
             let expr = sql.prepare(expr).map_err(|error| QueryError::Condition {
                 text: text.clone(),
-                reason: no_time(&reason(&error), &texts).unwrap_or_else(|| reason(&error)),
+                reason: no_time(&reason(&error), &texts, zoned).unwrap_or_else(|| reason(&error)),
             })?;
             let conjuncts = split_conjunction_owned(expr.clone());
             for part in std::iter::once(&expr).chain(&conjuncts) {
@@ -105,12 +106,18 @@ impl Condition {
 }
 
 /// Returns the reason for an error about texts that are used as times. `texts` are the text columns
-/// of the predicate.
-fn no_time(reason: &str, texts: &[Column]) -> Option<String> {
+/// of the predicate, and `zoned` says whether it has times with a zone.
+fn no_time(reason: &str, texts: &[Column], zoned: bool) -> Option<String> {
     let is_time = ["Interval", "Timestamp", "Date"].iter().any(|time| reason.contains(time));
     let column = texts.first().filter(|_| is_time && reason.contains("Utf8"))?;
     let names = texts.iter().map(|column| format!("'{}'", column.flat_name())).collect::<Vec<_>>().join(" and ");
     let (are, name, whole) = (if texts.len() == 1 { "is" } else { "are" }, &column.name, column.flat_name());
+    if zoned {
+        return Some(format!(
+            "{names} {are} text and cannot be used as a time; read CSV and JSON with `types` {name}=timestamptz, or \
+             write CAST({whole} AS TIMESTAMPTZ)"
+        ));
+    }
     Some(format!(
         "{names} {are} text and cannot be used as a time; read CSV and JSON with `types` {name}=timestamp, or write \
          to_timestamp({whole})"

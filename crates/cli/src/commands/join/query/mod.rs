@@ -73,7 +73,8 @@ const UNIT_BYTES: usize = 512 << 10;
 const UNIT_ROWS: usize = 64 << 10;
 
 impl Query {
-    /// Checks the query, whose inputs are open and whose result is to be written to the folder `output`.
+    /// Checks the query, whose inputs are open, with the options of `session`. Its result is to be written to the
+    /// folder `output`.
     ///
     /// # Errors
     /// If an input lies in the output folder, or the query is invalid.
@@ -82,6 +83,7 @@ impl Query {
         sides: Sides<Source>,
         output: Option<&Path>,
         format: OutputFormat,
+        session: &SessionConfig,
     ) -> Result<OpenQuery, QueryError> {
         if self.suffix.is_empty() {
             let reason = "must not be empty: both sides may have a column of the same name".to_owned();
@@ -94,7 +96,7 @@ impl Query {
         }
         let schemas = sides.as_ref().map(Source::schema);
         self.check_types(&schemas)?;
-        let condition = Condition::new(&self, schemas.as_ref())?;
+        let condition = Condition::new(&self, schemas.as_ref(), session)?;
         let output = condition.output(&self)?;
         Ok(OpenQuery { query: self, condition, output, sides })
     }

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
+use annulus_datafusion::{Incomparable, compare};
 use annulus_join::{JoinType, Side, Sides};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::{
-    common::{
-        Column, DFSchema, ExprSchema, SchemaError, TableReference,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{Column, DFSchema, ExprSchema, SchemaError, TableReference},
     error::DataFusionError,
     execution::{SessionState, SessionStateBuilder},
-    logical_expr::{Between, BinaryExpr, Expr, cast, expr::InList},
+    logical_expr::Expr,
     optimizer::simplify_expressions::{ExprSimplifier, SimplifyContext},
     prelude::SessionConfig,
     sql::{sqlparser::ast::ExprWithAlias, sqlparser::parser::ParserError, unparser::Unparser},
 };
+
+use crate::{distinct_from, errors};
 
 /// The columns of both sides by name, with a session of DataFusion that plans expressions over
 /// them.
@@ -26,8 +26,13 @@ pub(super) struct Sql {
 }
 
 impl Sql {
-    pub(super) fn new(left: (&str, &SchemaRef), right: (&str, &SchemaRef)) -> Result<Self, DataFusionError> {
-        let mut config = SessionConfig::new();
+    /// Plans expressions with the options of `session`.
+    pub(super) fn new(
+        left: (&str, &SchemaRef),
+        right: (&str, &SchemaRef),
+        session: &SessionConfig,
+    ) -> Result<Self, DataFusionError> {
+        let mut config = session.clone();
         // Column names keep their upper and lower case, as in the files.
         config.options_mut().sql_parser.enable_ident_normalization = false;
         let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
@@ -58,11 +63,13 @@ impl Sql {
 
     /// Parses a predicate.
     pub(super) fn parse(&self, text: &str) -> Result<Expr, DataFusionError> {
-        self.unambiguous(self.state.create_logical_expr(text, &self.joined)?)
+        let dialect = self.state.config_options().sql_parser.dialect;
+        self.resolve(self.state.sql_to_expr_with_alias(text, &dialect)?)
     }
 
     /// Resolves the names in a parsed expression.
-    pub(super) fn resolve(&self, parsed: ExprWithAlias) -> Result<Expr, DataFusionError> {
+    pub(super) fn resolve(&self, mut parsed: ExprWithAlias) -> Result<Expr, DataFusionError> {
+        distinct_from::give_operands(&mut parsed);
         self.unambiguous(self.state.create_logical_expr_from_sql_expr(parsed, &self.joined)?)
     }
 
@@ -90,6 +97,12 @@ impl Sql {
         columns
     }
 
+    /// Returns whether a column of an expression is a time with a zone.
+    pub(super) fn has_zone(&self, expr: &Expr) -> bool {
+        let has_zone = |column: &Column| matches!(self.joined.data_type(column), Ok(DataType::Timestamp(_, Some(_))));
+        expr.column_refs().into_iter().any(has_zone)
+    }
+
     /// Returns the expression of a column.
     pub(super) fn column(&self, side: Side, name: &str) -> Expr {
         let (qualifier, _) = &self.sides[side];
@@ -104,47 +117,10 @@ impl Sql {
             .with_query_execution_start_time(self.state.execution_props().query_execution_start_time)
             .build();
         let simplifier = ExprSimplifier::new(context);
-        let coerced = simplifier.coerce(self.as_doubles(expr)?, &self.joined)?;
+        let compared = compare(expr, &self.joined, self.state.config_options())?;
+        let coerced = simplifier.coerce(compared, &self.joined)?;
         // Simplifying may have changed types, so coerce again.
         simplifier.coerce(simplifier.simplify(coerced)?, &self.joined)
-    }
-
-    /// Returns the expression with decimals cast to doubles if they are compared with floats.
-    /// DataFusion would compare decimals, which have no infinity, and fail on a row with one.
-    fn as_doubles(&self, expr: Expr) -> Result<Expr, DataFusionError> {
-        let compared = |expr: Expr| {
-            Ok(match expr {
-                Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
-                    let [left, right] = self.all_doubles([*left, *right])?;
-                    Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
-                }
-                Expr::Between(Between { expr, negated, low, high }) => {
-                    let [expr, low, high] = self.all_doubles([*expr, *low, *high])?.map(Box::new);
-                    Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
-                }
-                Expr::InList(InList { expr, list, negated }) => {
-                    let mut all = self.all_doubles(std::iter::once(*expr).chain(list).collect::<Vec<_>>())?;
-                    let expr = Box::new(all.remove(0));
-                    Transformed::yes(Expr::InList(InList { expr, list: all, negated }))
-                }
-                other => Transformed::no(other),
-            })
-        };
-        Ok(expr.transform_up(compared)?.data)
-    }
-
-    /// Casts all expressions to doubles if they are floats and decimals, at least one of each.
-    fn all_doubles<E: AsMut<[Expr]>>(&self, mut exprs: E) -> Result<E, DataFusionError> {
-        let types = exprs.as_mut().iter().map(|expr| self.type_of(expr)).collect::<Result<Vec<_>, _>>()?;
-        let is_number = |data_type: &DataType| data_type.is_floating() || data_type.is_decimal();
-        if types.iter().any(DataType::is_floating) && types.iter().any(DataType::is_decimal) {
-            for (expr, data_type) in exprs.as_mut().iter_mut().zip(&types) {
-                if is_number(data_type) && *data_type != DataType::Float64 {
-                    *expr = cast(std::mem::take(expr), DataType::Float64);
-                }
-            }
-        }
-        Ok(exprs)
     }
 
     /// Returns the type of an expression.
@@ -191,7 +167,10 @@ pub(crate) fn reason(error: &DataFusionError) -> String {
         },
         DataFusionError::Plan(message) | DataFusionError::Execution(message) => message.clone(),
         DataFusionError::ArrowError(error, _) => error.to_string(),
-        DataFusionError::External(error) => error.to_string(),
+        DataFusionError::External(error) => match error.downcast_ref::<Incomparable>() {
+            Some(error) => errors::incomparable(error),
+            None => error.to_string(),
+        },
         other => other.strip_backtrace(),
     }
 }

@@ -1,0 +1,6 @@
+//! One comparison for each pair of types, in filters, hash joins, joins by bands and nested loops.
+
+mod pairs;
+mod sums;
+mod support;
+mod zones;
