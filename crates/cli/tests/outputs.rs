@@ -83,6 +83,10 @@ fn json_has_nulls_and_floats_that_are_not_finite() {
     assert_eq!(done.stdout, "[{\"a\":null,\"b\":1.5}]\n");
     write(folder.path(), "x.json", "SELECT 1 AS a, CAST(NULL AS INT) AS b");
     assert_eq!(rows(folder.path(), "SELECT a, b FROM 'x.json'"), ["1,"]);
+    let copy = "COPY (SELECT NULL AS a, CAST('inf' AS DOUBLE) AS b) TO 'y.json'";
+    Annulus::new(["sql", copy]).at(folder.path()).succeeds();
+    let text = fs::read_to_string(folder.path().join("y.json")).expect("the file");
+    assert_eq!(text, "{\"a\":null,\"b\":\"Infinity\"}\n");
 }
 
 #[test]

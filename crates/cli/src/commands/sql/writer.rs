@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use annulus_dataset::{CsvWriter, cast_to, for_arrow, for_parquet, for_parquet_writer, json_writer};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use arrow::{
     array::RecordBatch,
     datatypes::SchemaRef,
+    error::ArrowError,
     ipc::writer::FileWriter,
     json::{ArrayWriter, LineDelimitedWriter},
 };
@@ -47,7 +48,13 @@ impl<W: Write + Send> RowWriter<W> {
     /// Creates a writer for rows of `schema`. Fails if the format cannot represent a column.
     pub fn new(format: RowFormat, sink: W, schema: &SchemaRef) -> Result<Self> {
         Ok(match format {
-            RowFormat::Separated(delimiter) => Self::Separated(CsvWriter::new(sink, delimiter, schema)?),
+            RowFormat::Separated(delimiter) => {
+                let writer = CsvWriter::new(sink, delimiter, schema).map_err(|error| match error {
+                    ArrowError::CsvError(text) => anyhow!(text),
+                    other => other.into(),
+                });
+                Self::Separated(writer?)
+            }
             RowFormat::JsonArray => Self::JsonArray(json_writer(sink)),
             RowFormat::JsonLines => Self::JsonLines(json_writer(sink)),
             RowFormat::Parquet => {
