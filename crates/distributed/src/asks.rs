@@ -117,7 +117,10 @@ async fn answer(
     request: Request<Body>,
 ) -> Result<Response<Body>, (StatusCode, String)> {
     let bad = |error: &dyn ToString| (StatusCode::BAD_REQUEST, error.to_string());
-    let refused = |error: DataFusionError| (StatusCode::CONFLICT, error.strip_backtrace());
+    let refused = |error: DataFusionError| {
+        let text = error.strip_backtrace();
+        (StatusCode::CONFLICT, text.trim_start_matches("Execution error: ").to_owned())
+    };
     let member = request.extensions().get::<Peer>().and_then(Peer::member).cloned();
     let body = Limited::new(request.into_body(), MOST_BYTES).collect().await.map_err(|error| bad(&error))?;
     let ask: Ask = serde_json::from_slice(&body.to_bytes()).map_err(|error| bad(&error))?;

@@ -295,19 +295,19 @@ const WORKER: &str = "worker ";
 /// Returns an error that names the worker at `url`, unless it names one already: what a worker
 /// reports may come from another one.
 pub(crate) fn named(url: &Url, error: DataFusionError) -> DataFusionError {
-    if names_worker(&error) { error } else { plain(error).context(format!("{WORKER}{}", address_of(url))) }
+    if names_worker(&error) { error } else { plain(url, error).context(format!("{WORKER}{}", address_of(url))) }
 }
 
 /// Returns the error of a connection with its cause alone. The library's text has the types of all errors
 /// above it.
-fn plain(error: DataFusionError) -> DataFusionError {
+fn plain(url: &Url, error: DataFusionError) -> DataFusionError {
     let DataFusionError::External(inner) = &error else { return error };
     let (mut texts, mut next): (Vec<String>, Option<&(dyn StdError + 'static)>) = (Vec::new(), Some(inner.as_ref()));
     while let Some(cause) = next {
         texts.push(cause.to_string());
         next = cause.source();
     }
-    if let Some(text) = members::of_tls(&texts) {
+    if let Some(text) = members::of_tls(&address_of(url), &texts) {
         return DataFusionError::Execution(text.to_owned());
     }
     match inner.downcast_ref::<Status>() {

@@ -2,6 +2,7 @@
 //! and what each member may ask of a worker.
 
 use std::{
+    collections::BTreeSet,
     future::ready,
     io,
     pin::Pin,
@@ -13,6 +14,7 @@ use annulus_roundabout::secure::{Identity, Member, Role, SecureError};
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response, Uri};
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::TcpStream,
@@ -99,7 +101,10 @@ pub(crate) async fn connect(
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let stream = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
     stream.set_nodelay(true)?;
-    let Some(identity) = identity else { return Ok(Either::Left(PlainStream { stream, is_known: false })) };
+    let Some(identity) = identity else {
+        let address = uri.authority().map(ToString::to_string).unwrap_or_default();
+        return Ok(Either::Left(PlainStream { stream, address, is_known: false }));
+    };
     let terms = identity.connecting(PROTOCOL)?;
     // Required by rustls, and never sent: the certificate names the host.
     let name = ServerName::try_from("annulus").map_err(io::Error::other)?;
@@ -118,14 +123,21 @@ const NOT_TLS: &str = "the worker does not speak TLS: it was started without cer
     `certificates`, or start it with certificates";
 const SPEAKS_TLS: &str = "the worker speaks TLS: give the certificate of a submitter of its ring (`certificates`)";
 
-/// Returns which side of a connection does not speak TLS, if the texts of an error say so.
-pub(crate) fn of_tls(texts: &[String]) -> Option<&'static str> {
-    [NOT_TLS, SPEAKS_TLS].into_iter().find(|&known| texts.iter().any(|text| text.contains(known)))
+/// The addresses of workers that have sent an alert of TLS on a plain connection. A request that waits for
+/// the connection then fails with an error that does not have the cause.
+static SPEAKING_TLS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Returns which side of a connection to the worker at `address` does not speak TLS, if the texts of an error
+/// say so, or the worker has.
+pub(crate) fn of_tls(address: &str, texts: &[String]) -> Option<&'static str> {
+    let named = [NOT_TLS, SPEAKS_TLS].into_iter().find(|&known| texts.iter().any(|text| text.contains(known)));
+    named.or_else(|| SPEAKING_TLS.lock().contains(address).then_some(SPEAKS_TLS))
 }
 
 /// A connection that is not encrypted. It fails with a message if the other side speaks TLS.
 pub(crate) struct PlainStream {
     stream: TcpStream,
+    address: String,
     /// Whether the other side has sent something else than an alert of TLS.
     is_known: bool,
 }
@@ -142,9 +154,11 @@ impl AsyncRead for PlainStream {
             && let Some(&first) = buffer.filled().get(before)
         {
             if first == ALERT {
+                SPEAKING_TLS.lock().insert(self.address.clone());
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, SPEAKS_TLS)));
             }
             self.is_known = true;
+            SPEAKING_TLS.lock().remove(&self.address);
         }
         Poll::Ready(Ok(()))
     }
