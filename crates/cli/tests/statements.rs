@@ -33,7 +33,7 @@ fn from_alone_returns_all_columns() {
     }
     assert_eq!(csv(at, "FROM 'x.csv' WHERE a > 1"), "a,b\n2,y\n");
     assert_eq!(csv(at, "FROM 'x.csv' SELECT b WHERE a > 1"), "b\ny\n");
-    assert_eq!(csv(at, "SELECT 2 IN (FROM (SELECT a FROM 'x.csv')) AS c"), "c\ntrue\n");
+    assert_eq!(csv(at, "SELECT 5 AS c WHERE 2 IN (FROM (SELECT a FROM 'x.csv'))"), "c\n5\n");
     let json = Annulus::new(["sql", "--json", "FROM 'x.csv'"]).at(at).succeeds().stdout;
     assert_eq!(json, "[{\"a\":1,\"b\":\"x\"},{\"a\":2,\"b\":\"y\"}]\n");
     Annulus::new(["sql", "FROM 'x.csv'", "-o", "y.parquet"]).at(at).succeeds();
@@ -50,7 +50,7 @@ fn errors_name_the_file_and_the_line() {
     for (name, text, expected) in [
         ("syntax", "SELECT 1;\n\nSELECT 2;\nSELEC 3;\n", "error: syntax.sql:4: SQL error: "),
         ("open", "SELECT 1;\n\nSELECT 'open;\n", "error: open.sql:3: SQL error: "),
-        ("table", "SELECT 1;\n\n\nSELECT *\nFROM nothing;\n", "error: table.sql:4: "),
+        ("table", "SELECT 1;\n\n\nSELECT *\nFROM nothing;\n", "error: table.sql:5: "),
         ("column", "SELECT 1;\n\nSELECT 2;\nSELECT no_such FROM range(3);\n", "error: column.sql:4: "),
         ("inner", "SELECT 1;\nSELECT value,\n  no_such\nFROM range(3);\n", "error: inner.sql:3: "),
         ("running", "SELECT 1;\n\nSELECT 1 / (value - 1) FROM range(3);", "error: running.sql:3: "),

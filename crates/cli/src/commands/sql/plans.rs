@@ -19,7 +19,7 @@ const CORNER: char = '┌';
 /// The columns by which the rest of a line is indented more than the line.
 const HANGING: usize = 4;
 /// The least width of a wrapped line.
-const MIN_WIDTH: usize = 40;
+const MIN_WIDTH: usize = 30;
 
 /// Returns the rows of an `EXPLAIN` for lines of `width` columns. If a tree is wider, the rows are those of
 /// `in_lines`, which has the same plan in lines.
