@@ -127,7 +127,7 @@ const FORMS: [(&str, Plan); 54] = [
     ("a.ts BETWEEN b.ts - INTERVAL '2 seconds' AND b.ts + INTERVAL '3 seconds'", Merged),
     ("b.ts BETWEEN a.ts AND a.ts + INTERVAL '3 seconds'", Merged),
     ("a.ts - b.ts <= INTERVAL '2 seconds' AND a.ts >= b.ts", Merged),
-    ("a.ts - b.ts <= INTERVAL '1 day'", Stock),
+    ("a.ts - b.ts <= INTERVAL '1 day'", Merged),
     ("a.ts >= b.ts AND a.ts < b.te", Merged),
     ("a.ts < b.te AND b.ts < a.te", Merged),
     ("a.ts::DATE = b.ts::DATE AND a.ts < b.ts", Merged),
