@@ -128,8 +128,8 @@ fn wider_number(left: &DataType, right: &DataType) -> Option<DataType> {
     if left.is_floating() || right.is_floating() {
         let bits = digits_of_float(left)?.max(digits_of_float(right)?);
         return Some(match bits {
-            ..=11 => DataType::Float16,
-            ..=24 => DataType::Float32,
+            0..=11 => DataType::Float16,
+            12..=24 => DataType::Float32,
             _ => DataType::Float64,
         });
     }
