@@ -12,6 +12,7 @@ mod copy_rows;
 mod distinct_from;
 mod errors;
 mod formats;
+mod inputs;
 mod interrupt;
 mod logging;
 mod objects;

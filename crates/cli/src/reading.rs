@@ -1,8 +1,8 @@
 //! The options for reading input files.
 
-use annulus_dataset::{BadRows, ColumnTypes, CsvOptions, Format, InputOptions, MixedColumn, PartialColumn};
+use annulus_dataset::{BadRows, ColumnType, Dataset, Format, InputOptions, MixedColumn, PartialColumn};
 use annulus_terminal::units::counted;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{ArgAction, ValueEnum};
 use indicatif::HumanCount;
 
@@ -27,16 +27,44 @@ pub struct ReadingArgs {
     pub all_text: bool,
     /// Field delimiter of CSV files [default: detected]
     ///
-    /// By default a tab in .tsv files, | in .tbl files, and elsewhere the character that divides
-    /// the lines: a comma, a semicolon, a tab or |.
+    /// A character, or tab, comma, semicolon, pipe, colon or space. By default a tab in .tsv files,
+    /// | in .tbl files, and elsewhere the character that divides the lines: a comma, a semicolon, a
+    /// tab or |.
     #[arg(long, help_heading = HEADING, value_name = "CHAR")]
-    pub delimiter: Option<char>,
-    /// Treat the first line of CSV files as values, not names
+    pub delimiter: Option<String>,
+    /// Quote character of CSV files, or none [default: "]
+    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
+    pub quote: Option<String>,
+    /// Character before a quote within quotes, such as \
+    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
+    pub escape: Option<String>,
+    /// First character of lines of CSV files to ignore, such as #
+    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
+    pub comment: Option<String>,
+    /// Number of lines to ignore at the beginning of CSV files
+    #[arg(long, help_heading = HEADING, value_name = "N")]
+    pub skip: Option<String>,
+    /// Treat the first line of CSV files as names [default: detected]
     #[arg(long, help_heading = HEADING)]
+    pub header: bool,
+    /// Treat the first line of CSV files as values, not names
+    #[arg(long, help_heading = HEADING, conflicts_with = "header")]
     pub no_header: bool,
-    /// Text that means null in CSV files
+    /// Text that means null in CSV files; can be repeated
     #[arg(long, help_heading = HEADING, value_name = "TEXT")]
-    pub null: Option<String>,
+    pub null: Vec<String>,
+    /// Mark before the fraction of numbers in CSV files: . or ,
+    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
+    pub decimal: Option<String>,
+    /// Form of dates in CSV files, such as %d.%m.%Y
+    #[arg(long, help_heading = HEADING, value_name = "FORMAT")]
+    pub date_format: Option<String>,
+    /// Form of timestamps in CSV files, such as '%d.%m.%Y %H:%M:%S'
+    #[arg(long, help_heading = HEADING, value_name = "FORMAT")]
+    pub timestamp_format: Option<String>,
+    /// Encoding of CSV and JSON files, such as latin1 or utf-16le
+    #[arg(long, help_heading = HEADING, value_name = "NAME")]
+    pub encoding: Option<String>,
     /// Unite the columns of files by name [default: true]
     ///
     /// A column that a file lacks is null for its rows, and types are widened without loss. With
@@ -116,33 +144,54 @@ impl ReadingArgs {
     /// Returns these options for the reader of datasets.
     ///
     /// # Errors
-    /// If a type is unknown, or the delimiter is not ASCII.
+    /// If a value is wrong.
     pub fn options(self) -> Result<InputOptions> {
-        let delimiter = match self.delimiter {
-            Some(c) if !c.is_ascii() => bail!("invalid --delimiter '{c}': expected an ASCII character"),
-            delimiter => delimiter.map(|c| c as u8),
-        };
-        let types = match &self.types {
-            Some(text) => ColumnTypes::parse(text, self.all_text)?,
-            None => ColumnTypes { all_text: self.all_text, ..ColumnTypes::default() },
-        };
-        let csv = CsvOptions::default().with_delimiter(delimiter).with_header(!self.no_header).with_null(self.null);
-        Ok(InputOptions::default()
-            .with_types(types)
+        let mut options = InputOptions::default()
             .with_format(self.input_format.map(Format::from))
-            .with_csv(csv)
             .with_on_bad_row(self.on_bad_row.into())
-            .with_union_by_name(self.union_by_name))
+            .with_union_by_name(self.union_by_name);
+        let flag = |given: bool, value: &str| given.then(|| value.to_owned());
+        let once = [
+            ("all_text", flag(self.all_text, "true")),
+            ("types", self.types),
+            ("delimiter", self.delimiter),
+            ("quote", self.quote),
+            ("escape", self.escape),
+            ("comment", self.comment),
+            ("skip", self.skip),
+            ("header", flag(self.header, "true").or_else(|| flag(self.no_header, "false"))),
+            ("decimal", self.decimal),
+            ("date_format", self.date_format),
+            ("timestamp_format", self.timestamp_format),
+            ("encoding", self.encoding),
+        ];
+        let given = once.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        for (name, value) in given.chain(self.null.into_iter().map(|text| ("null", text))) {
+            options.set(name, &value)?;
+        }
+        Ok(options)
     }
 }
 
-/// Says on standard error which columns are text because of a few values, which may be mistakes.
-pub fn note_mixed(mixed: &[MixedColumn]) {
-    for MixedColumn { column, others, values, texts, example, .. } in mixed {
+/// Says on standard error what may surprise the reader of a dataset: which columns are text because
+/// of a few values, which may be mistakes, and which files have no header.
+pub fn note(dataset: &Dataset) {
+    for MixedColumn { column, others, values, texts, example, .. } in &dataset.mixed {
         let (texts, values) = (HumanCount(*texts), HumanCount(*values));
+        let others = ColumnType(others.clone()).word();
         eprintln!(
             "note: column '{column}' is text because of {texts} of {values} sampled values, such as '{example}'; \
              --types '{column}={others}' makes their rows bad"
+        );
+    }
+    if let Some(path) = dataset.without_header.first() {
+        let others = match dataset.without_header.len() {
+            1 => String::new(),
+            files => format!(" and {} other files", HumanCount(files as u64 - 1)),
+        };
+        eprintln!(
+            "note: the first line of '{path}'{others} is read as values, since they have the types of the lines below; \
+             --header takes it for names, --no-header hides this note"
         );
     }
 }

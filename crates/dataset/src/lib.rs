@@ -18,9 +18,9 @@ pub use folder_name::folder_name;
 pub use folder_types::{FOLDER_TYPES_NAME, FolderTypes};
 pub use hot_keys::{DEFAULT_HOT_SHARE, HotKey, HotKeys, HotSample, sample_hot_keys};
 pub use input::{
-    BadRow, BadRows, ColumnHints, ColumnType, ColumnTypes, CsvOptions, DataFile, Dataset, Decoded, Format,
-    InputOptions, MixedColumn, Origin, PartialColumn, Unit, UnitReader, absolute_path, input_root, input_that_reads,
-    real_path,
+    BadRow, BadRows, ColumnHints, ColumnType, ColumnTypes, Copied, CsvOptions, DataFile, Dataset, Decoded, Format,
+    InputOptions, MixedColumn, Origin, PartialColumn, Quote, Unit, UnitReader, absolute_path, extension_of, input_root,
+    input_that_reads, number_duplicates, real_path, type_of_column,
 };
 pub use layout::{KeyLayout, KeyRule, NoLayout};
 pub use output::{

@@ -224,7 +224,7 @@ fn csv_is_read_as_it_is_said_to_be_written() {
         .with_delimiter(Some(b';'))
         .with_quote(b'\'')
         .with_header(false)
-        .with_null(Some("NULL".to_owned()));
+        .with_nulls(vec!["NULL".to_owned()]);
     let (found, bad) = read(&open(&path, &InputOptions::default().with_csv(csv)).unwrap()).unwrap();
     assert!(bad.is_empty());
     let names: Vec<_> = found.schema().fields().iter().map(|field| field.name().clone()).collect();
@@ -248,7 +248,7 @@ fn json_columns_are_those_of_all_files_in_the_order_in_which_they_appear() {
         let names: Vec<_> = dataset.schema.fields().iter().map(|field| field.name().as_str()).collect();
         assert_eq!(names, ["z", "a", "m", "q"]);
         let DataType::Struct(inner) = dataset.schema.field(1).data_type() else { panic!("no struct") };
-        assert_eq!(inner.iter().map(|field| field.name().as_str()).collect::<Vec<_>>(), ["b", "y"]);
+        assert_eq!(inner.iter().map(|field| field.name().as_str()).collect::<Vec<_>>(), ["y", "b"]);
         assert_eq!(dataset.schema.field(2).data_type(), &DataType::Utf8);
         assert_eq!(read(&dataset).unwrap().0.num_rows(), 3);
     }

@@ -244,7 +244,7 @@ fn delimiters_are_told_by_the_lines() {
     }
     let folder = folder_of(&[("t.tbl", "1|2|\n3|4|\n")]);
     let mut options = InputOptions::default();
-    options.csv.header = false;
+    options.csv.header = Some(false);
     let (types, found) = table(&open(&folder.path().join("t.tbl"), &options).unwrap());
     assert_eq!(
         (types.len(), found),

@@ -6,10 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use annulus_dataset::MANIFEST_NAME;
 use annulus_terminal::progress;
 use anyhow::{Context, Result, bail};
 use datafusion::{datasource::listing::ListingTableUrl, prelude::SessionContext};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tokio::task::block_in_place;
 
@@ -24,37 +25,63 @@ const AT_ONCE: usize = 8;
 /// # Errors
 /// If there are none, the store refuses, or the disk is full.
 pub async fn fetch(url: &str, into: &Path) -> Result<PathBuf> {
-    copy(url, into).await.with_context(|| format!("cannot read '{url}'"))
+    let copied = async {
+        let table = ListingTableUrl::parse(url)?;
+        let store = stores::open(table.get_url(), &Default::default())?;
+        let objects = list(&table, &*store).await?;
+        copy(&table, &*store, &objects, into).await
+    };
+    copied.await.with_context(|| format!("cannot read '{url}'"))
 }
 
-async fn copy(url: &str, into: &Path) -> Result<PathBuf> {
-    let table = ListingTableUrl::parse(url)?;
-    let store = stores::open(table.get_url(), &Default::default())?;
+/// Returns the objects that `url` names, those with rows first.
+///
+/// # Errors
+/// If there are none with rows, or the store refuses.
+pub async fn list(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Vec<ObjectMeta>> {
     let state = SessionContext::new().state();
-    let listed = table.list_all_files(&state, &store, "").await?;
-    let objects: Vec<ObjectMeta> = listed.try_collect().await?;
+    let listed = url.list_all_files(&state, store, "").await?;
+    let has_rows = |object: &ObjectMeta| {
+        let name = object.location.filename().unwrap_or_default();
+        object.size > 0 && name != MANIFEST_NAME && !name.starts_with(['.', '_'])
+    };
+    let (mut objects, others): (Vec<_>, Vec<_>) = listed.try_collect::<Vec<_>>().await?.into_iter().partition(has_rows);
     if objects.is_empty() {
         bail!("there is no such object, and none below it: check the URL; a folder's ends in /");
     }
+    objects.extend(others);
+    Ok(objects)
+}
+
+/// Copies objects below `url` to the new folder `into`. Returns the path to read in its place.
+///
+/// # Errors
+/// If the store refuses, or the disk is full.
+pub async fn copy(
+    url: &ListingTableUrl,
+    store: &dyn ObjectStore,
+    objects: &[ObjectMeta],
+    into: &Path,
+) -> Result<PathBuf> {
     fs::create_dir(into).with_context(|| format!("cannot create '{}'", into.display()))?;
     let bar = progress::bytes(objects.iter().map(|object| object.size).sum());
     bar.set_message(format!("copied of '{url}'"));
-    let is_one = !table.is_collection();
-    let copies = objects.iter().map(|object| {
-        let below = object.location.prefix_match(table.prefix()).filter(|_| !is_one);
+    let is_one = !url.is_collection();
+    let mut copies = vec![];
+    for object in objects {
+        let below = object.location.prefix_match(url.prefix()).filter(|_| !is_one);
         let name = match below {
             Some(parts) => parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"),
             None => object.location.filename().unwrap_or_default().to_owned(),
         };
-        let (store, bar) = (&store, &bar);
-        async move {
-            let path = into.join(&name);
-            save(store, object, &path, |bytes| bar.inc(bytes))
-                .await
-                .with_context(|| format!("'{}'", object.location))?;
+        let (bar, path) = (&bar, into.join(&name));
+        let copy = async move {
+            let saved = save(store, object, &path, |bytes| bar.inc(bytes)).await;
+            saved.with_context(|| format!("'{}'", object.location))?;
             Ok::<_, anyhow::Error>(path)
-        }
-    });
+        };
+        copies.push(copy.boxed());
+    }
     let paths: Vec<PathBuf> = stream::iter(copies).buffer_unordered(AT_ONCE).try_collect().await?;
     bar.finish_and_clear();
     Ok(match (is_one, paths.into_iter().next()) {

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::stores;
 
-pub use fetch::fetch;
+pub use fetch::{copy, fetch, list};
 pub use table::table;
 pub use upload::Upload;
 

@@ -21,7 +21,7 @@ use crate::error::DatasetError;
 /// Reads the header of a file.
 pub(super) fn open(file: &InputFile) -> Result<Box<dyn Source>, DatasetError> {
     guard(&file.path, || {
-        let reader = reader(&file.path, 1)?;
+        let reader = reader(file, 1)?;
         check_whole(file, &reader.avro_header().sync())?;
         let schema = reader.schema();
         Ok(Box::new(AvroFile { file: file.clone(), schema }) as Box<dyn Source>)
@@ -32,7 +32,7 @@ pub(super) fn open(file: &InputFile) -> Result<Box<dyn Source>, DatasetError> {
 /// the last block is cut short.
 fn check_whole(file: &InputFile, marker: &[u8]) -> Result<(), DatasetError> {
     let mut end = vec![0; marker.len()];
-    let mut reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
+    let mut reader = File::open(&file.place).map_err(DatasetError::io("open", &file.path))?;
     let read = reader.seek(SeekFrom::End(-(marker.len() as i64))).and_then(|_| reader.read_exact(&mut end));
     read.map_err(DatasetError::io("read", &file.path))?;
     if end == marker {
@@ -65,7 +65,7 @@ fn read(file: &InputFile, batch_rows: usize, found: &SchemaRef, schema: &SchemaR
     let projection = Projection::new(found.fields().iter().map(|field| field.name()), schema);
     let path = file.path.clone();
     let mut input_bytes = file.bytes;
-    Ok(Box::new(reader(&path, batch_rows)?.map(move |batch| {
+    Ok(Box::new(reader(file, batch_rows)?.map(move |batch| {
         let batch = batch.map_err(|error| DatasetError::corrupt(&path, error))?;
         // The decoder does not report how much of the file it has read.
         let input_bytes = std::mem::take(&mut input_bytes);
@@ -73,8 +73,8 @@ fn read(file: &InputFile, batch_rows: usize, found: &SchemaRef, schema: &SchemaR
     })))
 }
 
-fn reader(path: &str, batch_rows: usize) -> Result<Reader<BufReader<File>>, DatasetError> {
-    let file = File::open(path).map_err(DatasetError::io("open", path))?;
-    let reader = ReaderBuilder::new().with_batch_size(batch_rows).build(BufReader::new(file));
-    reader.map_err(|error| DatasetError::corrupt(path, error))
+fn reader(file: &InputFile, batch_rows: usize) -> Result<Reader<BufReader<File>>, DatasetError> {
+    let reader = File::open(&file.place).map_err(DatasetError::io("open", &file.path))?;
+    let reader = ReaderBuilder::new().with_batch_size(batch_rows).build(BufReader::new(reader));
+    reader.map_err(|error| DatasetError::corrupt(&file.path, error))
 }

@@ -18,9 +18,11 @@ use super::{
     pages::PageFile,
     parquet::ParquetFile,
     paths::{self, Found, InputFile},
-    schema, text, union,
+    schema,
+    text::{self, CsvFiles},
+    union,
     union::FileColumns,
-    unit::{Source, Sources},
+    unit::Source,
 };
 use crate::{
     error::DatasetError,
@@ -59,6 +61,8 @@ pub struct Dataset {
     pub mixed: Vec<MixedColumn>,
     /// The columns that only some files have.
     pub partial: Vec<PartialColumn>,
+    /// The CSV files whose first line was found to be values.
+    pub without_header: Vec<String>,
     /// The identity of what was opened: each file's absolute path, size and time of change, and the
     /// options that decide about its rows and units. Equal fingerprints give equal units and
     /// rows. `None` for standard input, which cannot be read again.
@@ -171,8 +175,8 @@ impl Dataset {
                 })?,
             };
         }
-        let found = paths::files(inputs, options.format)?;
-        found.files.iter().try_for_each(|file| check(Path::new(&file.path)))?;
+        let found = paths::files(inputs, options)?;
+        found.files.iter().try_for_each(|file| check(Path::new(&file.place)))?;
         Ok(Self::of_files(inputs, found, options, like)?)
     }
 
@@ -188,7 +192,7 @@ impl Dataset {
             return Err(DatasetError::NoInput { input: inputs.join(" "), remedy: "all files are empty" });
         }
         let typed = manifest.as_ref().map(|manifest| with_written_types(options, manifest));
-        let (sources, mixed) = sources(&files, typed.as_ref().unwrap_or(options))?;
+        let CsvFiles { sources, mixed, without_header } = sources(&files, typed.as_ref().unwrap_or(options))?;
         let columns = files.iter().zip(&sources).map(|(file, source)| FileColumns {
             path: file.path.clone(),
             schema: source.schema(),
@@ -201,7 +205,7 @@ impl Dataset {
         schema::check_given(&schema, &options.types)?;
         let hints = ColumnHints::of(&schema, &sources);
         let shown = files.iter().zip(&sources).map(|(file, source)| DataFile {
-            path: file.path.clone(),
+            path: file.place.clone(),
             format: file.format,
             bytes: file.bytes,
             modified: file.modified,
@@ -211,7 +215,8 @@ impl Dataset {
             constants: source.constants(),
         });
         let shown: Vec<_> = shown.collect();
-        let layout = manifest.ok_or(NoLayout::NoManifest);
+        // Messages call copies by other names than the layout.
+        let layout = manifest.filter(|_| options.copies.is_empty()).ok_or(NoLayout::NoManifest);
         let layout = layout.and_then(|manifest| KeyLayout::of(Path::new(&inputs[0]), &manifest, &schema, &shown));
         let schema = match &layout {
             Ok(layout) if options.hashed_keys => layout.as_hashed(&schema, &shown),
@@ -222,9 +227,22 @@ impl Dataset {
         let (fingerprint, outline) = fingerprint::of(options, &files);
         let total_bytes = files.iter().map(|file| file.bytes).sum();
         let (fingerprint, outline) = (Some(fingerprint), Some(outline));
-        let origin = Some(Origin { inputs: inputs.to_vec(), options: options.clone() });
-        let files = shown;
-        Ok(Self { schema, units, files, total_bytes, layout, hints, mixed, partial, fingerprint, outline, origin })
+        let has_copies = files.iter().any(|file| file.path != file.place);
+        let origin = (!has_copies).then(|| Origin { inputs: inputs.to_vec(), options: options.clone() });
+        Ok(Self {
+            schema,
+            units,
+            files: shown,
+            total_bytes,
+            layout,
+            hints,
+            mixed,
+            partial,
+            without_header,
+            fingerprint,
+            outline,
+            origin,
+        })
     }
 
     /// Returns the dataset of an Arrow IPC stream, which can be read once. Errors call it `name`.
@@ -240,7 +258,21 @@ impl Dataset {
         let (files, hints, layout) = (vec![], ColumnHints::default(), Err(NoLayout::NoManifest));
         let (mixed, partial) = (vec![], vec![]);
         let (fingerprint, outline, origin) = (None, None, None);
-        Ok(Self { schema, units, files, total_bytes: 0, layout, hints, mixed, partial, fingerprint, outline, origin })
+        let without_header = vec![];
+        Ok(Self {
+            schema,
+            units,
+            files,
+            total_bytes: 0,
+            layout,
+            hints,
+            mixed,
+            partial,
+            without_header,
+            fingerprint,
+            outline,
+            origin,
+        })
     }
 
     /// Returns an error if a file of the dataset lies in a folder that is to be written to.
@@ -261,9 +293,10 @@ impl Dataset {
 }
 
 /// Returns `options` with the types that a dataset's columns had when they were written. Text files
-/// of the dataset do not have them.
+/// of the dataset do not have them. CSV files have a header.
 fn with_written_types(options: &InputOptions, manifest: &Manifest) -> InputOptions {
     let mut typed = options.clone();
+    typed.csv.header = options.csv.header.or(Some(true));
     for column in manifest.columns.iter().filter(|column| options.types.of(&column.name).is_none()) {
         if let Ok(written) = column.data_type.parse::<ColumnType>()
             && written.has_text()
@@ -274,12 +307,11 @@ fn with_written_types(options: &InputOptions, manifest: &Manifest) -> InputOptio
     typed
 }
 
-/// Opens the files, in their order. CSV and JSON files are opened together, because
-/// their columns are inferred from all. Also returns the columns of CSV files whose texts may be
-/// mistakes.
-fn sources(files: &[InputFile], options: &InputOptions) -> Result<(Sources, Vec<MixedColumn>), DatasetError> {
+/// Opens the files, in their order. CSV and JSON files are opened together, because their columns
+/// are inferred from all.
+fn sources(files: &[InputFile], options: &InputOptions) -> Result<CsvFiles, DatasetError> {
     let of = |format| files.iter().filter(|file| file.format == format).collect::<Vec<_>>();
-    let (csv, mixed) = text::open_csv(&of(Format::Csv), options)?;
+    let CsvFiles { sources: csv, mixed, without_header } = text::open_csv(&of(Format::Csv), options)?;
     let mut csv = csv.into_iter();
     let mut json = text::open_json(&of(Format::Json), options)?.into_iter();
     let mut sources = vec![];
@@ -293,5 +325,5 @@ fn sources(files: &[InputFile], options: &InputOptions) -> Result<(Sources, Vec<
             Format::Json => sources.extend(json.next()),
         }
     }
-    Ok((folders::with_columns(files, sources, options)?, mixed))
+    Ok(CsvFiles { sources: folders::with_columns(files, sources, options)?, mixed, without_header })
 }

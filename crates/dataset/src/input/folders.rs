@@ -16,10 +16,11 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::{
     InputOptions,
+    guess::widen,
     paths::InputFile,
     schema::project,
-    types::{infer, widen},
     unit::{Batches, Decoded, Part, Source, Sources},
+    values::ValueSyntax,
 };
 use crate::{
     error::DatasetError,
@@ -147,7 +148,7 @@ fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> Res
 
 /// Returns the type that gives `text` when its value is written: `-0`, `007` and `` are texts.
 fn exact_type(text: &str) -> DataType {
-    let inferred = infer(text);
+    let inferred = ValueSyntax::default().infer(text);
     let is_exact = matches!(inferred, DataType::Int64 | DataType::Date32) && value_of(Some(text), &inferred).is_some();
     if is_exact { inferred } else { DataType::Utf8 }
 }

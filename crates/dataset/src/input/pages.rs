@@ -24,6 +24,7 @@ const READ_BYTES: usize = 1 << 20;
 /// A file whose header and index have been read.
 pub(super) struct PageFile {
     path: String,
+    place: String,
     header: FileHeader,
     pages: usize,
     codec: RowCodec,
@@ -32,9 +33,9 @@ pub(super) struct PageFile {
 impl PageFile {
     /// Reads the header and the index.
     pub(super) fn open(file: &InputFile) -> Result<Self, DatasetError> {
-        let path = file.path.clone();
+        let (path, place) = (file.path.clone(), file.place.clone());
         guard(&file.path, || {
-            let reader = reader(&path)?;
+            let reader = reader(&place)?;
             let header = reader.header().clone();
             if header.row_format != ROW_FORMAT {
                 let reason = format!(
@@ -44,7 +45,7 @@ impl PageFile {
                 return Err(DatasetError::corrupt(&path, reason));
             }
             let codec = RowCodec::new(header.schema.clone()).map_err(|error| DatasetError::corrupt(&path, error))?;
-            Ok(Self { path, header, pages: reader.pages(), codec })
+            Ok(Self { path, place, header, pages: reader.pages(), codec })
         })
     }
 
@@ -90,7 +91,7 @@ impl Part for Run {
         let file = Arc::clone(&self.file);
         let schema = project(&self.schema, columns)?;
         let projection = Projection::new(file.header.schema.fields().iter().map(|field| field.name()), &schema);
-        let mut reader = reader(&file.path)?;
+        let mut reader = reader(&file.place)?;
         if *reader.header() != file.header || reader.pages() != file.pages {
             return Err(DatasetError::corrupt(&file.path, "it has changed since the run began; start again"));
         }

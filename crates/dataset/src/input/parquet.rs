@@ -23,6 +23,7 @@ use crate::error::DatasetError;
 /// A Parquet file whose metadata has been read.
 pub(super) struct ParquetFile {
     path: String,
+    place: String,
     metadata: ArrowReaderMetadata,
     coerces_int96: Option<bool>,
 }
@@ -30,21 +31,21 @@ pub(super) struct ParquetFile {
 impl ParquetFile {
     /// Reads the metadata.
     pub(super) fn open(file: &InputFile, options: &InputOptions) -> Result<Self, DatasetError> {
-        let reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
+        let reader = File::open(&file.place).map_err(DatasetError::io("open", &file.path))?;
         let index = if options.page_index { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
         let reading = ArrowReaderOptions::new().with_page_index_policy(index);
-        let path = file.path.clone();
+        let (path, place) = (file.path.clone(), file.place.clone());
         guard(&file.path, || {
             let corrupt = |error| DatasetError::corrupt(&file.path, error);
             let metadata = ArrowReaderMetadata::load(&reader, reading.clone()).map_err(corrupt)?;
             let Some(schema) = int96::typed(&metadata, &options.int96.0) else {
-                return Ok(Self { path, metadata, coerces_int96: None });
+                return Ok(Self { path, place, metadata, coerces_int96: None });
             };
             if int96::has_arrow_schema(&metadata) {
-                return Ok(Self { path, metadata, coerces_int96: Some(false) });
+                return Ok(Self { path, place, metadata, coerces_int96: Some(false) });
             }
             let metadata = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), reading.with_schema(schema));
-            Ok(Self { path, metadata: metadata.map_err(corrupt)?, coerces_int96: Some(true) })
+            Ok(Self { path, place, metadata: metadata.map_err(corrupt)?, coerces_int96: Some(true) })
         })
     }
 }
@@ -161,7 +162,7 @@ impl Part for RowGroup {
             .collect();
         let projection = Projection::new(roots.iter().map(|&root| file_fields[root].name()), &schema);
 
-        let file = File::open(&path).map_err(DatasetError::io("open", &path))?;
+        let file = File::open(&self.file.place).map_err(DatasetError::io("open", &path))?;
         let corrupt = {
             let (path, group) = (path.clone(), self.group);
             move |error: &dyn std::error::Error| {

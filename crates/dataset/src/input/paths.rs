@@ -2,15 +2,19 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::{self, Metadata},
+    fs::{self, File, Metadata},
+    io::{self, Read},
     path::{Component, Path, PathBuf},
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use encoding_rs::Encoding;
+
 use super::{
-    Format,
+    Format, InputOptions,
     compression::{Compression, extension},
+    encoding::{self, Utf8Reader},
     folders::{FolderValue, folders_below, values_of},
 };
 use crate::{
@@ -22,7 +26,10 @@ use crate::{
 /// A file of the dataset.
 #[derive(Clone, Debug)]
 pub(super) struct InputFile {
+    /// The name for messages: the path, or the name of what the file is a copy of.
     pub(super) path: String,
+    /// The path that is read.
+    pub(super) place: String,
     pub(super) format: Format,
     pub(super) bytes: u64,
     pub(super) modified: Option<SystemTime>,
@@ -30,6 +37,8 @@ pub(super) struct InputFile {
     pub(super) fingerprint: String,
     /// The file's compression as a whole.
     pub(super) compression: Option<Compression>,
+    /// The encoding of a text file, unless it is UTF-8.
+    pub(super) encoding: Option<&'static Encoding>,
     /// The columns and values in the names of the folders between the input and the file.
     pub(super) folder_values: Vec<FolderValue>,
     /// The types of these columns, if the dataset that has the file records them.
@@ -39,7 +48,24 @@ pub(super) struct InputFile {
 impl InputFile {
     /// Returns the extension that names the format, in lower case.
     pub(super) fn extension(&self) -> String {
-        extension(Compression::split(Path::new(&self.path)).0)
+        extension(Compression::split(Path::new(&self.place)).0)
+    }
+
+    /// Returns whether the file is read front to back, because its text is compressed or not UTF-8.
+    pub(super) fn is_stream(&self) -> bool {
+        self.compression.is_some() || self.encoding.is_some()
+    }
+
+    /// Opens the file to read its text in UTF-8.
+    pub(super) fn open_text(&self) -> io::Result<Box<dyn Read + Send>> {
+        let reader: Box<dyn Read + Send> = match self.compression {
+            Some(compression) => compression.open(&self.place)?,
+            None => Box::new(File::open(&self.place)?),
+        };
+        Ok(match self.encoding {
+            Some(encoding) => Box::new(Utf8Reader::new(reader, encoding)),
+            None => reader,
+        })
     }
 }
 
@@ -48,8 +74,8 @@ impl InputFile {
 /// once, whatever globs and links lead to it. A folder stands for all files below it, except those
 /// with a part that begins with `.` or `_` in their path from the folder. A glob's wildcards do not
 /// match such parts either.
-pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Found, DatasetError> {
-    let mut search = Search { format, ..Search::default() };
+pub(super) fn files(inputs: &[String], options: &InputOptions) -> Result<Found, DatasetError> {
+    let mut search = Search { format: options.format, ..Search::default() };
     let mut manifest = None;
     for input in inputs {
         search.walked.clear();
@@ -69,6 +95,12 @@ pub(super) fn files(inputs: &[String], format: Option<Format>) -> Result<Found, 
                 remedy: "no file of a known format is there; check the path, or name the files",
             });
         }
+    }
+    for file in &mut search.files {
+        if let Some(name) = options.copies.iter().find_map(|copy| copy.name_of(&file.place)) {
+            file.path = name;
+        }
+        file.encoding = encoding::find(file, options)?;
     }
     Ok(Found { files: search.files, manifest })
 }
@@ -304,8 +336,20 @@ fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), Da
     let absolute = fs::canonicalize(path).map_err(DatasetError::io("open", &shown))?;
     let fingerprint = format!("{}\t{}\t{}", absolute.display(), metadata.len(), modified_ns(&metadata));
     let (bytes, modified) = (metadata.len(), metadata.modified().ok());
-    let (folder_values, recorded) = (vec![], None);
-    let file = InputFile { path: shown, format, bytes, modified, fingerprint, compression, folder_values, recorded };
+    let (place, encoding, folder_values, recorded) = (shown.clone(), None, vec![], None);
+    let path = shown;
+    let file = InputFile {
+        path,
+        place,
+        format,
+        bytes,
+        modified,
+        fingerprint,
+        compression,
+        encoding,
+        folder_values,
+        recorded,
+    };
     Ok((file, absolute))
 }
 

@@ -8,20 +8,20 @@ use arrow::{
     error::ArrowError,
 };
 
-use super::{ColumnType, ColumnTypes};
+use super::{ColumnType, ColumnTypes, names::type_of_column};
 use crate::error::DatasetError;
 
 /// Returns an error unless each column with a given type has it: files that store types keep
 /// theirs.
 pub(super) fn check_given(schema: &Schema, types: &ColumnTypes) -> Result<(), DatasetError> {
     for (column, ColumnType(given)) in &types.columns {
-        if let Ok(field) = schema.field_with_name(column)
-            && field.data_type() != given
+        if let Some(found) = type_of_column(schema, column)
+            && found != *given
         {
             return Err(DatasetError::Config {
                 option: "types",
                 value: format!("'{column}={given}'"),
-                remedy: format!("its files store {}; cast it in a query", field.data_type()),
+                remedy: format!("its files store {found}; cast it in a query"),
             });
         }
     }

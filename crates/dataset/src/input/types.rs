@@ -1,12 +1,8 @@
-//! Types of columns: those that a user gives, and those that texts are inferred to have.
+//! The types that a user gives to columns.
 
 use std::{fmt, str::FromStr};
 
-use arrow::{
-    compute::kernels::cast_utils::{Parser, string_to_datetime},
-    datatypes::{DataType, Date32Type, TimeUnit},
-};
-use chrono::Utc;
+use arrow::datatypes::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::error::DatasetError;
@@ -71,6 +67,24 @@ fn decimal(digits: &str) -> Option<DataType> {
     let (precision, scale) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
     let fits = (1..=38).contains(&precision) && (0..=precision as i8).contains(&scale);
     fits.then_some(DataType::Decimal128(precision, scale))
+}
+
+impl ColumnType {
+    /// Returns the type as a user writes it: the short word if there is one, otherwise Arrow's name.
+    pub fn word(&self) -> String {
+        let word = match &self.0 {
+            DataType::Utf8 => "text",
+            DataType::Int64 => "int",
+            DataType::Float64 => "float",
+            DataType::Boolean => "bool",
+            DataType::Date32 => "date",
+            DataType::Timestamp(TimeUnit::Microsecond, None) => "timestamp",
+            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) if &**zone == "UTC" => "timestamptz",
+            DataType::Decimal128(precision, scale) => return format!("decimal({precision},{scale})"),
+            other => return other.to_string(),
+        };
+        word.to_owned()
+    }
 }
 
 impl fmt::Display for ColumnType {
@@ -150,155 +164,4 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
     }
     parts.push(&text[start..]);
     parts
-}
-
-/// A column of text files that is read as text, although few of the values that its type was
-/// inferred from are texts. They may be mistakes: with a given type, their rows are bad rows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MixedColumn {
-    /// The column's name.
-    pub column: String,
-    /// The type that all other values have.
-    pub others: DataType,
-    /// The values that were looked at, nulls left out.
-    pub values: u64,
-    /// Those that are texts.
-    pub texts: u64,
-    /// One of the texts, at most 100 characters of it.
-    pub example: String,
-}
-
-/// The most texts of a column that are taken for mistakes.
-const MOST_MISTAKES: u64 = 100;
-/// The least number of values for each of them.
-const VALUES_PER_MISTAKE: u64 = 10;
-
-/// What the values of a column show of its type.
-#[derive(Clone, Debug)]
-pub(super) struct Guess {
-    /// The type of all values but the texts.
-    others: DataType,
-    values: u64,
-    texts: u64,
-    example: String,
-}
-
-impl Guess {
-    /// Before any value.
-    pub(super) fn new() -> Self {
-        Self { others: DataType::Null, values: 0, texts: 0, example: String::new() }
-    }
-
-    /// Whether more values would change nothing: it is a column of texts.
-    pub(super) fn is_certain(&self) -> bool {
-        self.others == DataType::Utf8 || self.texts > MOST_MISTAKES
-    }
-
-    pub(super) fn add(&mut self, value: &str) {
-        self.values += 1;
-        match infer(value) {
-            DataType::Utf8 => {
-                if self.texts == 0 {
-                    self.example = value.chars().take(100).collect();
-                }
-                self.texts += 1;
-            }
-            found => self.others = widen(&self.others, &found),
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        if self.texts == 0 {
-            self.example.clone_from(&other.example);
-        }
-        self.others = widen(&self.others, &other.others);
-        self.values += other.values;
-        self.texts += other.texts;
-    }
-
-    /// The type that has all values; null where there was none.
-    pub(super) fn data_type(&self) -> DataType {
-        if self.texts > 0 { DataType::Utf8 } else { self.others.clone() }
-    }
-
-    /// The column, if its texts may be mistakes.
-    pub(super) fn mixed(&self, column: &str) -> Option<MixedColumn> {
-        let has_type = !matches!(self.others, DataType::Null | DataType::Utf8);
-        let is_mixed = has_type && (1..=MOST_MISTAKES).contains(&self.texts);
-        (is_mixed && self.texts * VALUES_PER_MISTAKE <= self.values).then(|| MixedColumn {
-            column: column.to_owned(),
-            others: self.others.clone(),
-            values: self.values,
-            texts: self.texts,
-            example: self.example.clone(),
-        })
-    }
-}
-
-/// The type that keeps `text` as it is written. Numbers with leading zeros, a plus sign, or more
-/// digits than their type holds are texts: they may be codes.
-pub(super) fn infer(text: &str) -> DataType {
-    let bytes = text.as_bytes();
-    match bytes.first() {
-        None => DataType::Null,
-        Some(b'0'..=b'9' | b'-' | b'.') => infer_number(text).or_else(|| infer_time(text)).unwrap_or(DataType::Utf8),
-        _ if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") => DataType::Boolean,
-        _ if matches!(text, "NaN" | "nan" | "inf") => DataType::Float64,
-        _ => DataType::Utf8,
-    }
-}
-
-/// `Int64` or `Float64`; `None` for what is not a number, or would be written in another way.
-fn infer_number(text: &str) -> Option<DataType> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let is_number = |c: u8| c.is_ascii_digit() || matches!(c, b'.' | b'e' | b'E' | b'+' | b'-');
-    let begins_with_zero = digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit();
-    if text == "-inf" {
-        return Some(DataType::Float64);
-    }
-    if begins_with_zero
-        || !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
-        || !digits.bytes().all(is_number)
-    {
-        return None;
-    }
-    if digits.bytes().all(|c| c.is_ascii_digit()) {
-        return text.parse::<i64>().is_ok().then_some(DataType::Int64);
-    }
-    text.parse::<f64>().is_ok_and(f64::is_finite).then_some(DataType::Float64)
-}
-
-/// `Date32`, or a timestamp with the digits that it has, microseconds at least: Parquet has none of
-/// seconds.
-fn infer_time(text: &str) -> Option<DataType> {
-    let bytes = text.as_bytes();
-    let is_date = bytes.len() >= 10 && bytes[4] == b'-' && bytes[7] == b'-';
-    match bytes.len() {
-        10 if is_date => Date32Type::parse(text).map(|_| DataType::Date32),
-        19.. if is_date && matches!(bytes[10], b'T' | b' ') => {
-            string_to_datetime(&Utc, text).ok()?;
-            let fraction = text.get(19..)?.strip_prefix('.').unwrap_or_default();
-            let unit = match fraction.bytes().take_while(u8::is_ascii_digit).count() {
-                0..=6 => TimeUnit::Microsecond,
-                7..=9 => TimeUnit::Nanosecond,
-                _ => return None,
-            };
-            Some(DataType::Timestamp(unit, None))
-        }
-        _ => None,
-    }
-}
-
-/// The type that has the values of both.
-pub(super) fn widen(left: &DataType, right: &DataType) -> DataType {
-    match (left, right) {
-        (left, right) if left == right => left.clone(),
-        (DataType::Null, other) | (other, DataType::Null) => other.clone(),
-        (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => DataType::Float64,
-        (DataType::Timestamp(left, None), DataType::Timestamp(right, None)) => {
-            DataType::Timestamp(*left.max(right), None)
-        }
-        _ => DataType::Utf8,
-    }
 }

@@ -6,7 +6,7 @@ use super::{DEFAULT_MEMORY, HotFiles, Job, PLACEMENT, SMALL_SPILL_BYTES, SortCol
 use crate::{
     error::DatasetError,
     hot_keys::DEFAULT_HOT_SHARE,
-    input::{BadRows, Dataset, InputOptions},
+    input::{BadRows, Dataset, InputOptions, type_of_column},
     output::{Manifest, OutputOptions},
     placement::{Placement, PlacementSpec, VALUE_BUCKETS, sample_ranges, splits_of},
 };
@@ -109,7 +109,7 @@ impl JobSpec {
         }
         let into = self.partitions()?;
         let dataset = Dataset::open(&self.inputs, &self.input)?;
-        let is_there = |column: &str| dataset.schema.field_with_name(column).is_ok();
+        let is_there = |column: &str| type_of_column(&dataset.schema, column).is_some();
         if let Some((column, _)) = self.input.types.columns.iter().find(|(column, _)| !is_there(column)) {
             return Err(DatasetError::Config {
                 option: "types",

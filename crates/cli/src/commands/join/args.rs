@@ -177,7 +177,8 @@ impl JoinArgs {
             bail!("--retry cannot be used with --inputs each: without a lost worker, its rows would be missing");
         }
         // Workers run in other folders, so relative paths become absolute.
-        let path_of = |path: &str| if is_remote && !is_url(path) { absolute(path) } else { path.to_owned() };
+        let is_relative = |path: &str| !is_url(path) && path != "-" && !path.starts_with('~');
+        let path_of = |path: &str| if is_remote && is_relative(path) { absolute(path) } else { path.to_owned() };
         let input = |text: &str, name: &str| {
             let (name, path) = named(text).unwrap_or((name, text));
             Input { name: name.to_owned(), path: path_of(path), options: options.clone() }

@@ -28,7 +28,8 @@ use super::{
 };
 use crate::{
     cluster::Remote,
-    reading::{note_mixed, note_partial},
+    inputs::Inputs,
+    reading,
     session::{self, Engine, Limits},
     stores::Stores,
 };
@@ -55,13 +56,15 @@ pub struct Attempt {
 
 impl Attempt {
     /// Opens the inputs and plans the query. `remote` are the workers, of which the first writes the folder
-    /// `first_member`. `threads` is the number of partitions, and spilled rows go to the folder `spill`.
+    /// `first_member`. `threads` is the number of partitions, and spilled rows go to the folder `spill`. Copies of
+    /// inputs are those of `inputs`.
     pub async fn new(
         job: &JoinJob,
         remote: Option<&Remote>,
         first_member: usize,
         threads: usize,
         spill: &Path,
+        inputs: &Inputs,
     ) -> Result<Self> {
         let is_remote = remote.is_some();
         let mut config = SessionConfig::new();
@@ -82,10 +85,10 @@ impl Attempt {
         // Some say how the inputs are read.
         session::set_options(&session, &job.settings).await?;
         let Sides { left, right } = &job.query.sides;
-        let sides = Sides { left: left.open(&session).await?, right: right.open(&session).await? };
+        let sides = Sides { left: left.open(&session, inputs).await?, right: right.open(&session, inputs).await? };
         for files in sides.iter().filter_map(Source::files) {
-            note_mixed(&files.mixed);
-            note_partial(&files.partial);
+            reading::note(files);
+            reading::note_partial(&files.partial);
         }
         let query = job.query.clone().check(sides, job.output.as_deref(), job.format, &session.copied_config())?;
         // Keys are looked up before other columns are read, if a side has lost rows: otherwise most keys have a

@@ -23,7 +23,7 @@ use super::{
     progress,
     report::{self, Done},
 };
-use crate::{cluster::Remote, interrupt::Signals, objects::Upload, outcome::Outcome, runtime};
+use crate::{cluster::Remote, inputs::Inputs, interrupt::Signals, objects::Upload, outcome::Outcome, runtime};
 
 /// Runs the join, or explains it. A signal ends it, and removes what was written.
 pub fn run(args: JoinArgs) -> Result<Outcome> {
@@ -39,6 +39,7 @@ async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
     let started = job.cluster.start(job.memory_bytes)?;
     let mut remote = started.remote().cloned();
     let mut signals = Signals::all()?;
+    let inputs = Inputs::new(spill);
     let upload = match &job.url {
         Some(url) if !job.explain => Some(Upload::prepare(url, job.existing).await?),
         _ => None,
@@ -52,7 +53,7 @@ async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
     let (mut retries, mut first_member) = (job.retries, 0);
     loop {
         let planned = async {
-            let attempt = Attempt::new(job, remote.as_ref(), first_member, threads, spill).await?;
+            let attempt = Attempt::new(job, remote.as_ref(), first_member, threads, spill, &inputs).await?;
             if job.explain {
                 print(report::plan(job, remote.as_ref(), &attempt.columns(), attempt.explain().await?))?;
                 return Ok(None);

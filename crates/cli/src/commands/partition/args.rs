@@ -67,7 +67,7 @@ More: annulus help partitioning";
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct PartitionArgs {
-    /// Files, folders or globs; - for an Arrow IPC stream on standard input
+    /// Files, folders, globs or URLs; - for standard input
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Columns of the key, separated by commas
@@ -253,7 +253,7 @@ impl PartitionJob {
     }
 }
 
-fn placing(args: PlacingArgs, keys: usize) -> Placing {
+fn placing(args: PlacingArgs, keys: usize, format: OutputFormat) -> Placing {
     let points = |text: &str| -> Vec<Vec<String>> {
         let values = |point: &str| point.split(',').map(str::to_owned).collect();
         match keys {

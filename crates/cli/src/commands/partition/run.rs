@@ -7,9 +7,9 @@ use std::{
     time::Instant,
 };
 
-use annulus_dataset::{CancelToken, DatasetError, Existing, JobSpec, Progress, can_resume, split};
+use annulus_dataset::{CancelToken, Copied, DatasetError, Existing, JobSpec, Progress, can_resume, split};
 use annulus_terminal::progress;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::{HumanCount, ProgressBar};
 use tokio::task::spawn_blocking;
 
@@ -18,10 +18,11 @@ use super::{
     report::{self, Done},
 };
 use crate::{
+    inputs::{Found, Inputs},
     interrupt::Signals,
-    objects::{Upload, fetch, is_url},
+    objects::{Upload, fetch},
     outcome::Outcome,
-    reading::{note_mixed, note_partial},
+    reading,
     runtime::{self, GRACE},
 };
 
@@ -29,27 +30,19 @@ use crate::{
 /// stay.
 pub fn run(args: PartitionArgs) -> Result<Outcome> {
     let job = args.check()?;
-    match job.uses_objects() {
-        true => runtime::run_with_spill(None, None, async |copies| split_objects(job, copies).await),
-        false => runtime::run(async { split_until_interrupted(job, &mut Signals::all()?).await }),
-    }
+    runtime::run_with_spill(None, None, async |copies| split_inputs(job, copies).await)
 }
 
-/// Splits objects, or into objects. They are copied to the folder `copies`, and from there.
-async fn split_objects(mut job: PartitionJob, copies: &Path) -> Result<Outcome> {
+/// Splits the inputs. Objects and pipes are copied to the folder `copies` first, and so is a result that goes to a
+/// store.
+async fn split_inputs(mut job: PartitionJob, copies: &Path) -> Result<Outcome> {
     let mut signals = Signals::all()?;
     let existing = job.spec.output.existing;
     let upload = match &job.url {
         Some(url) => Some(Upload::prepare(url, existing).await?),
         None => None,
     };
-    let fetched = async {
-        for (number, input) in job.spec.inputs.iter_mut().enumerate().filter(|(_, input)| is_url(input)) {
-            let copy = fetch(input, &copies.join(format!("input-{number}"))).await?;
-            *input = copy.to_string_lossy().into_owned();
-        }
-        Ok::<_, anyhow::Error>(())
-    };
+    let fetched = copy_inputs(&mut job.spec, copies);
     tokio::select! {
         biased;
         signal = signals.next() => return Ok(Outcome::Interrupted(signal)),
@@ -81,6 +74,36 @@ fn print(done: &Done, json: bool) -> Result<Outcome> {
     let text = if json { report::json(done)? } else { report::text(done) };
     writeln!(stdout(), "{text}").context("cannot print")?;
     Ok(Outcome::Done)
+}
+
+/// Copies the inputs that are no local files to the folder `copies`.
+async fn copy_inputs(spec: &mut JobSpec, copies: &Path) -> Result<()> {
+    let inputs = Inputs::new(copies);
+    let (mut paths, mut found) = (vec![], Vec::new());
+    for (number, input) in spec.inputs.iter().enumerate() {
+        match inputs.find(input, &spec.input, None).await? {
+            Found::Paths(more, options) => {
+                paths.extend(more);
+                found.push(*options);
+            }
+            Found::Parquet(url) => {
+                let copy = fetch(&url, &copies.join(format!("parquet-{number}"))).await?;
+                let path = copy.to_string_lossy().into_owned();
+                found.push(spec.input.clone().with_copy(Copied { path: path.clone(), name: url }));
+                paths.push(path);
+            }
+        }
+    }
+    let copied = found.iter_mut().flat_map(|options| std::mem::take(&mut options.copies)).collect();
+    if found.windows(2).any(|pair| pair[0] != pair[1]) {
+        bail!("options behind '?' need a single input: several are read as one dataset; give flags instead");
+    }
+    if let Some(options) = found.pop() {
+        spec.input = options;
+        spec.input.copies = copied;
+    }
+    spec.inputs = paths;
+    Ok(())
 }
 
 /// Splits the dataset, unless a signal arrives first, whose number is returned.
@@ -121,8 +144,8 @@ async fn split_or_interrupt(job: PartitionJob, signals: &mut Signals) -> Result<
 fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {
     let start = Instant::now();
     let job = spec.plan()?;
-    note_mixed(&job.dataset.mixed);
-    note_partial(&job.dataset.partial);
+    reading::note(&job.dataset);
+    reading::note_partial(&job.dataset.partial);
     let input_bytes = job.dataset.total_bytes;
     let shown = Shown { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
     let summary = split(&job, &shown, cancel);

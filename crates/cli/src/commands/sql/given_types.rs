@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use annulus_dataset::ColumnTypes;
+use annulus_dataset::{ColumnTypes, type_of_column};
 use anyhow::{Result, bail};
 use arrow::datatypes::Schema;
 use datafusion::prelude::SessionConfig;
@@ -24,7 +24,11 @@ impl GivenTypes {
     /// Removes the columns of a table in the session of `config`.
     pub fn found(config: &SessionConfig, schema: &Schema) {
         if let Some(given) = config.get_extension::<Self>() {
-            given.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| schema.index_of(name).is_err());
+            given
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .retain(|name| type_of_column(schema, name).is_none());
         }
     }
 
@@ -36,7 +40,7 @@ impl GivenTypes {
         let Some(given) = config.get_extension::<Self>() else { return Ok(()) };
         let missing = given.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(name) = missing.iter().min() {
-            bail!("--types names the column '{name}', which no table has: check the name (URLs keep their own types)");
+            bail!("--types names the column '{name}', which no table has: check the name");
         }
         Ok(())
     }

@@ -3,7 +3,9 @@
 
 mod args;
 mod copy_types;
+mod external;
 mod format;
+mod functions;
 mod given_types;
 mod grid;
 mod output;

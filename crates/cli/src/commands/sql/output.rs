@@ -6,10 +6,15 @@ use std::{
     sync::Arc,
 };
 
+use annulus_dataset::number_duplicates;
 use annulus_terminal::unfinished::Unfinished;
 use anyhow::{Context, Error, Result, anyhow, bail};
-use datafusion::execution::SendableRecordBatchStream;
-use futures::TryStreamExt;
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::Schema,
+};
+use datafusion::{execution::SendableRecordBatchStream, physical_plan::stream::RecordBatchStreamAdapter};
+use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt, buffered::BufWriter as Upload, path::Path as ObjectPath};
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
@@ -59,8 +64,10 @@ impl OutputFile {
         Ok(Self { target, place, format })
     }
 
-    /// Writes all rows, gives the result its name, and returns the number of rows.
+    /// Writes all rows, gives the result its name, and returns the number of rows. Columns of the
+    /// same name are numbered: `x`, `x_1`.
     pub async fn write(self, rows: SendableRecordBatchStream) -> Result<usize> {
+        let rows = with_distinct_names(rows);
         match self.place {
             Place::File(file) => {
                 let schema = rows.schema();
@@ -94,6 +101,24 @@ impl OutputFile {
 
 fn exists(target: &Path) -> Error {
     anyhow!("'{}' exists: choose another name, or replace it (--overwrite)", target.display())
+}
+
+/// Returns `rows` with a name of its own for each column. Readers tell columns of files by name.
+fn with_distinct_names(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let schema = rows.schema();
+    let names = number_duplicates(schema.fields().iter().map(|field| field.name().clone()));
+    if names.iter().eq(schema.fields().iter().map(|field| field.name())) {
+        return rows;
+    }
+    let fields = schema.fields().iter().zip(names).map(|(field, name)| field.as_ref().clone().with_name(name));
+    let renamed = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()));
+    let schema = Arc::clone(&renamed);
+    let rows = rows.map(move |batch| {
+        let (_, columns, count) = batch?.into_parts();
+        let count = RecordBatchOptions::new().with_row_count(Some(count));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&renamed), columns, &count)?)
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
 }
 
 /// Sends all rows, and returns their number.

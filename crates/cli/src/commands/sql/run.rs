@@ -18,6 +18,7 @@ use datafusion::{
 use super::{
     args::{Format, Source, SqlArgs, SqlJob},
     copy_types::CopyTypes,
+    external,
     given_types::GivenTypes,
     output::OutputFile,
     shell, statement, tables,
@@ -25,6 +26,7 @@ use super::{
 };
 use crate::{
     cluster::Remote,
+    inputs::Inputs,
     interrupt::until_interrupted,
     outcome::Outcome,
     runtime,
@@ -102,10 +104,12 @@ async fn prepare(
     let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores), remote)?;
     ctx.add_analyzer_rule(Arc::new(CopyTypes));
     resident.map_or(Ok(()), |resident| resident.install(&ctx))?;
-    tables::name_by_path(&ctx, job.input.clone());
+    let inputs = Arc::new(Inputs::new(spill));
+    tables::name_by_path(&ctx, Arc::clone(&inputs), job.input.clone());
+    external::install(&ctx, &inputs, &job.input);
     session::set_options(&ctx, &job.settings).await?;
     for table in &job.tables {
-        table.register(&ctx, &job.input).await?;
+        table.register(&ctx, &inputs, &job.input).await?;
     }
     Ok(ctx)
 }

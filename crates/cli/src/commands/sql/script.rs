@@ -21,6 +21,7 @@ use datafusion::{
     },
 };
 
+use super::functions::replace_calls;
 use crate::{distinct_from, errors};
 
 /// The text of statements, and its file if it has one.
@@ -164,6 +165,7 @@ fn parse(dialect: &dyn Dialect, written: &[TokenWithSpan], meant: &[TokenWithSpa
     let (mut statement, _) = stock(dialect, meant)?;
     let is_query = is_query(&statement);
     show::replace_show_tables(&mut statement)?;
+    replace_calls(&mut statement)?;
     Ok(PlacedStatement { statement: ScriptStatement::Stock(Box::new(statement)), is_query, line: 1 })
 }
 

@@ -22,8 +22,9 @@ use tokio::task::spawn_blocking;
 
 use super::given_types::GivenTypes;
 use crate::{
+    inputs::{Found, Given, Inputs},
     objects::{self, is_url},
-    reading::note_mixed,
+    reading,
 };
 
 /// A table's name and the path of its rows, written `NAME=PATH`.
@@ -47,26 +48,17 @@ impl FromStr for TableSpec {
 }
 
 impl TableSpec {
-    /// Registers the table. Its path is a file, a folder or a glob, read with `options`.
-    pub async fn register(&self, ctx: &SessionContext, options: &InputOptions) -> Result<()> {
-        let table = self.open(ctx, options).await.with_context(|| format!("table '{}'", self.name))?;
-        ctx.register_table(self.name.as_str(), table)?;
+    /// Registers the table. Its path is what all commands read, with `options`.
+    pub async fn register(&self, ctx: &SessionContext, inputs: &Inputs, options: &InputOptions) -> Result<()> {
+        let table = table_at(&ctx.state(), inputs, &self.path.to_string_lossy(), options).await;
+        ctx.register_table(self.name.as_str(), table.with_context(|| format!("table '{}'", self.name))?)?;
         Ok(())
-    }
-
-    async fn open(&self, ctx: &SessionContext, options: &InputOptions) -> Result<Arc<dyn TableProvider>> {
-        let path = self.path.to_string_lossy();
-        if is_url(&path) {
-            bail!("'{path}' is not a local file: use CREATE EXTERNAL TABLE ... LOCATION '{path}'");
-        }
-        table_at(&ctx.state(), &path, options).await
     }
 }
 
-/// Lets queries name tables by their paths. Local files are read like those of a [`TableSpec`],
-/// URLs by DataFusion.
-pub fn name_by_path(ctx: &SessionContext, options: InputOptions) {
-    let paths = Arc::new(PathTables { state: ctx.state_weak_ref(), options });
+/// Lets queries name tables by their paths and URLs, which are read like those of a [`TableSpec`].
+pub fn name_by_path(ctx: &SessionContext, inputs: Arc<Inputs>, options: InputOptions) {
+    let paths = Arc::new(PathTables { state: ctx.state_weak_ref(), inputs, options });
     let catalogs = Arc::clone(ctx.state().catalog_list());
     ctx.register_catalog_list(Arc::new(DynamicFileCatalog::new(catalogs, paths)));
 }
@@ -74,6 +66,7 @@ pub fn name_by_path(ctx: &SessionContext, options: InputOptions) {
 #[derive(Debug)]
 struct PathTables {
     state: Weak<RwLock<SessionState>>,
+    inputs: Arc<Inputs>,
     options: InputOptions,
 }
 
@@ -82,42 +75,73 @@ impl UrlTableFactory for PathTables {
     async fn try_new(&self, url: &str) -> datafusion::error::Result<Option<Arc<dyn TableProvider>>> {
         let Some(state) = self.state.upgrade() else { return Ok(None) };
         let state = state.read().clone();
-        if is_url(url) {
-            let table = objects::table(&state, url).await;
-            return table.map(Some).map_err(|error| error.context(format!("cannot read '{url}'")));
-        }
-        if !is_local(url) {
+        if !is_input(url, &self.options) {
             return Ok(None);
         }
-        let table = table_at(&state, url, &self.options).await;
+        let table = table_at(&state, &self.inputs, url, &self.options).await;
         table.map(Some).map_err(|error| DataFusionError::External(error.into()))
     }
 }
 
-/// Returns whether a table's name is a URL, or the path of a local file.
+/// Returns whether a table's name is a path or a URL, which may be missing.
 pub fn is_path(name: &str) -> bool {
-    is_url(name) || is_local(name)
+    is_input(name, &InputOptions::default())
 }
 
-/// Returns whether a table's name is the path of a local file, which may be missing.
-fn is_local(name: &str) -> bool {
-    let path = Path::new(name);
-    !is_url(name) && (path.exists() || is_glob(name) || Format::of_path(path).is_some())
+fn is_input(name: &str, options: &InputOptions) -> bool {
+    if is_url(name) || name == "-" || Path::new(name).exists() || is_glob(name) {
+        return true;
+    }
+    // Wrong options are reported when the table is opened.
+    let Ok(given) = Given::parse(name, options) else { return true };
+    given.paths.iter().any(|path| Path::new(path).exists() || Format::of_path(Path::new(path)).is_some())
 }
 
 fn is_glob(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// Returns the table of the files at `path`.
-async fn table_at(state: &SessionState, path: &str, options: &InputOptions) -> Result<Arc<dyn TableProvider>> {
-    if !is_glob(path) && path != "-" && !Path::new(path).exists() {
+/// Returns the table of an input.
+///
+/// # Errors
+/// If there is no such input, or it cannot be read.
+async fn table_at(
+    state: &SessionState,
+    inputs: &Inputs,
+    input: &str,
+    options: &InputOptions,
+) -> Result<Arc<dyn TableProvider>> {
+    table_of(state, inputs, &[input.to_owned()], options).await
+}
+
+/// Returns the table of several inputs.
+///
+/// # Errors
+/// If there is no such input, they cannot be read, or have different columns.
+pub async fn table_of(
+    state: &SessionState,
+    inputs: &Inputs,
+    names: &[String],
+    options: &InputOptions,
+) -> Result<Arc<dyn TableProvider>> {
+    let runtime = state.runtime_env();
+    let (mut paths, mut all) = (vec![], options.clone().with_page_index(true));
+    for name in names {
+        match inputs.find(name, &all, Some(runtime)).await? {
+            Found::Parquet(url) if names.len() == 1 => return Ok(objects::table(state, &url).await?),
+            Found::Parquet(url) => bail!("'{url}' is Parquet in a store, and cannot be read together with others"),
+            Found::Paths(more, options) => {
+                paths.extend(more);
+                all = *options;
+            }
+        }
+    }
+    if let Some(path) = paths.iter().find(|path| !is_glob(path) && *path != "-" && !Path::new(path).exists()) {
         bail!("no file or folder '{path}': check the path");
     }
-    let (inputs, options) = ([path.to_owned()], reading_options(options, state.config())?);
-    let dataset =
-        spawn_blocking(move || Dataset::open(&inputs, &options)).await.context("the reader has panicked")??;
-    note_mixed(&dataset.mixed);
+    let all = reading_options(&all, state.config())?;
+    let dataset = spawn_blocking(move || Dataset::open(&paths, &all)).await.context("the reader has panicked")??;
+    reading::note(&dataset);
     GivenTypes::found(state.config(), &dataset.schema);
     let on_skipped = |path: &str, rows| eprintln!("skipped {} of '{path}'", counted(rows, "bad row"));
     Ok(Arc::new(DatasetTable::new(dataset, state.config()).on_skipped(on_skipped)))

@@ -35,7 +35,7 @@ const UNIT_BYTES: u64 = 16 << 20;
 /// Reads the footer of a file, or the schema of a stream.
 pub(in crate::input) fn open(file: &InputFile) -> Result<Box<dyn Source>, DatasetError> {
     guard(&file.path, || {
-        let mut reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
+        let mut reader = File::open(&file.place).map_err(DatasetError::io("open", &file.path))?;
         let mut magic = [0; 6];
         reader.read_exact(&mut magic).map_err(|error| cut_short(&file.path, error))?;
         if &magic == MAGIC {
@@ -49,6 +49,7 @@ pub(in crate::input) fn open(file: &InputFile) -> Result<Box<dyn Source>, Datase
 /// A file whose footer has been read.
 struct IpcFile {
     path: String,
+    place: String,
     schema: SchemaRef,
     version: MetadataVersion,
     dictionaries: Vec<Block>,
@@ -77,6 +78,7 @@ impl IpcFile {
         }
         Ok(Self {
             path: path.clone(),
+            place: file.place.clone(),
             schema: SchemaRef::new(fb_to_schema(schema)),
             version: footer.version(),
             dictionaries: footer.dictionaries().iter().flatten().copied().collect(),
@@ -135,7 +137,7 @@ impl Part for Run {
         let file = Arc::clone(&self.file);
         let schema = project(&self.schema, columns)?;
         let projection = Projection::new(file.schema.fields().iter().map(|field| field.name()), &schema);
-        let reader = File::open(&file.path).map_err(DatasetError::io("open", &file.path))?;
+        let reader = File::open(&file.place).map_err(DatasetError::io("open", &file.path))?;
         let mut reader = BufReader::new(reader);
         let mut decoder = Decoder::new(&file.path, Arc::clone(&file.schema), file.version);
         for block in &file.dictionaries {

@@ -29,7 +29,7 @@ pub(super) struct StreamFile {
 
 impl StreamFile {
     pub(super) fn open(file: &InputFile) -> Result<Self, DatasetError> {
-        let (_, schema) = Decoder::of_stream(&mut reader(&file.path)?, &file.path)?;
+        let (_, schema) = Decoder::of_stream(&mut reader(file)?, &file.path)?;
         Ok(Self { file: file.clone(), schema })
     }
 }
@@ -45,7 +45,7 @@ impl Source for StreamFile {
 }
 
 fn read(file: &InputFile, schema: &SchemaRef) -> Result<Batches, DatasetError> {
-    let mut reader = reader(&file.path)?;
+    let mut reader = reader(file)?;
     let (decoder, found) = Decoder::of_stream(&mut reader, &file.path)?;
     Ok(batches(Box::new(reader), decoder, &found, schema, file.path.clone()))
 }
@@ -91,8 +91,8 @@ impl Part for Once {
     }
 }
 
-fn reader(path: &str) -> Result<BufReader<File>, DatasetError> {
-    Ok(BufReader::new(File::open(path).map_err(DatasetError::io("open", path))?))
+fn reader(file: &InputFile) -> Result<BufReader<File>, DatasetError> {
+    Ok(BufReader::new(File::open(&file.place).map_err(DatasetError::io("open", &file.path))?))
 }
 
 /// Returns the batches after the schema.

@@ -78,20 +78,20 @@ impl LineBatches {
         let bytes = &self.bytes[record.clone()];
         let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
         let blank = match self.file.syntax {
-            Syntax::Array => Scanner::new(Syntax::Array).blanks(bytes),
+            Syntax::Array | Syntax::Csv { comment: Some(_), .. } => Scanner::new(self.file.syntax).blanks(bytes),
             _ => bytes[..first].iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |end| end + 1),
         };
         let line = self.line + lines_in(&self.bytes[self.at..record.start + blank]);
         let bytes = &bytes[blank..];
         let (column, reason) = self.diagnose(bytes);
         if self.file.on_bad_row == BadRows::Fail {
-            return Err(DatasetError::BadRow { file: self.file.path.clone(), line, column, reason });
+            return Err(DatasetError::BadRow { file: self.file.file.path.clone(), line, column, reason });
         }
         let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         let reason = column.map_or(reason.clone(), |column| format!("column '{column}': {reason}"));
         let text = String::from_utf8_lossy(text).into_owned();
-        outcome.bad.push(BadRow { file: self.file.path.clone(), line, text, reason });
+        outcome.bad.push(BadRow { file: self.file.file.path.clone(), line, text, reason });
         Ok(())
     }
 

@@ -24,6 +24,7 @@ pub(super) const MAX_RECORD_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Borders {
     path: String,
+    place: String,
     body: Body,
     size: u64,
     unit_bytes: u64,
@@ -63,7 +64,14 @@ impl Borders {
         let scanner = Scanner::new(body.syntax);
         let pass = Pass { found: vec![first], file: None, scanner, at: body.start, line: body.line, record: first };
         let unit_bytes = unit_bytes.max(1) as u64;
-        Self { path: file.path.clone(), body, size: file.bytes, unit_bytes, pass: Mutex::new(pass) }
+        Self {
+            path: file.path.clone(),
+            place: file.place.clone(),
+            body,
+            size: file.bytes,
+            unit_bytes,
+            pass: Mutex::new(pass),
+        }
     }
 
     /// Returns the number of units.
@@ -142,7 +150,7 @@ impl Borders {
         let at = SeekFrom::Start(pass.at);
         let file = match &mut pass.file {
             Some(file) => file,
-            None => pass.file.insert(File::open(&self.path).map_err(DatasetError::io("open", &self.path))?),
+            None => pass.file.insert(File::open(&self.place).map_err(DatasetError::io("open", &self.path))?),
         };
         file.seek(at).and_then(|_| file.read_exact(chunk)).map_err(DatasetError::io("read", &self.path))?;
         Ok(chunk)

@@ -7,39 +7,55 @@ use std::{
 };
 
 use arrow::{
-    array::RecordBatch,
+    array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions},
+    compute::{CastOptions, cast_with_options},
     csv::{ReaderBuilder, reader::Decoder},
     datatypes::{DataType, Field, Schema, SchemaRef},
     error::ArrowError,
 };
 
 use super::{
-    Body, Decode, Head, MakeDecode, TextFile,
+    Body, Decode, MakeDecode, TextFile,
     dialect::Dialect,
-    exact::{as_texts, parse},
-    infer_rows, lines_in, sample, windows,
+    exact::parse_column,
+    infer_rows,
+    table::{Sampled, Types},
 };
 use crate::{
     error::DatasetError,
     input::{
-        CsvOptions, InputOptions,
+        InputOptions,
+        guess::{Guess, MixedColumn},
         paths::InputFile,
-        types::{Guess, MixedColumn},
         unit::{Part, Source, Sources},
+        values::ValueSyntax,
     },
 };
 
+/// CSV files, and what may surprise their reader.
+pub(in crate::input) struct CsvFiles {
+    pub(in crate::input) sources: Sources,
+    /// The columns whose texts may be mistakes.
+    pub(in crate::input) mixed: Vec<MixedColumn>,
+    /// The files whose first line was found to be values.
+    pub(in crate::input) without_header: Vec<String>,
+}
+
 /// Reads parts of each file, and infers the names and types of its columns. Each column gets one
-/// type in all files. Also returns the columns whose texts may be mistakes.
-pub(in crate::input) fn open(
-    files: &[&InputFile],
-    options: &InputOptions,
-) -> Result<(Sources, Vec<MixedColumn>), DatasetError> {
+/// type in all files.
+pub(in crate::input) fn open(files: &[&InputFile], options: &InputOptions) -> Result<CsvFiles, DatasetError> {
     let rows = infer_rows(options, files.len());
-    let mut opened = Vec::with_capacity(files.len());
+    let sampled = files.iter().map(|file| Sampled::read(file, &options.csv, rows)).collect::<Result<Vec<_>, _>>()?;
+    // A file whose lines do not tell is like the others.
+    let common = sampled.iter().find_map(Sampled::has_header).unwrap_or(true);
+    let (mut opened, mut without_header) = (vec![], vec![]);
     let (mut names, mut guesses) = (vec![], HashMap::new());
-    for file in files {
-        let (file, columns) = CsvFile::open(file, &options.csv, rows)?;
+    for file in sampled {
+        let has_header = options.csv.header.unwrap_or_else(|| file.has_header().unwrap_or(common));
+        if options.csv.header.is_none() && !has_header {
+            without_header.push(file.file.path.clone());
+        }
+        let (file, columns) = CsvFile::new(file, has_header, &options.csv.names)?;
         for (name, guess) in columns {
             match guesses.entry(name) {
                 Entry::Vacant(entry) => {
@@ -57,18 +73,24 @@ pub(in crate::input) fn open(
             let data_type = options.types.of(field.name()).or_else(inferred).unwrap_or(DataType::Utf8);
             Field::new(field.name(), data_type, true)
         };
+        let is_inferred = |field: &Arc<Field>| options.types.of(field.name()).is_none();
+        file.inferred = file.schema.fields().iter().map(is_inferred).collect();
         file.schema = Arc::new(Schema::new(file.schema.fields().iter().map(field).collect::<Vec<_>>()));
     }
     let inferred = names.iter().filter(|name| options.types.of(name).is_none());
     let mixed = inferred.filter_map(|name| guesses.get(name)?.mixed(name)).collect();
-    Ok((opened.into_iter().map(|file| Box::new(file) as Box<dyn Source>).collect(), mixed))
+    let sources = opened.into_iter().map(|file| Box::new(file) as Box<dyn Source>).collect();
+    Ok(CsvFiles { sources, mixed, without_header })
 }
 
 struct CsvFile {
     file: InputFile,
     dialect: Dialect,
+    values: ValueSyntax,
     body: Body,
     schema: SchemaRef,
+    /// Whether the type of each column is inferred.
+    inferred: Vec<bool>,
     /// Whether each line ends with a delimiter that no column follows.
     ends_with_delimiter: bool,
 }
@@ -79,113 +101,43 @@ impl Source for CsvFile {
     }
 
     fn parts(self: Box<Self>, schema: &SchemaRef, options: &InputOptions) -> Vec<Box<dyn Part>> {
-        let Self { file, dialect, body, schema: columns, ends_with_delimiter } = *self;
+        let Self { file, dialect, values, body, schema: columns, inferred, ends_with_delimiter } = *self;
         let behind = ends_with_delimiter.then(|| Arc::new(Field::new("", DataType::Utf8, true)));
+        let inferred = inferred.into_iter().chain(behind.is_some().then_some(true)).collect();
         let columns = columns.fields().iter().cloned().chain(behind).collect::<Vec<_>>();
-        let columns = Arc::new(Schema::new(columns));
-        // The decoders of times and decimals cut off what a type does not hold, and some types have none.
-        let texts = as_texts(&columns, |of| !(of.is_integer() || of.is_floating() || *of == DataType::Boolean));
-        TextFile::parts(&file, body, Box::new(Columns { dialect, columns, texts }), schema, options)
+        let columns = Columns::new(dialect, values, Arc::new(Schema::new(columns)), inferred);
+        TextFile::parts(&file, body, Box::new(columns), schema, options)
     }
 }
 
 impl CsvFile {
     /// Returns the file, and its columns with what their values show. Their types in its schema are
     /// to be set.
-    fn open(file: &InputFile, options: &CsvOptions, rows: usize) -> Result<(Self, Vec<(String, Guess)>), DatasetError> {
-        let mut dialect = Dialect::new(options, file)?;
-        let head = Head::read(file)?;
-        let no_record = || {
-            let reason = "its first record does not end within 1 MiB; is it CSV, and is every quote closed?";
-            DatasetError::corrupt(&file.path, reason)
-        };
-        if options.delimiter.is_none() {
-            dialect.sniff(&head);
-        }
-        let syntax = dialect.syntax();
-        let mut records = head.records(syntax);
-        let first = records.next().ok_or_else(no_record)?;
-        let fields = dialect.fields(first);
-        let (mut names, skipped) = if options.header {
-            let name = |field: &Vec<u8>| String::from_utf8_lossy(field).into_owned();
-            (fields.iter().map(name).collect::<Vec<_>>(), first)
-        } else {
-            records = head.records(syntax);
-            ((1..=fields.len()).map(|column| format!("column_{column}")).collect(), &first[..0])
-        };
-
-        let sampled: usize = records.take(rows).map(<[u8]>::len).sum();
-        let before = if options.header { first.len() } else { 0 };
-        let mut types = Types::new(names.len());
-        types.add(&dialect, &head.bytes[before..before + sampled]);
-        let seen = head.mark + (before + sampled) as u64;
-        windows(file, rows, seen)?.iter().for_each(|window| types.add_window(&dialect, window));
-        let may_end = file.extension() == "tbl" || options.header && fields.last().is_some_and(Vec::is_empty);
-        let ends_with_delimiter = may_end
-            && dialect.delimiter == b'|'
-            && names.len() > 1
-            && types.0.last().is_some_and(|guess| guess.data_type() == DataType::Null);
-        if ends_with_delimiter {
-            names.pop();
+    fn new(sampled: Sampled, has_header: bool, given: &[String]) -> Result<(Self, Vec<(String, Guess)>), DatasetError> {
+        let ends_with_delimiter = sampled.ends_with_delimiter(has_header);
+        let mut names = sampled.names(has_header, given)?;
+        names.truncate(sampled.first.len() - usize::from(ends_with_delimiter));
+        let body = sampled.body(has_header);
+        let Sampled { file, dialect, values, first, rest, .. } = sampled;
+        let mut types = rest;
+        if !has_header {
+            types.merge(&Types::of_record(&first, &dialect, &values));
         }
         let fields = names.iter().map(|name| Field::new(name, DataType::Null, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let body = Body { syntax, start: head.mark + skipped.len() as u64, line: 1 + lines_in(skipped) };
-        let columns = names.into_iter().zip(types.0).collect();
-        Ok((Self { file: file.clone(), dialect, body, schema, ends_with_delimiter }, columns))
+        let columns = names.into_iter().zip(types.columns).collect();
+        Ok((Self { file, dialect, values, body, schema, inferred: vec![], ends_with_delimiter }, columns))
     }
 }
-
-/// The types of columns by the records that have been seen.
-struct Types(Vec<Guess>);
-
-impl Types {
-    fn new(columns: usize) -> Self {
-        Self(vec![Guess::new(); columns])
-    }
-
-    /// Takes the records that have as many fields as there are columns; others are bad rows.
-    /// Returns whether all have.
-    fn add(&mut self, dialect: &Dialect, records: &[u8]) -> bool {
-        let (mut reader, mut fields, mut all) = (dialect.reader(records), csv::ByteRecord::new(), true);
-        while reader.read_byte_record(&mut fields).unwrap_or(false) {
-            if fields.len() != self.0.len() {
-                all = false;
-                continue;
-            }
-            for (known, field) in self.0.iter_mut().zip(&fields) {
-                let text = String::from_utf8_lossy(field);
-                if !known.is_certain() && !dialect.null.is_match(&text) {
-                    known.add(&text);
-                }
-            }
-        }
-        all
-    }
-
-    /// Takes what is in `window`, which may begin within quotes: from the first of its lines behind
-    /// which all records have as many fields as there are columns.
-    fn add_window(&mut self, dialect: &Dialect, window: &[u8]) {
-        let starts = memchr::memchr_iter(b'\n', window).map(|end| end + 1);
-        for start in [0].into_iter().chain(starts).take(STARTS) {
-            let whole: usize = sample::records(&window[start..], dialect.syntax()).map(<[u8]>::len).sum();
-            let mut types = Self::new(self.0.len());
-            if types.add(dialect, &window[start..start + whole]) {
-                self.0.iter_mut().zip(&types.0).for_each(|(known, found)| known.merge(found));
-                return;
-            }
-        }
-    }
-}
-
-/// Lines of a window with which its records may begin.
-const STARTS: usize = 8;
 
 /// A file's columns.
 #[derive(Clone)]
 struct Columns {
     dialect: Dialect,
+    values: ValueSyntax,
     columns: SchemaRef,
+    /// Whether the type of each column is inferred.
+    inferred: Arc<[bool]>,
     /// The columns as they are decoded, before they are parsed.
     texts: SchemaRef,
 }
@@ -200,6 +152,43 @@ impl MakeDecode for Columns {
 }
 
 impl Columns {
+    fn new(dialect: Dialect, values: ValueSyntax, columns: SchemaRef, inferred: Arc<[bool]>) -> Self {
+        // The decoders of Arrow read numbers with leading zeros, and cut off what a type of times or decimals does
+        // not hold. Some types have none.
+        let is_exact = |of: &DataType| of.is_integer() || of.is_floating() && !values.has_decimal_comma();
+        let text = |(field, inferred): (&Arc<Field>, &bool)| match field.data_type() {
+            of if !inferred && (is_exact(of) || *of == DataType::Boolean) => Arc::clone(field),
+            _ => Arc::new(Field::new(field.name(), DataType::Utf8, true)),
+        };
+        let texts = Schema::new(columns.fields().iter().zip(&*inferred).map(text).collect::<Vec<_>>());
+        Self { dialect, values, columns, inferred, texts: Arc::new(texts) }
+    }
+
+    /// Returns `batch`, which has the columns at `places` as they were decoded, with those of `schema`.
+    fn parse(&self, batch: &RecordBatch, places: &[usize], schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        let column = |(place, (column, field)): (&usize, (&ArrayRef, &Arc<Field>))| {
+            let of_file = self.columns.field(*place).data_type();
+            let parsed = match column.as_string_opt::<i32>() {
+                Some(texts) if self.inferred[*place] => self.values.parse_inferred(texts, of_file)?,
+                Some(texts) => match self.values.usual(texts, of_file)? {
+                    Some(texts) => parse_column(&(Arc::new(texts) as ArrayRef), of_file)?,
+                    None => parse_column(column, of_file)?,
+                },
+                None => Arc::clone(column),
+            };
+            match parsed.data_type() == field.data_type() {
+                true => Ok(parsed),
+                false => {
+                    cast_with_options(&parsed, field.data_type(), &CastOptions { safe: false, ..Default::default() })
+                }
+            }
+        };
+        let columns = places.iter().zip(batch.columns().iter().zip(schema.fields()));
+        let columns = columns.map(column).collect::<Result<_, _>>()?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)
+    }
+
     fn build(&self, places: Vec<usize>, rows: usize) -> Decoder {
         ReaderBuilder::new(Arc::clone(&self.texts))
             .with_format(self.dialect.format())
@@ -225,7 +214,7 @@ impl Decode for CsvDecode {
 
     fn decode(&mut self, bytes: &[u8], records: usize) -> Result<RecordBatch, ArrowError> {
         match decode(&mut self.decoder, bytes, records) {
-            Ok(batch) => parse(&batch, &self.schema),
+            Ok(batch) => self.columns.parse(&batch, &self.places, &self.schema),
             Err(error) => {
                 self.decoder = self.columns.build(self.places.clone(), self.rows);
                 Err(error)
@@ -241,13 +230,16 @@ impl Decode for CsvDecode {
         }
         let texts: Vec<_> = fields.iter().map(|field| str::from_utf8(field)).collect();
         if let Some(place) = texts.iter().position(|text| text.is_err()) {
-            return (Some(columns[place].name().clone()), "it is not UTF-8".to_owned());
+            return (
+                Some(columns[place].name().clone()),
+                "it is not UTF-8; name the file's encoding (`encoding`)".to_owned(),
+            );
         }
         for &place in &self.places {
             let column = &columns[place];
             let alone = Arc::new(Schema::new(vec![Arc::clone(column)]));
             let batch = decode(&mut self.columns.build(vec![place], 1), record, 1);
-            if batch.and_then(|batch| parse(&batch, &alone)).is_err() {
+            if batch.and_then(|batch| self.columns.parse(&batch, &[place], &alone)).is_err() {
                 let shown: String = texts[place].unwrap_or_default().chars().take(100).collect();
                 let reason = format!("'{shown}' is not a value of type {}", column.data_type());
                 return (Some(column.name().clone()), reason);

@@ -14,6 +14,8 @@ use crate::{
 pub(super) struct Dialect {
     pub(super) delimiter: u8,
     quote: u8,
+    escape: Option<u8>,
+    comment: Option<u8>,
     pub(super) null: Regex,
 }
 
@@ -22,23 +24,26 @@ impl Dialect {
         let delimiter = options.delimiter.unwrap_or(match file.extension().as_str() {
             "tsv" => b'\t',
             "tbl" => b'|',
+            _ if options.decimal_comma => b';',
             _ => b',',
         });
-        let quote = options.quote;
-        if delimiter == quote || [delimiter, quote].iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        let quote = options.quote.byte();
+        let special: Vec<u8> = [delimiter, quote].into_iter().chain(options.comment).collect();
+        let is_twice = (1..special.len()).any(|place| special[..place].contains(&special[place]));
+        if is_twice || special.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
             return Err(DatasetError::Config {
                 option: "delimiter",
                 value: format!("'{}' with quote '{}'", delimiter.escape_ascii(), quote.escape_ascii()),
-                remedy: "choose two different characters, neither of them a line end".to_owned(),
+                remedy: "choose different characters for delimiter, quote and comment, and no line end".to_owned(),
             });
         }
-        let null = options.null.as_ref().map_or("^$".to_owned(), |null| format!("^(?:{})?$", regex::escape(null)));
-        let null = Regex::new(&null).map_err(|error| DatasetError::Config {
+        let nulls = options.nulls.iter().map(|null| regex::escape(null)).collect::<Vec<_>>().join("|");
+        let null = Regex::new(&format!("^(?:{nulls})?$")).map_err(|error| DatasetError::Config {
             option: "null",
-            value: options.null.clone().unwrap_or_default(),
-            remedy: format!("choose a shorter text: {error}"),
+            value: options.nulls.join(", "),
+            remedy: format!("choose shorter texts: {error}"),
         })?;
-        Ok(Self { delimiter, quote, null })
+        Ok(Self { delimiter, quote, escape: options.escape, comment: options.comment, null })
     }
 
     /// Switches to another delimiter if this one finds a single name in the first line. The other
@@ -54,7 +59,9 @@ impl Dialect {
         if first(self) != Some(1) {
             return;
         }
-        let others = [b';', b'\t', b'|'].into_iter().filter(|other| *other != self.quote);
+        let others =
+            [b';', b'\t', b'|', b','].into_iter().filter(|other| ![self.delimiter, self.quote].contains(other));
+        let others = others.filter(|other| Some(*other) != self.comment);
         let others = others.map(|delimiter| Self { delimiter, ..self.clone() });
         let counted = others.filter_map(|dialect| Some((columns(&dialect).filter(|count| *count > 1)?, dialect)));
         if let Some((_, dialect)) = counted.max_by_key(|(count, _)| *count) {
@@ -63,11 +70,18 @@ impl Dialect {
     }
 
     pub(super) fn syntax(&self) -> Syntax {
-        Syntax::Csv { delimiter: self.delimiter, quote: self.quote }
+        Syntax::Csv { delimiter: self.delimiter, quote: self.quote, escape: self.escape, comment: self.comment }
     }
 
     pub(super) fn format(&self) -> Format {
-        Format::default().with_delimiter(self.delimiter).with_quote(self.quote).with_null_regex(self.null.clone())
+        let mut format = Format::default().with_delimiter(self.delimiter).with_quote(self.quote);
+        if let Some(escape) = self.escape {
+            format = format.with_escape(escape);
+        }
+        if let Some(comment) = self.comment {
+            format = format.with_comment(comment);
+        }
+        format.with_null_regex(self.null.clone())
     }
 
     /// Returns the fields of one record.
@@ -85,7 +99,7 @@ impl Dialect {
     pub(super) fn reader<'a>(&self, records: &'a [u8]) -> csv::Reader<&'a [u8]> {
         let mut reader = csv::ReaderBuilder::new();
         reader.has_headers(false).flexible(true).delimiter(self.delimiter).quote(self.quote);
-        reader.from_reader(records)
+        reader.escape(self.escape).comment(self.comment).from_reader(records)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions},
+    array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatchOptions, StructArray},
     compute::{CastOptions, cast_with_options},
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit},
     error::ArrowError,
@@ -33,14 +33,35 @@ pub(super) fn parse(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBat
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)
 }
 
-fn parse_column(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
-    if column.data_type() == data_type {
-        return Ok(Arc::clone(column));
+/// Returns `column`, in which texts may stand for values of other types, as `data_type`.
+pub(super) fn parse_column(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    match (column.data_type(), data_type) {
+        (from, to) if from == to => return Ok(Arc::clone(column)),
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            let column = column.as_struct();
+            let columns =
+                column.columns().iter().zip(fields).map(|(column, field)| parse_column(column, field.data_type()));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            let rows = column.len();
+            return Ok(Arc::new(StructArray::try_new_with_length(
+                fields.clone(),
+                columns,
+                column.nulls().cloned(),
+                rows,
+            )?));
+        }
+        (DataType::List(_), DataType::List(item)) => {
+            let column = column.as_list::<i32>();
+            let items = parse_column(column.values(), item.data_type())?;
+            let (offsets, nulls) = (column.offsets().clone(), column.nulls().cloned());
+            return Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, items, nulls)?));
+        }
+        _ => {}
     }
     if let Some(texts) = column.as_string_opt::<i32>()
         && let Some(text) = texts.iter().flatten().find(|text| is_more_than(text, data_type))
     {
-        return Err(ArrowError::CastError(format!("'{text}' is more precise than its type, {data_type}")));
+        return Err(ArrowError::CastError(format!("'{text}' is more than its type, {data_type}, holds")));
     }
     cast_with_options(column, data_type, &CastOptions { safe: false, ..Default::default() })
 }
@@ -50,6 +71,7 @@ fn is_more_than(text: &str, data_type: &DataType) -> bool {
     match data_type {
         // A longer text has a time, or a sign and a year of more than four digits.
         DataType::Date32 => text.len() > "2026-01-01".len() && !text.starts_with(['+', '-']),
+        DataType::Timestamp(_, None) if has_zone(text) => true,
         DataType::Timestamp(unit, _) => {
             let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction).bytes();
             fraction.take_while(u8::is_ascii_digit).skip(digits(*unit)).any(|digit| digit != b'0')
@@ -60,6 +82,12 @@ fn is_more_than(text: &str, data_type: &DataType) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns whether a time names a zone.
+fn has_zone(text: &str) -> bool {
+    let is_zone = |byte: u8| matches!(byte, b'+' | b'-') || byte.is_ascii_alphabetic();
+    text.bytes().skip("2026-01-01T".len()).any(is_zone)
 }
 
 /// Returns the number of digits of a fraction of a second that are kept.

@@ -1,15 +1,16 @@
 //! CSV and JSON: files of records. A unit is a range of whole records, which are found in one pass.
-//! For a compressed file, a unit is the whole file.
+//! For a compressed file, or one that is not UTF-8, a unit is the whole file.
 
 mod batches;
 mod borders;
-mod compressed;
 mod csv;
 mod dialect;
 mod exact;
 mod json;
 mod records;
 mod sample;
+mod stream;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -31,12 +32,12 @@ use crate::error::DatasetError;
 
 use batches::LineBatches;
 use borders::{Borders, Range};
-use compressed::Compressed;
 
-pub(super) use csv::open as open_csv;
+pub(super) use csv::{CsvFiles, open as open_csv};
 pub(super) use json::open as open_json;
 use records::Syntax;
 use sample::{Head, infer_rows, windows};
+use stream::Stream;
 
 /// Decodes records. Each unit that is being read has one.
 trait Decode: Send {
@@ -61,7 +62,7 @@ trait MakeDecode: Send + Sync {
 
 /// A file of records.
 struct TextFile {
-    path: String,
+    file: InputFile,
     syntax: Syntax,
     format: Box<dyn MakeDecode>,
     schema: SchemaRef,
@@ -88,15 +89,15 @@ impl TextFile {
         options: &InputOptions,
     ) -> Vec<Box<dyn Part>> {
         let text = Arc::new(Self {
-            path: file.path.clone(),
+            file: file.clone(),
             syntax: body.syntax,
             format,
             schema: Arc::clone(schema),
             on_bad_row: options.on_bad_row,
             batch_rows: options.batch_rows.max(1),
         });
-        if let Some(compression) = file.compression {
-            return vec![Box::new(Compressed::new(text, compression, body, file.bytes, options.unit_bytes))];
+        if file.is_stream() {
+            return vec![Box::new(Stream::new(text, body, options.unit_bytes))];
         }
         let borders = Arc::new(Borders::new(file, body, options.unit_bytes));
         let lines = |unit| Lines { file: Arc::clone(&text), borders: Arc::clone(&borders), unit };
@@ -112,7 +113,7 @@ struct Lines {
 
 impl Part for Lines {
     fn path(&self) -> &str {
-        &self.file.path
+        &self.file.file.path
     }
 
     fn bytes(&self) -> u64 {
@@ -123,7 +124,7 @@ impl Part for Lines {
         let schema = project(&self.file.schema, columns)?;
         let decoder = self.file.format.decoder(schema, self.file.batch_rows)?;
         let range = self.borders.range(self.unit)?;
-        let mut bytes = read_range(&self.file.path, &range)?;
+        let mut bytes = read_range(&self.file.file, &range)?;
         if bytes.last().is_some_and(|last| *last != b'\n') {
             bytes.push(b'\n');
         }
@@ -131,10 +132,11 @@ impl Part for Lines {
     }
 }
 
-fn read_range(path: &str, range: &Range) -> Result<Vec<u8>, DatasetError> {
+fn read_range(input: &InputFile, range: &Range) -> Result<Vec<u8>, DatasetError> {
     let wanted = range.end.saturating_sub(range.start);
     let mut bytes = Vec::with_capacity(wanted as usize + 1);
-    let mut file = File::open(path).map_err(DatasetError::io("open", path))?;
+    let path = &input.path;
+    let mut file = File::open(&input.place).map_err(DatasetError::io("open", path))?;
     file.seek(SeekFrom::Start(range.start)).map_err(DatasetError::io("read", path))?;
     file.take(wanted).read_to_end(&mut bytes).map_err(DatasetError::io("read", path))?;
     if (bytes.len() as u64) < wanted {

@@ -17,6 +17,10 @@ pub(super) enum Syntax {
         delimiter: u8,
         /// The byte around fields.
         quote: u8,
+        /// The byte before one that stands for itself, within quotes.
+        escape: Option<u8>,
+        /// The first byte of lines that are not records.
+        comment: Option<u8>,
     },
 }
 
@@ -32,11 +36,15 @@ pub(super) struct Scanner {
 enum State {
     /// Between records.
     Between,
+    /// Within a line that is not a record.
+    Comment,
     /// At the first byte of a field.
     FieldStart,
     /// Within a field, not in quotes.
     Field,
     Quoted,
+    /// After an escape within quotes.
+    QuotedEscape,
     /// After a quote within quotes: the field's end, or the first of two that stand for one.
     QuoteSeen,
     /// Within a value of an array, with the number of open brackets of its own.
@@ -54,27 +62,40 @@ impl Scanner {
 
     /// Returns whether the bytes scanned end within quotes, or within a value of an array.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Quoted | State::Value(_) | State::Text(_) | State::Escape(_))
+        matches!(self.state, State::Quoted | State::QuotedEscape | State::Value(_) | State::Text(_) | State::Escape(_))
     }
 
     /// Returns the number of bytes at the beginning of `bytes` that are not part of a record.
     /// `bytes` must begin between records.
     pub(super) fn blanks(&self, bytes: &[u8]) -> usize {
-        bytes.iter().position(|byte| !self.is_blank(*byte)).unwrap_or(bytes.len())
+        let mut at = 0;
+        loop {
+            at += bytes[at..].iter().position(|byte| !self.is_blank(*byte)).unwrap_or(bytes.len() - at);
+            match bytes.get(at) {
+                Some(first) if self.is_comment(*first) => {
+                    at += memchr(b'\n', &bytes[at..]).unwrap_or(bytes.len() - at);
+                }
+                _ => return at,
+            }
+        }
     }
 
     /// Continues with `bytes` up to the end of the current record. Returns the position after its
     /// line end. Returns `None` if the record does not end in `bytes`, which are then all used.
     pub(super) fn end_of_record(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
-        if self.state == State::Between {
-            at = bytes.iter().position(|byte| !self.is_blank(*byte))?;
-            self.state = State::FieldStart;
+        while matches!(self.state, State::Between | State::Comment) {
+            if self.state == State::Comment {
+                at += memchr(b'\n', &bytes[at..])?;
+                self.state = State::Between;
+            }
+            at += bytes[at..].iter().position(|byte| !self.is_blank(*byte))?;
+            self.state = if self.is_comment(bytes[at]) { State::Comment } else { State::FieldStart };
         }
         let end = match self.syntax {
             Syntax::Lines => memchr(b'\n', &bytes[at..]).map(|end| at + end + 1),
             Syntax::Array => self.end_of_value(bytes, at),
-            Syntax::Csv { delimiter, quote } => self.end_of_csv(bytes, at, delimiter, quote),
+            Syntax::Csv { delimiter, quote, escape, .. } => self.end_of_csv(bytes, at, [delimiter, quote], escape),
         };
         if end.is_some() {
             self.state = State::Between;
@@ -82,14 +103,20 @@ impl Scanner {
         end
     }
 
-    fn end_of_csv(&mut self, bytes: &[u8], mut at: usize, delimiter: u8, quote: u8) -> Option<usize> {
+    fn end_of_csv(
+        &mut self,
+        bytes: &[u8],
+        mut at: usize,
+        [delimiter, quote]: [u8; 2],
+        escape: Option<u8>,
+    ) -> Option<usize> {
         while at < bytes.len() {
             match self.state {
                 State::FieldStart if bytes[at] == quote => {
                     self.state = State::Quoted;
                     at += 1;
                 }
-                State::Between | State::FieldStart => self.state = State::Field,
+                State::Between | State::Comment | State::FieldStart => self.state = State::Field,
                 State::Field => {
                     at += memchr3(delimiter, b'\n', b'\r', &bytes[at..])? + 1;
                     if bytes[at - 1] != delimiter {
@@ -98,8 +125,12 @@ impl Scanner {
                     self.state = State::FieldStart;
                 }
                 State::Quoted => {
-                    at += memchr(quote, &bytes[at..])? + 1;
-                    self.state = State::QuoteSeen;
+                    at += memchr2(quote, escape.unwrap_or(quote), &bytes[at..])? + 1;
+                    self.state = if bytes[at - 1] == quote { State::QuoteSeen } else { State::QuotedEscape };
+                }
+                State::QuotedEscape => {
+                    at += 1;
+                    self.state = State::Quoted;
                 }
                 State::QuoteSeen if bytes[at] == quote => {
                     self.state = State::Quoted;
@@ -139,6 +170,11 @@ impl Scanner {
             }
         }
         None
+    }
+
+    /// Returns whether a record that begins with this byte is none.
+    fn is_comment(&self, first: u8) -> bool {
+        matches!(self.syntax, Syntax::Csv { comment: Some(comment), .. } if comment == first)
     }
 
     /// Returns whether a byte between records is not part of a record.

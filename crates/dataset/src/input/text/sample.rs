@@ -33,30 +33,39 @@ pub(super) fn infer_rows(options: &InputOptions, files: usize) -> usize {
 /// The beginning of a file.
 pub(super) struct Head {
     pub(super) bytes: Vec<u8>,
-    /// The length of the byte order mark before them.
-    pub(super) mark: u64,
+    /// The number of bytes before them: a byte order mark, and lines that are not read.
+    pub(super) start: u64,
+    /// The line with which they begin, from 1.
+    pub(super) line: u64,
 }
 
 impl Head {
     pub(super) fn read(file: &InputFile) -> Result<Self, DatasetError> {
-        let mut bytes = match file.compression {
-            None => read_range(&file.path, &Range { start: 0, end: file.bytes.min(HEAD_BYTES), line: 1 })?,
-            Some(compression) => {
-                let mut bytes = vec![];
-                let reader = compression.open(&file.path).map_err(DatasetError::io("open", &file.path))?;
-                let read = reader.take(HEAD_BYTES).read_to_end(&mut bytes);
-                read.map_err(|error| DatasetError::corrupt(&file.path, error))?;
-                bytes
-            }
-        };
-        let is_whole =
-            if file.compression.is_some() { (bytes.len() as u64) < HEAD_BYTES } else { file.bytes <= HEAD_BYTES };
+        let mut bytes = vec![];
+        if file.is_stream() {
+            let reader = file.open_text().map_err(DatasetError::io("open", &file.path))?;
+            let read = reader.take(HEAD_BYTES).read_to_end(&mut bytes);
+            read.map_err(|error| DatasetError::corrupt(&file.path, error))?;
+        } else {
+            bytes = read_range(file, &Range { start: 0, end: file.bytes.min(HEAD_BYTES), line: 1 })?;
+        }
+        let is_whole = if file.is_stream() { (bytes.len() as u64) < HEAD_BYTES } else { file.bytes <= HEAD_BYTES };
         if is_whole {
             bytes.push(b'\n');
         }
         let mark = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         bytes.drain(..mark);
-        Ok(Self { bytes, mark: mark as u64 })
+        Ok(Self { bytes, start: mark as u64, line: 1 })
+    }
+
+    /// Leaves out lines at the beginning. Returns `None` if there are fewer.
+    pub(super) fn skip_lines(&mut self, lines: usize) -> Option<()> {
+        let Some(last) = lines.checked_sub(1) else { return Some(()) };
+        let end = memchr::memchr_iter(b'\n', &self.bytes).nth(last)? + 1;
+        self.bytes.drain(..end);
+        self.start += end as u64;
+        self.line += lines as u64;
+        Some(())
     }
 
     /// Returns the whole records in the head, with their line ends.
@@ -77,17 +86,17 @@ pub(super) fn records(bytes: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8
 
 /// Returns windows of the bytes after the first `seen` ones, spread evenly up to the end. `rows` is
 /// the number of lines that may be read. Each window begins after a line end, which may be one
-/// within quotes. A compressed file has none, because nothing of it can be skipped.
+/// within quotes. A compressed file, or one that is not UTF-8, has none: nothing of it can be skipped.
 pub(super) fn windows(file: &InputFile, rows: usize, seen: u64) -> Result<Vec<Vec<u8>>, DatasetError> {
     let count = (rows / WINDOW_ROWS).min(MOST_WINDOWS) as u64;
-    if file.compression.is_some() || file.bytes <= seen {
+    if file.is_stream() || file.bytes <= seen {
         return Ok(vec![]);
     }
     let window = |number: u64| {
         let end_of = |windows: u64| seen + ((file.bytes - seen) as u128 * windows as u128 / count as u128) as u64;
         let end = end_of(number + 1);
         let start = end.saturating_sub(WINDOW_BYTES).max(end_of(number).saturating_sub(1));
-        let mut bytes = read_range(&file.path, &Range { start, end, line: 1 })?;
+        let mut bytes = read_range(file, &Range { start, end, line: 1 })?;
         let first = memchr::memchr(b'\n', &bytes).map_or(bytes.len(), |end| end + 1);
         bytes.drain(..first);
         if end == file.bytes {

@@ -32,12 +32,29 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
 
     #[test]
+    fn escapes_and_comments_are_those_of_the_decoder(text in "[a#,\\\\\"\n\r]{0,40}") {
+        let bytes = text.as_bytes();
+        let syntax = Syntax::Csv { delimiter: b',', quote: b'"', escape: Some(b'\\'), comment: Some(b'#') };
+        let mut scanner = Scanner::new(syntax);
+        let (mut records, mut at) = (0, 0);
+        while let Some(end) = scanner.end_of_record(&bytes[at..]) {
+            at += end;
+            records += 1;
+        }
+        let mut reader = csv::ReaderBuilder::new();
+        reader.has_headers(false).flexible(true).escape(Some(b'\\')).comment(Some(b'#'));
+        let all = reader.from_reader(bytes).into_byte_records().count();
+        let rest = &bytes[at + Scanner::new(syntax).blanks(&bytes[at..])..];
+        prop_assert_eq!(records + usize::from(!rest.is_empty()), all);
+    }
+
+    #[test]
     fn csv_records_end_where_the_decoder_ends_them(
         text in "[a,\"\n\r ]{0,40}",
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
     ) {
         let bytes = text.as_bytes();
-        let syntax = Syntax::Csv { delimiter: b',', quote: b'"' };
+        let syntax = Syntax::Csv { delimiter: b',', quote: b'"', escape: None, comment: None };
         let (found, more) = ends(syntax, &[bytes]);
         // The last record may have no line end, and nothing may follow the last.
         let mut expected = starts(bytes);

@@ -16,7 +16,7 @@ mod sql;
 use std::{path::Path, sync::Arc};
 
 use annulus_datafusion::{DatasetTable, reading_options};
-use annulus_dataset::{Collection, Dataset, InputOptions, OutputFormat, Settings, input_that_reads};
+use annulus_dataset::{Collection, Dataset, InputOptions, OutputFormat, Settings, input_that_reads, type_of_column};
 use annulus_join::{JoinType, Side, Sides};
 use arrow::datatypes::SchemaRef;
 use datafusion::{
@@ -30,7 +30,10 @@ use tokio::task::spawn_blocking;
 use self::condition::Condition;
 pub use self::{error::QueryError, plan::Fallible};
 use super::values::TypeArg;
-use crate::objects::{self, is_url};
+use crate::{
+    inputs::{Found, Inputs},
+    objects,
+};
 
 /// The inputs and the condition of a join, and the rows and columns to output.
 #[derive(Clone)]
@@ -113,7 +116,7 @@ impl Query {
 
     /// Refuses a type for a column that neither side has.
     fn check_types(&self, schemas: &Sides<SchemaRef>) -> Result<(), QueryError> {
-        let has = |column: &str| schemas.iter().any(|schema| schema.field_with_name(column).is_ok());
+        let has = |column: &str| schemas.iter().any(|schema| type_of_column(schema, column).is_some());
         let given = self.sides.iter().flat_map(|input| &input.options.types.columns);
         match given.map(|(column, _)| column).find(|column| !has(column)) {
             None => Ok(()),
@@ -144,28 +147,23 @@ impl Query {
 }
 
 impl Input {
-    /// Opens the input: reads the metadata of its files, and samples of text files. Those of a URL are a table
-    /// of DataFusion.
+    /// Opens the input: reads the metadata of its files, and samples of text files. Parquet of a URL is a table
+    /// of DataFusion; other objects and pipes are copied, as `inputs` keeps them.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub async fn open(&self, session: &SessionContext) -> Result<Source, QueryError> {
-        let refused = |reason: String| QueryError::Option { option: "LEFT and RIGHT", reason };
-        if is_url(&self.path) {
-            if self.options != InputOptions::default() {
-                let reason = format!("options of text files are for local files, and '{}' is none", self.path);
-                return Err(refused(reason));
-            }
-            return Ok(Source::Objects(objects::table(&session.state(), &self.path).await?));
-        }
-        let (paths, mut options) = ([self.path.clone()], reading_options(&self.options, session.state().config())?);
+    pub async fn open(&self, session: &SessionContext, inputs: &Inputs) -> Result<Source, QueryError> {
+        let runtime = session.runtime_env();
+        let found = inputs.find(&self.path, &self.options, Some(&runtime)).await;
+        let (paths, options) = match found.map_err(|error| DataFusionError::External(error.into()))? {
+            Found::Parquet(url) => return Ok(Source::Objects(objects::table(&session.state(), &url).await?)),
+            Found::Paths(paths, options) => (paths, *options),
+        };
+        let mut options = reading_options(&options, session.state().config())?;
         (options.unit_bytes, options.unit_rows) = (UNIT_BYTES, Some(UNIT_ROWS));
         let opened = spawn_blocking(move || Dataset::open(&paths, &options)).await;
         let dataset = opened.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
-        if dataset.fingerprint.is_some() {
-            return Ok(Source::Files(Box::new(dataset)));
-        }
-        Err(refused("standard input cannot be joined; put it into a file".to_owned()))
+        Ok(Source::Files(Box::new(dataset)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Text that is compressed as a whole, which is read front to back.
+//! Text that is compressed as a whole or is not UTF-8, which is read front to back.
 
 use std::{
     io::{self, Read},
@@ -12,46 +12,37 @@ use super::{Body, TextFile, batches::LineBatches, borders::MAX_RECORD_BYTES, lin
 use crate::{
     error::DatasetError,
     input::{
-        Compression,
         schema::project,
         unit::{Batches, Decoded, Part},
     },
 };
 
-/// A whole compressed file.
-pub(super) struct Compressed {
+/// A whole file.
+pub(super) struct Stream {
     file: Arc<TextFile>,
-    compression: Compression,
     body: Body,
-    bytes: u64,
-    /// The bytes that are decompressed at a time.
+    /// The bytes of text that are read at a time.
     piece_bytes: u64,
 }
 
-impl Compressed {
-    pub(super) fn new(
-        file: Arc<TextFile>,
-        compression: Compression,
-        body: Body,
-        bytes: u64,
-        piece_bytes: usize,
-    ) -> Self {
-        Self { file, compression, body, bytes, piece_bytes: piece_bytes.max(1) as u64 }
+impl Stream {
+    pub(super) fn new(file: Arc<TextFile>, body: Body, piece_bytes: usize) -> Self {
+        Self { file, body, piece_bytes: piece_bytes.max(1) as u64 }
     }
 }
 
-impl Part for Compressed {
+impl Part for Stream {
     fn path(&self) -> &str {
-        &self.file.path
+        &self.file.file.path
     }
 
     fn bytes(&self) -> u64 {
-        self.bytes
+        self.file.file.bytes
     }
 
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
-        let path = &self.file.path;
-        let mut reader = self.compression.open(path).map_err(DatasetError::io("open", path))?;
+        let path = &self.file.file.path;
+        let mut reader = self.file.file.open_text().map_err(DatasetError::io("open", path))?;
         let skipped = io::copy(&mut (&mut reader).take(self.body.start), &mut io::sink());
         skipped.map_err(|error| DatasetError::corrupt(path, error))?;
         Ok(Box::new(Pieces {
@@ -63,12 +54,12 @@ impl Part for Compressed {
             begun: vec![],
             line: self.body.line,
             batches: None,
-            input_bytes: self.bytes,
+            input_bytes: self.file.file.bytes,
         }))
     }
 }
 
-/// The batches of a stream, which is decompressed piece by piece.
+/// The batches of a stream, which is read piece by piece.
 struct Pieces {
     file: Arc<TextFile>,
     schema: SchemaRef,
@@ -87,7 +78,7 @@ struct Pieces {
 impl Pieces {
     /// Returns the next whole records, and their first line.
     fn next_piece(&mut self) -> Result<Option<(u64, Vec<u8>)>, DatasetError> {
-        let path = &self.file.path;
+        let path = &self.file.file.path;
         let mut bytes = mem::take(&mut self.begun);
         loop {
             let mut at = bytes.len();
