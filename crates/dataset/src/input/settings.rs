@@ -5,7 +5,7 @@ use crate::error::DatasetError;
 
 /// The names that [`InputOptions::set`] takes, for messages.
 const NAMES: &str = "format, types, all_text, delimiter, quote, escape, comment, skip, header, names, null, decimal, \
-    date_format, timestamp_format, encoding, on_bad_row or infer_rows";
+    date_format, timestamp_format, encoding, on_bad_row, union_by_name or infer_rows";
 
 impl InputOptions {
     /// Returns the name of the option that `name` means, in any case; `None` if there is none. Names
@@ -28,6 +28,7 @@ impl InputOptions {
             "timestamp_format" | "timestampformat" | "datetime_format" => "timestamp_format",
             "encoding" => "encoding",
             "on_bad_row" => "on_bad_row",
+            "union_by_name" => "union_by_name",
             "infer_rows" | "sample_size" => "infer_rows",
             _ => return None,
         })
@@ -69,6 +70,7 @@ impl InputOptions {
             "timestamp_format" => self.csv.timestamp_format = Some(setting.time_format()?),
             "encoding" => self.encoding = Some(setting.encoding()?),
             "on_bad_row" => self.on_bad_row = setting.bad_rows()?,
+            "union_by_name" => self.union_by_name = setting.boolean()?,
             _ => self.infer_rows = setting.number()?,
         }
         Ok(())
