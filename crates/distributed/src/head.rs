@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use annulus_datafusion::replace_in_stage;
 use datafusion::{
     arrow::datatypes::SchemaRef,
-    common::tree_node::TreeNodeRecursion,
+    common::{not_impl_err, tree_node::TreeNodeRecursion},
     config::ConfigOptions,
     error::Result,
     execution::TaskContext,
@@ -51,11 +51,11 @@ pub(crate) fn rewrite_stage(
     let has_head = plan.downcast_ref::<RepartitionExec>().is_some_and(is_head);
     let inner = replace_in_stage(restore_order(plan)?, config)?;
     let sent = sent_schema(&inner.schema())?;
-    if has_head && !keeps_head && sent.is_some() {
-        // The head is replaced when the stage is executed, and reads what is sent.
-        let children = inner.children().into_iter().map(|child| StageHeadExec::wrap(Arc::clone(child), sent.clone()));
-        let children = children.collect();
-        return inner.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute));
+    if sent.is_some() && !keeps_head {
+        return not_impl_err!(
+            "lists with 64-bit offsets between workers whose task counts are found while the query runs: set \
+             distributed.dynamic_task_count to false"
+        );
     }
     Ok(if has_head && keeps_head || sent.is_some() { StageHeadExec::wrap(inner, sent) } else { inner })
 }
