@@ -57,6 +57,25 @@ fn text_is_plain_in_files() {
 }
 
 #[test]
+fn times_are_such_as_parquet_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let query = "SELECT arrow_cast(arrow_cast(60, 'Int32'), 'Time32(s)') AS t, \
+                 arrow_cast(DATE '1969-12-31', 'Date64') AS d, \
+                 arrow_cast(arrow_cast(60, 'Int64'), 'Timestamp(s)') AS at";
+    write(at, "a.parquet", query);
+    Annulus::new(["sql", &format!("COPY ({query}) TO 'b.parquet'")]).at(at).succeeds();
+    for file in ["a.parquet", "b.parquet"] {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(at.join(file)).expect(file)).expect(file);
+        for column in reader.parquet_schema().columns() {
+            // Without it, other programs read an integer.
+            assert!(column.logical_type_ref().is_some(), "{file}: {}", column.name());
+        }
+        assert_eq!(rows(at, &format!("SELECT * FROM '{file}'")), ["00:01:00,1969-12-31T00:00:00,1970-01-01T00:01:00"]);
+    }
+}
+
+#[test]
 fn dictionaries_of_an_arrow_file_are_values() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();

@@ -11,11 +11,13 @@ use arrow::{
 
 /// Returns the columns as Parquet files store them, and describe them to readers. Views of text and
 /// bytes become plain, since many readers have few functions for views. Parquet has no type for
-/// timestamps in seconds and dates in milliseconds, which become timestamps in milliseconds.
-/// Decimals have 128 bits, which the files store in as few bytes.
+/// timestamps and times of day in seconds, which become those in milliseconds, nor for dates in
+/// milliseconds, which become timestamps. Decimals have 128 bits, which the files store in as few
+/// bytes.
 pub fn for_parquet(schema: &Schema) -> SchemaRef {
     with_types(schema, &|of| match of {
         DataType::Timestamp(TimeUnit::Second, zone) => Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone())),
+        DataType::Time32(TimeUnit::Second) => Some(DataType::Time32(TimeUnit::Millisecond)),
         DataType::Date64 => Some(DataType::Timestamp(TimeUnit::Millisecond, None)),
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             Some(DataType::Decimal128(*precision, *scale))
