@@ -4,6 +4,7 @@ use std::path::Path;
 
 use annulus_dataset::{Format, OutputFormat};
 use anyhow::{Result, bail};
+use arrow::datatypes::{DataType, IntervalUnit, Schema};
 use clap::ValueEnum;
 
 /// The format of a dataset's files.
@@ -32,6 +33,34 @@ impl From<DatasetFormat> for OutputFormat {
             DatasetFormat::Json => Self::Json,
             DatasetFormat::Pages => Self::Pages,
         }
+    }
+}
+
+/// Returns the format of files with these columns: Parquet, or Arrow IPC with a note if Parquet files
+/// cannot hold a column.
+pub fn suitable(schema: &Schema) -> OutputFormat {
+    match schema.fields().iter().find(|field| !fits_parquet(field.data_type())) {
+        Some(field) => {
+            let (name, data_type) = (field.name(), field.data_type());
+            eprintln!("note: the output has Arrow files, as Parquet has no type for column '{name}' ({data_type})");
+            OutputFormat::Ipc
+        }
+        None => OutputFormat::Parquet,
+    }
+}
+
+/// Returns whether Parquet files hold values of this type. The writer of arrow-rs 59 has no intervals of
+/// months, days and nanoseconds, whose nanoseconds Parquet has no place for, and no unions.
+fn fits_parquet(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(IntervalUnit::MonthDayNano) | DataType::Union(..) => false,
+        DataType::Dictionary(_, values) => fits_parquet(values),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => fits_parquet(item.data_type()),
+        DataType::Struct(fields) => fields.iter().all(|field| fits_parquet(field.data_type())),
+        _ => true,
     }
 }
 

@@ -158,3 +158,14 @@ fn the_columns_of_a_file_are_shown() {
     fs::write(folder.path().join("x.csv"), "a,b\n1,x\n").expect("write");
     assert_eq!(rows(folder.path(), "SHOW COLUMNS FROM 'x.csv'"), ["a,Int64,YES", "b,Utf8,YES"]);
 }
+
+#[test]
+fn joins_write_arrow_files_where_parquet_has_no_type() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    write(at, "a.arrow", "SELECT value AS k, INTERVAL '1' DAY * value AS span FROM range(3)");
+    let done = Annulus::new(["join", "a.arrow", "b=a.arrow", "--on=span", "--output", "out"]).at(at).succeeds();
+    assert!(done.stderr.contains("Parquet has no type for column 'span'"), "{}", done.stderr);
+    assert_eq!(rows(at, "SELECT count(*), count(DISTINCT span) FROM 'out/'"), ["3,3"]);
+    Annulus::new(["join", "a.arrow", "b=a.arrow", "--on=span", "--format=parquet", "--output", "p"]).at(at).fails();
+}

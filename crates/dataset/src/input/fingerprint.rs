@@ -178,6 +178,7 @@ mod tests {
             page_index: true,
             union_by_name: false,
             int96: "Timestamp(ns)".parse().unwrap(),
+            hashed_keys: true,
             copies: vec![],
         };
         let other = concat!(

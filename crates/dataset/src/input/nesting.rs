@@ -108,7 +108,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         fs::create_dir_all(real.join("a/b")).unwrap();
-        std::os::unix::fs::symlink("a/b", real.join("link")).unwrap();
+        symlink("a/b", real.join("link")).unwrap();
         let absolute = |path: &str| absolute_path(&real.join(path)).unwrap();
         assert_eq!(absolute("a/../x"), real.join("x"));
         assert_eq!(absolute("a/b/../../a/./x"), real.join("a/x"));

@@ -338,18 +338,8 @@ fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), Da
     let (bytes, modified) = (metadata.len(), metadata.modified().ok());
     let (place, encoding, folder_values, recorded) = (shown.clone(), None, vec![], None);
     let path = shown;
-    let file = InputFile {
-        path,
-        place,
-        format,
-        bytes,
-        modified,
-        fingerprint,
-        compression,
-        encoding,
-        folder_values,
-        recorded,
-    };
+    let file =
+        InputFile { path, place, format, bytes, modified, fingerprint, compression, encoding, folder_values, recorded };
     Ok((file, absolute))
 }
 

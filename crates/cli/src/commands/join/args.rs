@@ -108,9 +108,9 @@ pub struct JoinArgs {
     suffix: String,
     #[command(flatten)]
     reading: ReadingArgs,
-    /// Format of the result's files
-    #[arg(long, default_value = "parquet")]
-    format: DatasetFormat,
+    /// Format of the result's files [default: parquet, or arrow if Parquet has no type for a column]
+    #[arg(long)]
+    format: Option<DatasetFormat>,
     /// Delete a dataset in the output folder first
     ///
     /// The old dataset is gone even if the join fails.
@@ -133,7 +133,8 @@ pub struct JoinJob {
     pub output: Option<PathBuf>,
     /// The URL of the result.
     pub url: Option<String>,
-    pub format: OutputFormat,
+    /// The format of the result's files, if it is given.
+    pub format: Option<OutputFormat>,
     /// What to do if the folder has a dataset.
     pub existing: Existing,
     /// Without workers, the join runs in this process.
@@ -212,7 +213,7 @@ impl JoinArgs {
             query,
             output,
             url,
-            format: self.format.into(),
+            format: self.format.map(Into::into),
             existing: if self.overwrite { Existing::Overwrite } else { Existing::Refuse },
             cluster: self.cluster,
             inputs_each,

@@ -9,6 +9,7 @@ use std::{
 };
 
 use annulus_datafusion::{AnnulusConfig, Joins};
+use annulus_dataset::OutputFormat;
 use annulus_distributed::{NewDataset, Written};
 use annulus_join::Sides;
 use anyhow::{Result, anyhow, bail};
@@ -28,6 +29,7 @@ use super::{
 };
 use crate::{
     cluster::Remote,
+    formats,
     inputs::Inputs,
     reading,
     session::{self, Engine, Limits},
@@ -90,7 +92,12 @@ impl Attempt {
             reading::note(files);
             reading::note_partial(&files.partial);
         }
-        let query = job.query.clone().check(sides, job.output.as_deref(), job.format, &session.copied_config())?;
+        let query = job.query.clone().check(
+            sides,
+            job.output.as_deref(),
+            job.format.unwrap_or(OutputFormat::Parquet),
+            &session.copied_config(),
+        )?;
         // Keys are looked up before other columns are read, if a side has lost rows: otherwise most keys have a
         // partner, and reading the columns in two steps costs more.
         if !job.settings.iter().any(|(key, _)| key == PUSHDOWN) {
@@ -104,7 +111,8 @@ impl Attempt {
             count.fetch_add(rows, Relaxed);
         };
         let query = query.plan(session.state().config(), job.inputs_each, on_skipped)?;
-        let mut output = NewDataset::new(job.output.clone().unwrap_or_default(), job.format)
+        let format = job.format.unwrap_or_else(|| formats::suitable(query.plan.schema().as_arrow()));
+        let mut output = NewDataset::new(job.output.clone().unwrap_or_default(), format)
             .with_existing(job.existing)
             .with_settings(job.query.settings())
             .with_dictionaries(query.dictionaries.clone())
