@@ -50,7 +50,7 @@ enum Token {
     Not,
     Logic(BinaryOperator),
     Distinct { negated: bool },
-    Operand(Expr),
+    Operand(Box<Expr>),
 }
 
 type Tokens = std::iter::Peekable<std::vec::IntoIter<Token>>;
@@ -81,7 +81,7 @@ fn flatten(expr: Expr, tokens: &mut Vec<Token>) {
             tokens.push(Token::Not);
             return flatten(*expr, tokens);
         }
-        operand => return tokens.push(Token::Operand(operand)),
+        operand => return tokens.push(Token::Operand(Box::new(operand))),
     };
     flatten(*left, tokens);
     tokens.push(token);
@@ -119,7 +119,7 @@ fn negation(tokens: &mut Tokens) -> Expr {
 
 fn operand(tokens: &mut Tokens) -> Expr {
     match tokens.next() {
-        Some(Token::Operand(expr)) => expr,
+        Some(Token::Operand(expr)) => *expr,
         Some(Token::Not) => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(operand(tokens)) },
         // Each operator has its operands.
         _ => nothing(),

@@ -27,7 +27,7 @@ fn serve(folder: &Path) -> String {
     url
 }
 
-fn answer(mut stream: TcpStream, folder: &PathBuf) -> Option<()> {
+fn answer(mut stream: TcpStream, folder: &Path) -> Option<()> {
     let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
     while let Some(Ok(request)) = lines.next() {
         let mut words = request.split(' ');

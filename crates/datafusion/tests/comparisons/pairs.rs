@@ -121,7 +121,10 @@ fn selected(orders: &[Vec<char>], is_wanted: fn(char) -> bool) -> Vec<String> {
     found
 }
 
-const CONDITIONS: [(&str, fn(char) -> bool); 5] = [
+/// A condition on `$l` and `$r`, and which orders of the two satisfy it.
+type Condition = (&'static str, fn(char) -> bool);
+
+const CONDITIONS: [Condition; 5] = [
     ("$l = $r", |order| order == '='),
     ("$l < $r", |order| order == '<'),
     ("$l <= $r", |order| order != '>'),

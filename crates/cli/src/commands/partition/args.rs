@@ -246,14 +246,7 @@ impl PartitionArgs {
     }
 }
 
-impl PartitionJob {
-    /// Returns whether an input or the output is in an object store.
-    pub fn uses_objects(&self) -> bool {
-        self.url.is_some() || self.spec.inputs.iter().any(|input| is_url(input))
-    }
-}
-
-fn placing(args: PlacingArgs, keys: usize, format: OutputFormat) -> Placing {
+fn placing(args: PlacingArgs, keys: usize) -> Placing {
     let points = |text: &str| -> Vec<Vec<String>> {
         let values = |point: &str| point.split(',').map(str::to_owned).collect();
         match keys {

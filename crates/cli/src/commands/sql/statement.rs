@@ -87,7 +87,7 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
             return Ok(tables.run(ctx, statement).await?.execute_stream().await?);
         }
     };
-    let statement = show_columns::of_file(statement, |name| tables::is_path(name));
+    let statement = show_columns::of_file(statement, tables::is_path);
     if let Some(tables) = state.config().get_extension::<ResidentTables>()
         && statement.to_string().contains("information_schema")
     {
