@@ -82,11 +82,16 @@ fn rings() {
 #[test]
 fn workers() {
     let folder = tempfile::tempdir().expect("a folder");
-    expect(folder.path(), "worker ping --cluster 2 --json", "worker-ping.json");
+    let worker = ["worker", "--listen", "127.0.0.1:0", "--allow-read", "."];
+    let mut running = Annulus::new(worker).at(folder.path()).start();
+    let line = running.line_of_stderr("serving at ");
+    let address = line.rsplit("serving at ").next().expect("an address").trim();
+    expect(folder.path(), &format!("worker ping --workers {address} --json"), "worker-ping.json");
     let done = Annulus::new("worker ping --workers 127.0.0.1:1 --json".split(' ')).at(folder.path()).fails();
     assert!(done.stdout.contains("\"version\":null"), "{}", done.stdout);
     expect_lines(&done.stdout, "worker-ping.json");
-    expect(folder.path(), "worker status --cluster 2 --json", "worker-status.json");
+    expect(folder.path(), &format!("worker status --workers {address} --json"), "worker-status.json");
+    running.end_by("TERM", 143);
     let done = Annulus::new("worker status --workers 127.0.0.1:1 --json".split(' ')).at(folder.path()).fails();
     assert!(done.stdout.contains("\"report\":null"), "{}", done.stdout);
     expect_lines(&done.stdout, "worker-status.json");

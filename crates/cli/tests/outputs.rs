@@ -163,7 +163,11 @@ fn the_columns_of_a_file_are_shown() {
 fn joins_write_arrow_files_where_parquet_has_no_type() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    write(at, "a.arrow", "SELECT value AS k, INTERVAL '1' DAY * value AS span FROM range(3)");
+    write(
+        at,
+        "a.arrow",
+        "SELECT value AS k, arrow_cast(concat(value, ' days'), 'Interval(MonthDayNano)') AS span FROM range(3)",
+    );
     let done = Annulus::new(["join", "a.arrow", "b=a.arrow", "--on=span", "--output", "out"]).at(at).succeeds();
     assert!(done.stderr.contains("Parquet has no type for column 'span'"), "{}", done.stderr);
     assert_eq!(rows(at, "SELECT count(*), count(DISTINCT span) FROM 'out/'"), ["3,3"]);

@@ -132,11 +132,12 @@ fn standard_input_is_an_arrow_stream() {
     let cut = ["partition", "-", "--by", "id", "--into", "3", "--output", "other"];
     let failed = Annulus::new(cut).at(folder.path()).reads(&path).fails();
     assert!(failed.stderr.contains("standard input") && failed.stderr.contains("cut short"), "{}", failed.stderr);
-    for other in ["id,text\n1,one\n", "ARROW1\0\0 and so on"] {
-        fs::write(&path, other).expect("written");
-        let failed = Annulus::new(cut).at(folder.path()).reads(&path).fails();
-        assert!(failed.stderr.contains("is not an Arrow IPC stream"), "{}", failed.stderr);
-    }
+    fs::write(&path, "ARROW1\0\0 and so on").expect("written");
+    let failed = Annulus::new(cut).at(folder.path()).reads(&path).fails();
+    assert!(failed.stderr.contains("standard input"), "{}", failed.stderr);
+    // The first bytes show other formats.
+    fs::write(&path, "id,text\n1,one\n").expect("written");
+    Annulus::new(cut).at(folder.path()).reads(&path).succeeds();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
+    path::Path,
     thread,
 };
 
@@ -183,7 +183,7 @@ fn pipes_are_read_in_every_format() {
             let done = Annulus::new(["sql", "--format", "csv", "-t", &table, sum]).at(path).input(&content);
             assert_eq!(done.stdout, "s\n6\n", "{file} on {name}");
         }
-        let split = ["partition", "-", "--by", "a", "--into", "2", "--output", &format!("of-{file}"), "--json"];
+        let split = ["partition", "-", "--by", "a", "--into", "2", "--output", &format!("{file}.split"), "--json"];
         let done = Annulus::new(split).at(path).input(&content);
         assert!(done.stdout.contains("\"rows_in\": 3") || done.stdout.contains("\"rows_in\":3"), "{}", done.stdout);
     }

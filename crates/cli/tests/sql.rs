@@ -215,7 +215,7 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["-t", "t=t.csv", "--types", "id=text,nam=text", "SELECT 1"], &["--types", "'nam'", "no table has"]),
         (&["-t", "t=broken.parquet", "SELECT 1"], &["broken.parquet"]),
         (&["-t", "t", "SELECT 1"], &["invalid table 't'", "expected NAME=PATH"]),
-        (&["-t", "t=s3://b/t.csv", "SELECT 1"], &["CREATE EXTERNAL TABLE"]),
+        (&["-t", "t=http://127.0.0.1:1/t.csv", "SELECT 1"], &["table 't'", "http://127.0.0.1:1/t.csv"]),
         (&["-t", "t=t.csv", "SELECT nam FROM t"], &["nam", "name"]),
         (&["SELECT * FROM 'missing.csv'"], &["'missing.csv'", "check the path"]),
         (&["SELECT * FROM 'missing'"], &["missing", "check the name or the path"]),

@@ -317,7 +317,7 @@ fn lose_a_worker(random: &mut StdRng) {
         process.end_by("TERM", 143);
     }
     // A process that was killed leaves its folder of spilled rows, and the next one removes it.
-    sql("127.0.0.1:1", "SELECT 1").succeeds();
+    Annulus::new(["sql", "SELECT 1"]).at(folder.path()).temp(folder.path()).succeeds();
     assert_eq!(names(folder.path()), ["a", "b"], "nothing is left");
 }
 
