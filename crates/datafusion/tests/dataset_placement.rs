@@ -109,6 +109,10 @@ async fn the_engine_finds_each_partitions_keys_in_its_file() {
             if key == "dictionary" && format == OutputFormat::Parquet {
                 continue;
             }
+            // Arrow files have plain texts in place of views, which the engine hashes in another way.
+            if key == "view" && format == OutputFormat::Ipc {
+                continue;
+            }
             let dir = folder.path().join(format!("{key}.{}", format.name()));
             let dataset = Dataset::open(&[input.display().to_string()], &InputOptions::default()).unwrap();
             let by = vec![key.clone()];

@@ -256,8 +256,8 @@ fn json_columns_are_those_of_all_files_in_the_order_in_which_they_appear() {
 
 #[test]
 fn files_that_do_not_fit_together_are_an_error_that_names_file_and_column() {
-    let (missing, more, other, twice) = ("a\n1\n", "a,b,c\n1,2,3\n", "", "a,b,a\n1,2,3\n");
-    for (text, column) in [(missing, "b"), (more, "c"), (other, "b"), (twice, "a")] {
+    let (missing, more, other) = ("a\n1\n", "a,b,c\n1,2,3\n", "");
+    for (text, column) in [(missing, "b"), (more, "c"), (other, "b")] {
         let folder = tempdir().unwrap();
         write_text(&folder.path().join("1.csv"), "a,b\n1,2\n");
         let second = if text.is_empty() {
@@ -271,7 +271,7 @@ fn files_that_do_not_fit_together_are_an_error_that_names_file_and_column() {
             write_text(&folder.path().join("2.csv"), text);
             "2.csv"
         };
-        match open(folder.path(), &InputOptions::default()).unwrap_err() {
+        match open(folder.path(), &InputOptions::default().with_union_by_name(false)).unwrap_err() {
             DatasetError::Schema { path, column: named, .. } => {
                 assert!(path.ends_with(second), "{path}");
                 assert_eq!(named, column);

@@ -60,6 +60,11 @@ impl Roots {
         Ok(self)
     }
 
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.folders.is_empty()
+    }
+
     /// Returns whether a path may be used. It need not exist.
     fn allow(&self, path: &Path) -> bool {
         let is_key = |real: &Path| self.keys.iter().any(|key| real == key || real.parent() == Some(key));

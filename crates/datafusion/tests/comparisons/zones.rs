@@ -9,8 +9,8 @@ use crate::support::{JOINS, rows, run, session};
 async fn tables(context: &SessionContext) {
     let table = |name: &str, cast: &str| {
         format!(
-            "CREATE TABLE {name} AS SELECT v AS id, arrow_cast(1735689600000000 + v * 3600000000, '{cast}') AS at \
-                 FROM (VALUES (0), (1), (2), (3)) AS t (v)"
+            "CREATE TABLE {name} AS SELECT v AS id, \
+                 arrow_cast(arrow_cast(1735689600000000 + v * 3600000000, 'Timestamp(us, \"UTC\")'), '{cast}') AS at FROM (VALUES (0), (1), (2), (3)) AS t (v)"
         )
     };
     let zoned = table("z", "Timestamp(us, \"Europe/Zurich\")");
@@ -24,17 +24,17 @@ const MIXED: [&str; 16] = [
     "SELECT z.id, n.id FROM z JOIN n USING (at)",
     "SELECT z.id, n.id FROM z JOIN n ON z.at BETWEEN n.at AND n.at",
     "SELECT z.id, n.id FROM z JOIN n ON z.at - n.at <= INTERVAL '0 hours' AND z.at - n.at >= INTERVAL '0 hours'",
-    "SELECT z.id, z.id FROM z WHERE at IN (SELECT at FROM n)",
-    "SELECT z.id, z.id FROM z WHERE EXISTS (SELECT 1 FROM n WHERE n.at = z.at)",
-    "SELECT z.id, z.id FROM z WHERE z.at NOT IN (SELECT at + INTERVAL '4 hours' FROM n)",
+    "SELECT z.id, z.id AS i FROM z WHERE at IN (SELECT at FROM n)",
+    "SELECT z.id, z.id AS i FROM z WHERE EXISTS (SELECT 1 FROM n WHERE n.at = z.at)",
+    "SELECT z.id, z.id AS i FROM z WHERE z.at NOT IN (SELECT at + INTERVAL '4 hours' FROM n)",
     "SELECT z.id, n.id FROM z, n WHERE z.at <= n.at AND n.at <= z.at",
     "SELECT z.id, n.id FROM z JOIN n ON z.at IS NOT DISTINCT FROM n.at",
     "SELECT z.id, n.id FROM z JOIN n ON CASE z.at WHEN n.at THEN true ELSE false END",
     "SELECT z.id, n.id FROM z JOIN n ON nullif(z.at, n.at) IS NULL",
     "SELECT z.id, n.id FROM z JOIN n ON greatest(z.at, n.at) = least(z.at, n.at)",
     "SELECT z.id, n.id FROM z JOIN n ON struct(z.at) = struct(n.at)",
-    "SELECT id, id FROM (SELECT id, at FROM n UNION SELECT id, at FROM z)",
-    "SELECT id, id FROM (SELECT id, at FROM n INTERSECT SELECT id, at FROM z)",
+    "SELECT id, id AS i FROM (SELECT id, at FROM n UNION SELECT id, at FROM z)",
+    "SELECT id, id AS i FROM (SELECT id, at FROM n INTERSECT SELECT id, at FROM z)",
     "SELECT z.id, n.id FROM z JOIN n ON z.id = n.id AND coalesce(n.at, z.at) = coalesce(z.at, n.at)",
 ];
 

@@ -288,7 +288,7 @@ fn check_keys_lie_together(dir: &Path) {
 }
 
 #[test]
-fn a_key_of_another_text_layout_is_named() {
+fn a_key_of_another_text_layout_is_appended() {
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values(["a", "b"]));
     let views = cast(&texts, &DataType::Utf8View).unwrap();
     let temporary = tempdir().unwrap();
@@ -296,8 +296,8 @@ fn a_key_of_another_text_layout_is_named() {
         job_of_keys(&temporary, name, &[("key", keys)], (OutputFormat::Parquet, &PlacementSpec::HashOfValues))
     };
     run_silently(&job_of("texts", texts)).unwrap();
-    let error = output_error(run_silently(&with(job_of("views", views), Existing::Append))).to_string();
-    assert!(error.contains("column 'key' is Utf8View, but Utf8 in the dataset; give it that type"), "{error}");
+    let done = run_silently(&with(job_of("views", views), Existing::Append)).unwrap();
+    assert!(done.manifest.files.iter().map(|file| file.rows).sum::<u64>() > 0);
 }
 
 #[test]
