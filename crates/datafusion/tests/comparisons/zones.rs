@@ -8,9 +8,10 @@ use crate::support::{JOINS, rows, run, session};
 /// Zoned times in Zurich at each hour of UTC, and the same wall clock of UTC without a zone.
 async fn tables(context: &SessionContext) {
     let table = |name: &str, cast: &str| {
+        let instant = "arrow_cast(1735689600000000 + v * 3600000000, 'Timestamp(us, \"UTC\")')";
         format!(
-            "CREATE TABLE {name} AS SELECT v AS id, \
-                 arrow_cast(arrow_cast(1735689600000000 + v * 3600000000, 'Timestamp(us, \"UTC\")'), '{cast}') AS at FROM (VALUES (0), (1), (2), (3)) AS t (v)"
+            "CREATE TABLE {name} AS SELECT v AS id, arrow_cast({instant}, '{cast}') AS at \
+                 FROM (VALUES (0), (1), (2), (3)) AS t (v)"
         )
     };
     let zoned = table("z", "Timestamp(us, \"Europe/Zurich\")");
