@@ -222,7 +222,7 @@ fn wrong_arguments_say_what_to_write() {
         (["--waiting", "4M"], 2, "--stream"),
         (["--memory", "100K"], 1, "raise --memory"),
         (["--zipf", "-1"], 1, "Zipf's exponent"),
-        (["--html", "none/page.html"], 1, "cannot write --html in 'none'"),
+        (["--html", "none/page.html"], 1, "no folder 'none' exists; create it first"),
     ] {
         let (_, stderr) = ends(code, Path::new("."), &[&["bench", "pages"], &arguments[..]].concat());
         assert!(stderr.contains(remedy), "{arguments:?}: {stderr}");

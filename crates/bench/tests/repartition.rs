@@ -102,7 +102,7 @@ fn wrong_arguments_say_what_to_write() {
     for (arguments, remedy) in [
         (["--shapes", "4"], "expected MxN, such as 4x4"),
         (["--payloads", "d"], "[possible values: a, b, c]"),
-        (["--html", "none/page.html"], "cannot write --html in 'none'"),
+        (["--html", "none/page.html"], "no folder 'none' exists; create it first"),
         (["--ways", "push"], "expected one of stock, auto, ring"),
         (["--ways", "reserve+cluster"], "has no choice of path"),
     ] {
