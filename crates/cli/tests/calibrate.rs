@@ -92,7 +92,7 @@ fn mistakes_are_explained() {
     let done = Annulus::new(["calibrate", "--output", "."]).at(at).fails();
     assert!(done.stderr.contains("--output '.' is a folder: name a file in it"), "{}", done.stderr);
     let done = Annulus::new(["calibrate", "--output", "missing/p.json"]).at(at).fails();
-    assert!(done.stderr.contains("does the folder exist"), "{}", done.stderr);
+    assert!(done.stderr.contains("no folder 'missing' exists"), "{}", done.stderr);
 
     let sql = "SELECT k, count(*) FROM (VALUES (1), (2)) AS t(k) GROUP BY k";
     let options = ["--set", "datafusion.execution.target_partitions=3", "--set", "annulus.profile=no.json"];
