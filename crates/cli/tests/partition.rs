@@ -77,7 +77,7 @@ fn a_column_that_mistakes_make_text_is_named() {
             |options: &[&str]| Annulus::new(command.iter().chain(options).copied()).at(folder.path()).succeeds().stderr;
         let note = told(&[]);
         let expected = "column 'id' is text because of 2 of 1,502 sampled values, such as 'not a number'; \
-            --types 'id=Int64' makes their rows bad";
+            --types 'id=int' makes their rows bad";
         assert!(note.contains(expected), "{command:?}: {note}");
         assert!(!told(&["--types", "id=text"]).contains("note"), "{command:?}");
     }
