@@ -39,7 +39,10 @@ pub async fn fetch(url: &str, into: &Path) -> Result<PathBuf> {
 /// # Errors
 /// If there are none with rows, or the store refuses.
 pub async fn list(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Vec<ObjectMeta>> {
-    let state = SessionContext::new().state();
+    // A join's files lie in a folder of each task.
+    let below = "datafusion.execution.listing_table_ignore_subdirectory";
+    let config = datafusion::prelude::SessionConfig::new().set_bool(below, false);
+    let state = SessionContext::new_with_config(config).state();
     let listed = url.list_all_files(&state, store, "").await?;
     let has_rows = |object: &ObjectMeta| {
         let name = object.location.filename().unwrap_or_default();
