@@ -11,8 +11,7 @@ use datafusion::{
 use crate::{
     compare::Comparisons,
     config::AnnulusConfig,
-    folders::{FolderColumns, ValueFolders},
-    logical,
+    folders, logical,
     rule::{
         BandJoin, CompareByValue, KeyFilters, PartitionedTables, RingRepartition, RunAggregates, SharedJoins,
         SoundBounds,
@@ -49,7 +48,8 @@ pub trait SessionStateBuilderExt {
     /// leave NaN out, and do not tell 0.0 from -0.0. Lists of `IN` get both zeros if they have one, as
     /// `=` takes one for the other. Timestamps that Parquet files store in 96 bits are microseconds,
     /// unless `datafusion.execution.parquet.coerce_int96` is set.
-    /// The folders of `COPY ... PARTITIONED BY` are named as those of a dataset.
+    /// The folders of `COPY ... PARTITIONED BY` are named as those of a dataset, and the folder of nulls
+    /// is null in tables of files.
     /// Logical rules mend `NOT IN` and other comparisons with subqueries, of which DataFusion forgets nulls.
     ///
     /// Call it after `with_config`, `with_analyzer_rules` and `with_physical_optimizer_rules`, which
@@ -76,11 +76,8 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         PartitionedTables::install(rules);
         RingRepartition::default().install(rules);
         RunAggregates::default().install(rules);
-        ValueFolders::install(rules);
         SoundBounds::install(rules);
-        if !FolderColumns::is_in(self.analyzer().as_ref()) {
-            FolderColumns::install(self.analyzer_rules().get_or_insert_default());
-        }
+        folders::install(&mut self);
         let has_rule = |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == CompareByValue.name();
         let is_installed = self.optimizer().as_ref().is_some_and(|optimizer| optimizer.rules.iter().any(has_rule))
             || self.optimizer_rules().iter().flatten().any(has_rule);

@@ -172,6 +172,60 @@ async fn a_null_is_not_inserted_into_a_listing_table() {
     assert!(run(&context, "SELECT k FROM x").await.unwrap().contains("| 1 |"));
 }
 
+/// DataFusion 55 reads the folder of null as a text, or fails.
+#[tokio::test]
+async fn listing_tables_have_nulls() {
+    let folder = TempDir::new().unwrap();
+    for (name, keys, _) in keys() {
+        let to = folder.path().join(name);
+        let context = with_keys(keys);
+        copy(&context, &to, "PARQUET").await.unwrap();
+        let typed = run(&context, "SELECT arrow_typeof(max(k)) FROM t").await.unwrap();
+        let sql_type = match name {
+            "int" => "BIGINT",
+            "unsigned" => "BIGINT UNSIGNED",
+            "date" => "DATE",
+            "bool" => "BOOLEAN",
+            "decimal" => "DECIMAL(4, 2)",
+            "time" => "TIMESTAMP(6)",
+            "zoned" => continue,
+            _ => "VARCHAR",
+        };
+        let create = format!(
+            "CREATE EXTERNAL TABLE x (i BIGINT, k {sql_type}) STORED AS PARQUET PARTITIONED BY (k) LOCATION '{}/'",
+            to.display()
+        );
+        run(&context, &create).await.unwrap();
+        for query in [
+            "SELECT i, CAST(k AS VARCHAR) AS k FROM # ORDER BY i",
+            "SELECT i FROM # WHERE k IS NULL",
+            "SELECT i FROM # WHERE k IS NOT NULL ORDER BY i",
+            "SELECT i FROM # WHERE k <> (SELECT min(k) FROM #) ORDER BY i",
+            "SELECT count(*) AS rows, count(k) AS keys FROM # a JOIN # b USING (k)",
+        ] {
+            let [own, listed] = ["t", "x"].map(|table| query.replace('#', table));
+            let (own, listed) = (run(&context, &own).await.unwrap(), run(&context, &listed).await.unwrap());
+            assert_eq!(own, listed, "{name}, {typed}: {query}");
+        }
+    }
+}
+
+/// So that other folders are not listed.
+#[tokio::test]
+async fn the_folder_of_a_value_is_named_in_the_plan() {
+    let folder = TempDir::new().unwrap();
+    let context = with_keys(Arc::new(StringArray::from(vec![Some("a"), Some("b"), None])));
+    copy(&context, folder.path(), "PARQUET").await.unwrap();
+    let create = format!(
+        "CREATE EXTERNAL TABLE x (i BIGINT, k VARCHAR) STORED AS PARQUET PARTITIONED BY (k) LOCATION '{}/'",
+        folder.path().display()
+    );
+    run(&context, &create).await.unwrap();
+    let plan = context.sql("SELECT i FROM x WHERE k = 'a' AND i < 5").await.unwrap().into_optimized_plan().unwrap();
+    assert!(plan.to_string().contains("x.k = Utf8"), "{plan}");
+    assert!(run(&context, "SELECT i FROM x WHERE k = 'b'").await.unwrap().contains("| 1 |"));
+}
+
 #[tokio::test]
 async fn a_dataset_with_a_manifest_stays_as_it_is() {
     let folder = TempDir::new().unwrap();

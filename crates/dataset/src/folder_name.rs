@@ -21,12 +21,12 @@ use arrow::{
 };
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 
-/// The folder's text for null.
-pub(crate) const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+/// The value in the name of a folder whose rows have null, as in Hive.
+pub const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// Texts that readers take for null, with what is written in their place: DuckDB takes `NULL` in any
 /// case, before it decodes the escapes. pyarrow and Polars decode them first.
-const TAKEN_FOR_NULL: [&str; 2] = [NULL, "NULL"];
+const TAKEN_FOR_NULL: [&str; 2] = [NULL_FOLDER, "NULL"];
 
 /// The characters that Hive escapes, besides control characters.
 const ESCAPED: &str = "\"#%'*/:=?\\{[]^";
@@ -83,7 +83,7 @@ pub fn folder_name<'a>(keys: impl Iterator<Item = (&'a str, &'a ArrayRef)>) -> S
 
 /// Returns a value, the only one of `one`, as a folder's name shows it behind `=`.
 pub(crate) fn shown(one: &ArrayRef) -> String {
-    let Some(text) = text_of(one) else { return NULL.to_owned() };
+    let Some(text) = text_of(one) else { return NULL_FOLDER.to_owned() };
     if TAKEN_FOR_NULL.iter().any(|null| null.eq_ignore_ascii_case(&text)) {
         return format!("%{:02X}{}", text.as_bytes()[0], &text[1..]);
     }
@@ -268,13 +268,13 @@ mod tests {
             (text(".."), ".."),
             (text("-0"), "-0"),
             (text("007"), "007"),
-            (text(NULL), "%5F_HIVE_DEFAULT_PARTITION__"),
+            (text(NULL_FOLDER), "%5F_HIVE_DEFAULT_PARTITION__"),
             (text("NULL"), "%4EULL"),
             (text("null"), "%6Eull"),
             (text("nullify"), "nullify"),
             (Arc::new(StringViewArray::from(vec!["1"])), "1"),
             (Arc::new(["x"].into_iter().collect::<DictionaryArray<Int32Type>>()), "x"),
-            (Arc::new(Int32Array::from(vec![None])), NULL),
+            (Arc::new(Int32Array::from(vec![None])), NULL_FOLDER),
             (Arc::new(Int32Array::from(vec![i32::MIN])), "-2147483648"),
             (Arc::new(UInt64Array::from(vec![u64::MAX])), "18446744073709551615"),
             (Arc::new(BooleanArray::from(vec![true])), "true"),
@@ -298,7 +298,7 @@ mod tests {
             let name = shown(&one);
             assert_eq!(name, expected);
             assert!(is_value_folder(&format!("k={name}")), "{name}");
-            let back = decoded(&name).filter(|_| name != NULL);
+            let back = decoded(&name).filter(|_| name != NULL_FOLDER);
             assert_eq!(value_of(back.as_deref(), one.data_type()).as_ref(), Some(&one), "{name}");
         }
         for part in ["k", "=1", ".k=1", "k=1=2", "k=a:b", "k=\n", "k=a/b"] {

@@ -14,7 +14,7 @@ mod split;
 
 pub use annulus_sync::{CancelToken, Cancelled};
 pub use error::DatasetError;
-pub use folder_name::folder_name;
+pub use folder_name::{NULL_FOLDER, folder_name};
 pub use folder_types::{FOLDER_TYPES_NAME, FolderTypes};
 pub use hot_keys::{DEFAULT_HOT_SHARE, HotKey, HotKeys, HotSample, sample_hot_keys};
 pub use input::{

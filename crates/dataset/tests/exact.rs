@@ -143,8 +143,14 @@ fn json_integers_beyond_64_bits_with_a_sign_are_kept() {
     for values in [vec!["1", "0.5"], vec!["1e3", "-7"], vec!["2.0"], vec!["-0"], vec!["100000000000000000000", "0.5"]] {
         assert_eq!(inferred(&values).0, DataType::Float64, "{values:?}");
     }
-    // A float would change the integer.
-    for values in [vec![ID, "1.5"], vec!["1e3", ID], vec!["9007199254740993", "0.5"], vec!["1e400"]] {
+    // A float would change the number.
+    for values in [
+        vec![ID, "1.5"],
+        vec!["1e3", ID],
+        vec!["9007199254740993", "0.5"],
+        vec!["1e400"],
+        vec!["0.5", "99999999999999.99"],
+    ] {
         let (found, kept) = inferred(&values);
         assert_eq!(
             (found, &kept[..]),

@@ -1,8 +1,9 @@
-//! `COPY ... TO ... PARTITIONED BY`: folders that are named by the values of their rows, as a dataset
-//! names them. DataFusion 55 writes a null as the value below it in memory, such as 0 or 1970-01-01,
-//! and refuses timestamps and decimals.
+//! Folders that are named by the values of their rows, as a dataset names them: those of
+//! `COPY ... TO ... PARTITIONED BY`, and those of tables. DataFusion 55 writes a null as the value below
+//! it in memory, such as 0 or 1970-01-01, and refuses timestamps and decimals.
 
 mod demux;
+mod nulls;
 mod sink;
 
 use std::sync::Arc;
@@ -14,48 +15,48 @@ use datafusion::{
     },
     config::ConfigOptions,
     error::Result,
-    logical_expr::{LogicalPlan, dml::CopyTo},
-    optimizer::{Analyzer, AnalyzerRule},
+    execution::SessionStateBuilder,
+    logical_expr::LogicalPlan,
+    optimizer::{AnalyzerRule, OptimizerRule},
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::ExecutionPlan,
 };
 
+use nulls::{NamedFolders, NullFolders};
 use sink::FolderSink;
+
+/// Adds the rules about folders to those of a session that is built, unless they are there.
+pub(crate) fn install(builder: &mut SessionStateBuilder) {
+    let statistics =
+        builder.runtime_env().as_ref().and_then(|runtime| runtime.cache_manager.get_file_statistic_cache());
+    let rules = &mut builder.analyzer().get_or_insert_default().rules;
+    let added: [Arc<dyn AnalyzerRule + Send + Sync>; 2] =
+        [Arc::new(RefusedFormats), Arc::new(NullFolders { statistics })];
+    for rule in added {
+        if !rules.iter().any(|known| known.name() == rule.name()) {
+            rules.push(rule);
+        }
+    }
+    let rules = &mut builder.optimizer().get_or_insert_default().rules;
+    if !rules.iter().any(|known| known.name() == NamedFolders.name()) {
+        rules.push(Arc::new(NamedFolders));
+    }
+    let rules = builder.physical_optimizers().get_or_insert_default();
+    if !rules.rules.iter().any(|known| known.name() == ValueFolders.name()) {
+        rules.rules.insert(0, Arc::new(ValueFolders));
+    }
+}
 
 /// The rule that writes folders of values with Annulus, in Parquet, CSV and JSON. The formats' own
 /// writers write the files.
 #[derive(Debug)]
-pub(crate) struct ValueFolders;
+struct ValueFolders;
 
-impl ValueFolders {
-    /// Adds the rule to a session's rules, unless it is there.
-    pub(crate) fn install(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
-        if !rules.iter().any(|known| known.name() == Self.name()) {
-            rules.insert(0, Arc::new(Self));
-        }
-    }
-}
-
-/// The rule that reads quoted names of columns behind `PARTITIONED BY`, whose quotes DataFusion 55
-/// takes for a part of the name, and refuses Arrow files, whose writer is private there.
+/// The rule that refuses folders of Arrow files, whose writer is private to DataFusion 55.
 #[derive(Debug)]
-pub(crate) struct FolderColumns;
+struct RefusedFormats;
 
-impl FolderColumns {
-    /// Returns whether an analyzer has the rule.
-    pub(crate) fn is_in(analyzer: Option<&Analyzer>) -> bool {
-        analyzer.is_some_and(|analyzer| analyzer.rules.iter().any(|known| known.name() == Self.name()))
-    }
-
-    /// Adds the rule to a session's rules, unless it is there.
-    pub(crate) fn install(rules: &mut Vec<Arc<dyn AnalyzerRule + Send + Sync>>) {
-        if !rules.iter().any(|known| known.name() == Self.name()) {
-            rules.push(Arc::new(Self));
-        }
-    }
-}
-
-impl AnalyzerRule for FolderColumns {
+impl AnalyzerRule for RefusedFormats {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         match plan {
             LogicalPlan::Copy(copy) if !copy.partition_by.is_empty() && copy.file_type.get_ext() == "arrow" => {
@@ -65,23 +66,12 @@ impl AnalyzerRule for FolderColumns {
                     copy.partition_by.join(",")
                 )
             }
-            LogicalPlan::Copy(copy) => {
-                let schema = copy.input.schema();
-                let is_there = |name: &str| schema.fields().iter().any(|field| field.name() == name);
-                let unquoted = |name: &String| {
-                    let inner = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
-                    let inner = inner.filter(|_| !is_there(name)).map(|inner| inner.replace("\"\"", "\""));
-                    inner.unwrap_or_else(|| name.clone())
-                };
-                let partition_by = copy.partition_by.iter().map(unquoted).collect();
-                Ok(LogicalPlan::Copy(CopyTo { partition_by, ..copy }))
-            }
             plan => Ok(plan),
         }
     }
 
     fn name(&self) -> &str {
-        "annulus_folder_columns"
+        "annulus_refused_formats"
     }
 }
 

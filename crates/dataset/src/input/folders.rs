@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     error::DatasetError,
-    folder_name::{NULL, decoded, value_of},
+    folder_name::{NULL_FOLDER, decoded, value_of},
     folder_types::as_read,
 };
 
@@ -36,7 +36,7 @@ pub(super) fn values_of<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<Folde
     let pairs = folders.filter_map(|folder| folder.split_once('=')).filter(|(column, _)| !column.is_empty());
     // Escapes that are no text were not written by anyone: they are kept as they are.
     let text = |text: &str| decoded(text).unwrap_or_else(|| text.to_owned());
-    pairs.map(|(column, value)| (text(column), (value != NULL).then(|| text(value)))).collect()
+    pairs.map(|(column, value)| (text(column), (value != NULL_FOLDER).then(|| text(value)))).collect()
 }
 
 /// Iterates over the names of the folders between `root` and the file `path`.

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 
-use super::values::{ValueSyntax, exceeds_float};
+use super::values::{ValueSyntax, float};
 
 /// A column of text files that is read as text, although few of the values that its type was
 /// inferred from are texts. They may be mistakes: with a given type, their rows are bad rows.
@@ -59,7 +59,7 @@ impl Guess {
                 self.texts += 1;
             }
             found => {
-                self.exceeds_float |= found == DataType::Int64 && exceeds_float(value);
+                self.exceeds_float |= found == DataType::Int64 && float(value).is_none();
                 self.others = widen(&self.others, &found);
             }
         }

@@ -27,6 +27,11 @@ pub(super) struct ValueSyntax {
     timestamp: Option<String>,
 }
 
+/// Any number of as many digits keeps them as a float, unless it is tiny.
+const FLOAT_DIGITS: usize = f64::DIGITS as usize;
+/// No float has more digits that are not zeros.
+const MOST_FLOAT_DIGITS: usize = 767;
+
 /// A point in time, as a text states it.
 struct Time {
     /// The time in UTC, or the wall clock's if the text names no zone.
@@ -57,7 +62,7 @@ impl ValueSyntax {
             bytes if integer(bytes).is_some() => DataType::Int64,
             // No other value of a usual form begins with another character.
             [first, ..] if is_iso && !first.is_ascii_digit() && !b"-.,tTfFNni".contains(first) => DataType::Utf8,
-            _ if self.float(text).is_some() => DataType::Float64,
+            _ if self.fraction(text).is_some() => DataType::Float64,
             _ if boolean(text).is_some() => DataType::Boolean,
             _ if self.date(text).is_some() => DataType::Date32,
             _ => self.time(text).map_or(DataType::Utf8, |time| time.data_type()),
@@ -131,14 +136,13 @@ impl ValueSyntax {
     /// Returns a number that a column of floats holds exactly, or as exactly as its digits say.
     fn any_number(&self, text: &str) -> Option<f64> {
         match integer(text.as_bytes()) {
-            Some(_) if exceeds_float(text) => None,
-            Some(number) => Some(number as f64),
-            None => self.float(text),
+            Some(_) => float(text),
+            None => self.fraction(text),
         }
     }
 
     /// Returns a number that is not an integer.
-    fn float(&self, text: &str) -> Option<f64> {
+    fn fraction(&self, text: &str) -> Option<f64> {
         if matches!(text, "NaN" | "nan" | "inf" | "-inf") {
             return text.parse().ok();
         }
@@ -153,8 +157,7 @@ impl ValueSyntax {
         if !digits.iter().all(is_number) || digits != b"0" && digits.iter().all(u8::is_ascii_digit) {
             return None;
         }
-        let number = if self.decimal_comma { text.replace(',', ".").parse() } else { text.parse::<f64>() };
-        number.ok().filter(|number| number.is_finite())
+        if self.decimal_comma { float(&text.replace(',', ".")) } else { float(text) }
     }
 
     /// Returns the days since 1970.
@@ -226,9 +229,28 @@ fn integer(text: &[u8]) -> Option<i64> {
     if is_negative { Some(number) } else { number.checked_neg() }
 }
 
-/// Returns whether a text is an integer that a float would change.
-pub(super) fn exceeds_float(text: &str) -> bool {
-    integer(text.as_bytes()).is_some_and(|number| (number as f64) as i128 != i128::from(number))
+/// Returns the float that a number stands for, if it keeps the number's digits: written with as many, it has the same.
+pub(super) fn float(number: &str) -> Option<f64> {
+    let value = number.parse::<f64>().ok().filter(|value| value.is_finite())?;
+    let mantissa = number.split(['e', 'E']).next()?;
+    if mantissa.len() == number.len() && number.len() <= FLOAT_DIGITS {
+        return Some(value);
+    }
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0');
+    let mut digits: Vec<_> = digits.collect();
+    if mantissa.contains('.') {
+        digits.truncate(digits.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1));
+    }
+    let keeps = match digits.len() {
+        0 => true,
+        ..=FLOAT_DIGITS if value.is_normal() => true,
+        count if count <= MOST_FLOAT_DIGITS => {
+            let written = format!("{:.*e}", count - 1, value.abs());
+            written.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).eq(digits)
+        }
+        _ => false,
+    };
+    keeps.then_some(value)
 }
 
 fn boolean(text: &str) -> Option<bool> {

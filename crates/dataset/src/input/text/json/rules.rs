@@ -6,9 +6,9 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use super::{
     cursor::{Cursor, Kind, Malformed},
-    shape::{fits_float, fits_time},
+    shape::fits_time,
 };
-use crate::input::ColumnType;
+use crate::input::{ColumnType, values::float};
 
 /// How the values at one place are read.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Rule {
                     (Self::Inferred(DataType::Boolean), Kind::Bool) => true,
                     (Self::Inferred(DataType::Int64), Kind::Number) => *raw != *"-0" && raw.parse::<i64>().is_ok(),
                     (Self::Inferred(DataType::UInt64), Kind::Number) => raw.parse::<u64>().is_ok(),
-                    (Self::Inferred(DataType::Float64), Kind::Number) => fits_float(&raw),
+                    (Self::Inferred(DataType::Float64), Kind::Number) => float(&raw).is_some(),
                     _ => false,
                 };
                 if !fits {

@@ -12,7 +12,7 @@ use super::{
 use crate::input::{
     guess::widen,
     text::records::Syntax,
-    values::{ValueSyntax, exceeds_float},
+    values::{ValueSyntax, float},
 };
 
 /// A deeper value is read as text.
@@ -157,14 +157,11 @@ impl Numbers {
         let digits = number.strip_prefix('-').unwrap_or(number);
         // Minus zero is no integer.
         let are_integers = number != "-0" && digits.bytes().all(|byte| byte.is_ascii_digit());
-        let value = number.parse::<f64>().unwrap_or(f64::INFINITY);
-        let exceeds =
-            exceeds_float(number) || are_integers && number.parse::<i64>().is_err() && !is_exact(number, value);
         Self {
             are_integers,
             fit_i64: number.parse::<i64>().is_ok(),
             fit_u64: number.parse::<u64>().is_ok(),
-            fit_f64: value.is_finite() && !exceeds,
+            fit_f64: float(number).is_some(),
         }
     }
 
@@ -189,22 +186,12 @@ impl Numbers {
     }
 }
 
-/// Returns whether a float is exactly the integer that `number` is.
-fn is_exact(number: &str, value: f64) -> bool {
-    value.is_finite() && format!("{value:.0}") == number
-}
-
 /// Returns the type of a text: a date, a time, or text. Numbers in quotes are texts.
 fn text_type(text: &str) -> DataType {
     match ValueSyntax::default().infer(text) {
         time @ (DataType::Date32 | DataType::Timestamp(..)) => time,
         _ => DataType::Utf8,
     }
-}
-
-/// Returns whether a number keeps its value as a float.
-pub(super) fn fits_float(number: &str) -> bool {
-    Numbers::of_one(number).fit_f64
 }
 
 /// Returns whether a text has a value of a type of times that its column was inferred to have.
