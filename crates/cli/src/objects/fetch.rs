@@ -6,10 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use annulus_dataset::MANIFEST_NAME;
 use annulus_terminal::progress;
 use anyhow::{Context, Result, bail};
-use datafusion::{datasource::listing::ListingTableUrl, prelude::SessionContext};
+use datafusion::{
+    datasource::listing::ListingTableUrl,
+    prelude::{SessionConfig, SessionContext},
+};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tokio::task::block_in_place;
@@ -39,14 +41,14 @@ pub async fn fetch(url: &str, into: &Path) -> Result<PathBuf> {
 /// # Errors
 /// If there are none with rows, or the store refuses.
 pub async fn list(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Vec<ObjectMeta>> {
+    let mut config = SessionConfig::new();
     // A join's files lie in a folder of each task.
-    let below = "datafusion.execution.listing_table_ignore_subdirectory";
-    let config = datafusion::prelude::SessionConfig::new().set_bool(below, false);
+    config.options_mut().execution.listing_table_ignore_subdirectory = false;
     let state = SessionContext::new_with_config(config).state();
     let listed = url.list_all_files(&state, store, "").await?;
     let has_rows = |object: &ObjectMeta| {
         let name = object.location.filename().unwrap_or_default();
-        object.size > 0 && name != MANIFEST_NAME && !name.starts_with(['.', '_'])
+        object.size > 0 && !name.starts_with(['.', '_'])
     };
     let (mut objects, others): (Vec<_>, Vec<_>) = listed.try_collect::<Vec<_>>().await?.into_iter().partition(has_rows);
     if objects.is_empty() {

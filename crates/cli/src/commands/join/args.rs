@@ -108,7 +108,9 @@ pub struct JoinArgs {
     suffix: String,
     #[command(flatten)]
     reading: ReadingArgs,
-    /// Format of the result's files [default: parquet, or arrow if Parquet has no type for a column]
+    /// Format of the result's files [default: parquet, else arrow]
+    ///
+    /// Arrow is the default where Parquet has no type for a column.
     #[arg(long)]
     format: Option<DatasetFormat>,
     /// Delete a dataset in the output folder first

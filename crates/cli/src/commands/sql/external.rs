@@ -1,4 +1,5 @@
-//! `CREATE EXTERNAL TABLE ... STORED AS CSV`, `JSON` and `AVRO`, read as all commands read these formats.
+//! `CREATE EXTERNAL TABLE ... STORED AS CSV`, `JSON`, `AVRO` and `PARQUET`, read as all commands read these
+//! formats. Parquet is left to DataFusion if the statement says more than where the files are.
 
 use std::{
     fmt, fs,
@@ -30,13 +31,17 @@ use crate::{
     objects::{self, is_url},
 };
 
-/// Makes external tables of text and Avro in `ctx` read like all inputs.
+/// Makes external tables in `ctx` read like all inputs.
 pub fn install(ctx: &SessionContext, inputs: &Arc<Inputs>, options: &InputOptions) {
     let state = ctx.state_ref();
     let mut state = state.write();
-    for (name, format) in
-        [("CSV", Format::Csv), ("JSON", Format::Json), ("NDJSON", Format::Json), ("AVRO", Format::Avro)]
-    {
+    for (name, format) in [
+        ("CSV", Format::Csv),
+        ("JSON", Format::Json),
+        ("NDJSON", Format::Json),
+        ("AVRO", Format::Avro),
+        ("PARQUET", Format::Parquet),
+    ] {
         let Some(stock) = state.table_factories().get(name).cloned() else { continue };
         let (inputs, options) = (Arc::clone(inputs), options.clone().with_format(Some(format)));
         state.table_factories_mut().insert(name.to_owned(), Arc::new(Factory { inputs, options, stock }));
@@ -62,12 +67,18 @@ impl TableProviderFactory for Factory {
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
             return self.stock.create(session, command).await;
         };
-        if command.unbounded || has_no_files(state, &command.locations).await {
+        let is_left = self.options.format == Some(Format::Parquet) && !is_plain(command);
+        if is_left || command.unbounded || has_no_files(state, &command.locations).await {
             return self.stock.create(session, command).await;
         }
         let table = self.table(state, command).await;
         table.map(|table| Arc::new(table) as _).map_err(|error| DataFusionError::External(error.into()))
     }
+}
+
+/// Returns whether a statement says only where the files are.
+fn is_plain(command: &CreateExternalTable) -> bool {
+    command.schema.fields().is_empty() && command.options.is_empty() && command.order_exprs.is_empty()
 }
 
 /// Returns whether a table has no files yet: rows can be inserted into it.
@@ -99,6 +110,9 @@ impl Factory {
                 Ok(column) => columns.push(column),
                 Err(_) => bail!("'{}' has no column '{}': check the names", command.locations.join(", "), field.name()),
             }
+        }
+        if let Some(folder) = command.table_partition_cols.iter().find(|name| found.index_of(name).is_err()) {
+            bail!("'{}' has no folders '{folder}=...': check the names", command.locations.join(", "));
         }
         if columns.is_empty() {
             columns = (0..found.fields().len()).collect();

@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn other_errors_stay() {
-        for sql in ["FROM", "FROM t WHERE", "SELECT a FRM t", "DELETE FROM WHERE", "FROM t SELEC a b"] {
+        for sql in ["FROM", "FROM t WHERE", "SELECT a FRM t", "FROM t SELEC a b"] {
             let error = run(sql).expect_err(sql);
             assert!(!error.contains("SELECT"), "{sql}: {error}");
         }
