@@ -16,7 +16,7 @@ TIMEOUT = 120
 # No answer to valid input may have these.
 BROKEN = re.compile(r"panick|Internal error|This was likely caused by a bug|not aligned|index out of bounds|internal error: entered|overflow$")
 # What differs from one run to the next in messages.
-VOLATILE = re.compile(r"'[^']*/[^']*'|\S*/annulus-roundtrip\S+|\d{3,}")
+VOLATILE = re.compile(r"'[^']*/[^']*'|\S*/roundtrip\S+|\d{3,}")
 
 
 class Refused(Exception):

@@ -7,6 +7,7 @@ import pyarrow
 import model
 import spelling
 from model import types
+from writers import ANNULUS, PYTHON
 
 
 @dataclass(frozen=True)
@@ -67,24 +68,28 @@ def in_order(table):
     return columns | {"id": ids}
 
 
-def as_text(form):
-    """How values that came through texts are compared: CSV has one spelling for nulls and empty texts, JSON no NaN."""
+def has_one_empty(case):
+    """Whether the writer of a CSV file spells nulls and empty texts alike."""
+    return case.writer == PYTHON or case.settings.get("quote_style") in ("always", "non_numeric")
+
+
+def as_text(case, are_texts):
+    """How values that came through texts are compared. A column of numbers has no empty texts, and JSON no NaN."""
     def same(kind, written, found):
-        if form == "csv" and (written in (None, "") and found in (None, "")):
+        if case.form == "csv" and (not are_texts or has_one_empty(case)) and written in (None, "") and found in (None, ""):
             return True
-        if form == "json" and found is None and written is not None and types.is_floating(kind):
+        if case.form == "json" and found is None and written is not None and types.is_floating(kind):
             return model.is_nan(written) or written in (float("inf"), float("-inf"))
         return spelling.same_read(kind, written, found)
 
     return same
 
 
-def rule(case, name, reader):
-    """How a column is compared. Types of folders are guessed from their names, unless a manifest has them."""
+def rule(case, name, reader, found):
+    """How a column is compared. Types of folders are guessed from their names, unless Annulus has recorded them."""
     if case.form in ("csv", "json"):
-        return as_text(case.form)
-    ours = reader.startswith("annulus") and not reader.endswith("external")
-    has_types = reader.startswith("annulus partition") or case.layout == "value" and ours
+        return as_text(case, any(isinstance(value, str) for value in found))
+    has_types = case.writer == ANNULUS and reader.startswith("annulus") and (case.layout == "value" or reader.startswith("annulus partition"))
     return exactly if name != case.key or has_types else spelling.same_read
 
 
@@ -101,8 +106,9 @@ def differences(case, reader, table):
             continue
         if found == written:
             continue
+        same = rule(case, name, reader, found)
         for value, other in zip(written, found):
-            made += [Difference(reader, name, *pair) for pair in pairs(case.kinds[name], value, other, rule(case, name, reader))]
+            made += [Difference(reader, name, *pair) for pair in pairs(case.kinds[name], value, other, same)]
             if len(made) > 60:
                 return made
     return made

@@ -60,7 +60,7 @@ def read_duckdb(connection, case, path):
     if case.form == "csv":
         end = "\\r\\n" if case.settings.get("lineterminator") else "\\n"
         given = (f"all_varchar = true, header = true, delim = '{delimiter(case)}', quote = '\"', escape = '\"', nullstr = '', "
-                 f"new_line = '{end}'")
+                 f"allow_quoted_nulls = false, new_line = '{end}'")
         return connection.sql(f"FROM read_csv('{place}', {given})").to_arrow_table()
     return connection.sql(f"FROM read_json('{place}', format = 'newline_delimited', convert_strings_to_integers = false)").to_arrow_table()
 

@@ -140,7 +140,7 @@ def main(description):
     run = Run(arguments)
     # The files are small and many.
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="annulus-roundtrip-", dir=place, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="roundtrip-", dir=place, ignore_cleanup_errors=True) as folder:
         run_all(run, program, folder)
     progress("")
     run.summary()

@@ -8,6 +8,7 @@ mod bridge;
 mod choice;
 mod compare;
 pub mod config;
+mod empty_texts;
 mod error;
 mod exec;
 pub mod executions;

@@ -292,3 +292,24 @@ fn types_of_nested_json_can_be_given() {
         (vec!["v Utf8".to_owned()], ["[1]", "7", "x", "{}"].map(str::to_owned).to_vec(), 0)
     );
 }
+
+/// As DuckDB, Polars and PyArrow write them. A file of one column has `""` for null, as its empty lines
+/// are no rows.
+#[test]
+fn quotes_around_nothing_are_an_empty_text() {
+    let text = "i,a,b\r\n1,\"\",\"\"\n2,,x\n\n\"\",\"q,\"\",\"\"\",z\n3,\" \",\"\"\"\"\n4,\0,\"\"";
+    let (columns, rows, bad) = table("t.csv", text, &of_first_line());
+    assert_eq!((columns.len(), bad), (3, vec![]));
+    let expected = [["1", "", ""], ["2", "", "x"], ["", "q,\",\"", "z"], ["3", " ", "\""], ["4", "\0", ""]];
+    assert_eq!(rows, expected);
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    write_text(&path, text);
+    let dataset = open(&path, &InputOptions::default()).unwrap();
+    let (batch, _) = read(&dataset).unwrap();
+    let nulls: Vec<_> = batch.columns().iter().map(|column| column.null_count()).collect();
+    assert_eq!(nulls, [1, 1, 0]);
+    write_text(&path, "a\nx\n\"\"\n");
+    let (batch, _) = read(&open(&path, &InputOptions::default()).unwrap()).unwrap();
+    assert_eq!((batch.num_rows(), batch.column(0).null_count()), (2, 1));
+}

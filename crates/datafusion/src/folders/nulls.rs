@@ -22,6 +22,8 @@ use datafusion::{
     optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule},
 };
 
+use crate::empty_texts::is_text;
+
 /// The rule that reads the folder of nulls as null. Folders are read as texts, of which the plan makes
 /// the values of their columns.
 #[derive(Debug)]
@@ -131,12 +133,5 @@ impl OptimizerRule for NamedFolders {
             }
         }
         Ok(Transformed::new_transformed(LogicalPlan::TableScan(scan), is_changed))
-    }
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => values.is_string(),
-        other => other.is_string(),
     }
 }

@@ -20,6 +20,7 @@ use datafusion::{
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::demux::Demux;
+use crate::empty_texts::CsvTextSink;
 
 /// A sink that divides rows among folders in place of a stock one, which writes the files.
 pub(super) struct FolderSink {
@@ -83,8 +84,9 @@ impl FolderSink {
 fn file_sink(sink: &dyn DataSink) -> Option<&dyn FileSink> {
     let parquet = sink.downcast_ref::<ParquetSink>().map(|sink| sink as &dyn FileSink);
     let csv = || sink.downcast_ref::<CsvSink>().map(|sink| sink as &dyn FileSink);
+    let texts = || sink.downcast_ref::<CsvTextSink>().map(|sink| sink as &dyn FileSink);
     let json = || sink.downcast_ref::<JsonSink>().map(|sink| sink as &dyn FileSink);
-    parquet.or_else(csv).or_else(json)
+    parquet.or_else(csv).or_else(texts).or_else(json)
 }
 
 /// Returns the object, if there is one.

@@ -43,7 +43,8 @@ impl<W: Write> CsvWriter<W> {
     /// Writes a batch.
     ///
     /// # Errors
-    /// If a value has no text, such as a date out of the calendar's range, or the sink fails.
+    /// If a value has no text, such as a date out of the calendar's range, or the sink fails. If the only
+    /// column has an empty text, which would be read as null.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
         let options = FormatOptions::default().with_display_error(false);
         let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
@@ -56,6 +57,16 @@ impl<W: Write> CsvWriter<W> {
                 column.value(row).write(text)?;
             }
             let is_null = |place: usize| nulls[place].as_ref().is_some_and(|nulls| nulls.is_null(row));
+            if let [text] = &texts[..]
+                && text.is_empty()
+                && !is_null(0)
+            {
+                return Err(ArrowError::CsvError(format!(
+                    "column '{}' has an empty text, which is null in a file of one column: write another column \
+                     beside it, or use JSON, Parquet or Arrow",
+                    batch.schema().field(0).name()
+                )));
+            }
             let fields = texts.iter().enumerate();
             self.line(fields.map(|(place, text)| (!is_null(place)).then_some(text.as_str())));
         }

@@ -15,7 +15,12 @@ use arrow::{
 /// milliseconds, which become timestamps. Decimals have 128 bits, which the files store in as few
 /// bytes.
 pub fn for_parquet(schema: &Schema) -> SchemaRef {
-    with_types(schema, &|of| match of {
+    with_types(schema, &parquet_type)
+}
+
+/// Returns the type that Parquet has for another one; `None` if it has that.
+fn parquet_type(data_type: &DataType) -> Option<DataType> {
+    match data_type {
         DataType::Timestamp(TimeUnit::Second, zone) => Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone())),
         DataType::Time32(TimeUnit::Second) => Some(DataType::Time32(TimeUnit::Millisecond)),
         DataType::Date64 => Some(DataType::Timestamp(TimeUnit::Millisecond, None)),
@@ -23,10 +28,10 @@ pub fn for_parquet(schema: &Schema) -> SchemaRef {
             Some(DataType::Decimal128(*precision, *scale))
         }
         DataType::Dictionary(keys, values) => {
-            plain_text(values).map(|plain| DataType::Dictionary(keys.clone(), Box::new(plain)))
+            parquet_type(values).map(|values| DataType::Dictionary(keys.clone(), Box::new(values)))
         }
         other => plain_text(other),
-    })
+    }
 }
 
 /// Returns the columns as Arrow files store them: views become plain, and dictionaries become their

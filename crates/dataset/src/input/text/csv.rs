@@ -17,6 +17,7 @@ use arrow::{
 use super::{
     Body, Decode, MakeDecode, TextFile,
     dialect::Dialect,
+    empties,
     exact::parse_column,
     infer_rows,
     table::{Sampled, Types},
@@ -138,6 +139,9 @@ struct Columns {
     columns: SchemaRef,
     /// Whether the type of each column is inferred.
     inferred: Arc<[bool]>,
+    /// Whether `""` is an empty text in each column. Elsewhere it is null, as in a file of one column, whose
+    /// empty lines are no rows.
+    with_empty: Arc<[bool]>,
     /// The columns as they are decoded, before they are parsed.
     texts: SchemaRef,
 }
@@ -161,7 +165,9 @@ impl Columns {
             _ => Arc::new(Field::new(field.name(), DataType::Utf8, true)),
         };
         let texts = Schema::new(columns.fields().iter().zip(&*inferred).map(text).collect::<Vec<_>>());
-        Self { dialect, values, columns, inferred, texts: Arc::new(texts) }
+        let is_alone = columns.fields().len() == 1;
+        let with_empty = columns.fields().iter().map(|field| !is_alone && field.data_type().is_string()).collect();
+        Self { dialect, values, columns, inferred, with_empty, texts: Arc::new(texts) }
     }
 
     /// Returns `batch`, which has the columns at `places` as they were decoded, with those of `schema`.
@@ -213,7 +219,14 @@ impl Decode for CsvDecode {
     }
 
     fn decode(&mut self, bytes: &[u8], records: usize) -> Result<RecordBatch, ArrowError> {
-        match decode(&mut self.decoder, bytes, records) {
+        let Columns { dialect, with_empty, .. } = &self.columns;
+        let decoded = match empties::fill(bytes, dialect, with_empty) {
+            Some((bytes, filler)) => {
+                decode(&mut self.decoder, &bytes, records).and_then(|batch| empties::empty(&batch, &filler))
+            }
+            None => decode(&mut self.decoder, bytes, records),
+        };
+        match decoded {
             Ok(batch) => self.columns.parse(&batch, &self.places, &self.schema),
             Err(error) => {
                 self.decoder = self.columns.build(self.places.clone(), self.rows);

@@ -13,9 +13,9 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Dialect {
     pub(super) delimiter: u8,
-    quote: u8,
-    escape: Option<u8>,
-    comment: Option<u8>,
+    pub(super) quote: u8,
+    pub(super) escape: Option<u8>,
+    pub(super) comment: Option<u8>,
     pub(super) null: Regex,
 }
 

@@ -5,6 +5,7 @@ mod batches;
 mod borders;
 mod csv;
 mod dialect;
+mod empties;
 mod exact;
 mod json;
 mod records;

@@ -1,0 +1,176 @@
+//! Empty texts in CSV files that DataFusion writes. DataFusion 55 writes them as it writes null.
+
+use std::{fmt, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray},
+    compute::cast,
+    csv::{QuoteStyle, WriterBuilder},
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use datafusion::{
+    common::{
+        exec_err, internal_datafusion_err,
+        runtime::SpawnedTask,
+        tree_node::{Transformed, TreeNode},
+    },
+    config::ConfigOptions,
+    datasource::{
+        file_format::{
+            csv::{CsvSerializer, CsvSink},
+            write::{BatchSerializer, demux::DemuxedStreamReceiver, orchestration::spawn_writer_tasks_and_join},
+        },
+        physical_plan::{FileSink, FileSinkConfig},
+        sink::{DataSink, DataSinkExec},
+    },
+    error::Result,
+    execution::{SendableRecordBatchStream, TaskContext},
+    object_store::ObjectStore,
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan},
+};
+
+/// The rule that writes an empty text to CSV files as `""`, and null as nothing, as DuckDB 2.0,
+/// Polars 2.1 and PyArrow 26 do. Options that give null a text or quote all values leave nothing to do.
+#[derive(Debug)]
+pub(crate) struct EmptyTexts;
+
+impl EmptyTexts {
+    /// Adds the rule to a session's rules, unless it is there.
+    pub(crate) fn install(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
+        if !rules.iter().any(|known| known.name() == Self.name()) {
+            rules.insert(0, Arc::new(Self));
+        }
+    }
+}
+
+impl PhysicalOptimizerRule for EmptyTexts {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let replace = |plan: Arc<dyn ExecutionPlan>| {
+            let Some(exec) = plan.downcast_ref::<DataSinkExec>() else { return Ok(Transformed::no(plan)) };
+            let Some(stock) = exec.sink().downcast_ref::<CsvSink>() else { return Ok(Transformed::no(plan)) };
+            let options = &stock.writer_options().writer_options;
+            let is_usual = options.null().is_empty() && matches!(options.quote_style(), QuoteStyle::Necessary);
+            let has_texts = exec.input().schema().fields().iter().any(|field| is_text(field.data_type()));
+            if !is_usual || !has_texts {
+                return Ok(Transformed::no(plan));
+            }
+            let sink = CsvTextSink(CsvSink::new(stock.config().clone(), stock.writer_options().clone()));
+            let (input, order) = (Arc::clone(exec.input()), exec.sort_order().clone());
+            Ok(Transformed::yes(Arc::new(DataSinkExec::new(input, Arc::new(sink), order)) as _))
+        };
+        Ok(plan.transform_up(replace)?.data)
+    }
+
+    fn name(&self) -> &str {
+        "annulus_empty_texts"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A sink that writes CSV files as a stock one does, but for empty texts.
+pub(crate) struct CsvTextSink(CsvSink);
+
+impl fmt::Debug for CsvTextSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CsvTextSink").finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for CsvTextSink {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_as(format, f)
+    }
+}
+
+#[async_trait]
+impl FileSink for CsvTextSink {
+    fn config(&self) -> &FileSinkConfig {
+        self.0.config()
+    }
+
+    async fn spawn_writer_tasks_and_join(
+        &self,
+        context: &Arc<TaskContext>,
+        demux: SpawnedTask<Result<()>>,
+        files: DemuxedStreamReceiver,
+        store: Arc<dyn ObjectStore>,
+    ) -> Result<u64> {
+        let options = self.0.writer_options();
+        let serializer = Arc::new(CsvTexts::new(&options.writer_options));
+        let (compression, level) = (options.compression.into(), options.compression_level);
+        spawn_writer_tasks_and_join(context, serializer, compression, level, store, demux, files).await
+    }
+}
+
+#[async_trait]
+impl DataSink for CsvTextSink {
+    fn schema(&self) -> &SchemaRef {
+        self.0.schema()
+    }
+
+    async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
+        FileSink::write_all(self, data, context).await
+    }
+}
+
+/// Writes rows as CSV. The stock serializer writes the rows with a filler in place of empty texts, which
+/// becomes two quotes afterwards.
+struct CsvTexts {
+    stock: CsvSerializer,
+    quotes: String,
+}
+
+impl CsvTexts {
+    fn new(options: &WriterBuilder) -> Self {
+        let stock = CsvSerializer::new().with_builder(options.clone()).with_header(options.header());
+        Self { stock, quotes: char::from(options.quote()).to_string().repeat(2) }
+    }
+}
+
+impl BatchSerializer for CsvTexts {
+    fn serialize(&self, batch: RecordBatch, initial: bool) -> Result<Bytes> {
+        let mut texts = vec![];
+        for (place, column) in batch.columns().iter().enumerate().filter(|(_, column)| is_text(column.data_type())) {
+            texts.push((place, cast(column, &DataType::Utf8)?));
+        }
+        let values = || texts.iter().flat_map(|(_, column)| column.as_string::<i32>().iter().flatten());
+        if !values().any(str::is_empty) {
+            return self.stock.serialize(batch, initial);
+        }
+        if batch.num_columns() == 1 {
+            return exec_err!(
+                "column '{}' has an empty text, which is null in a CSV file of one column: write another column beside \
+                 it, or use JSON, Parquet or Arrow",
+                batch.schema().field(0).name()
+            );
+        }
+        let longest = values().flat_map(|text| text.split(|other| other != '\0')).map(str::len).max();
+        let filler = "\0".repeat(longest.unwrap_or(0) + 1);
+        let (mut columns, mut fields) = (batch.columns().to_vec(), batch.schema().fields().to_vec());
+        for (place, column) in &texts {
+            let filled = column.as_string::<i32>().iter();
+            let filled = filled.map(|text| text.map(|text| if text.is_empty() { filler.as_str() } else { text }));
+            columns[*place] = Arc::new(filled.collect::<StringArray>()) as ArrayRef;
+            fields[*place] = Arc::new(Field::clone(&fields[*place]).with_data_type(DataType::Utf8));
+        }
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let filled = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &rows)?;
+        let written = String::from_utf8(self.stock.serialize(filled, initial)?.into());
+        let written = written.map_err(|_| internal_datafusion_err!("a CSV file that is no text"))?;
+        Ok(written.replace(&filler, &self.quotes).into())
+    }
+}
+
+/// Returns whether the values of a type are texts, in any layout.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => values.is_string(),
+        other => other.is_string(),
+    }
+}
