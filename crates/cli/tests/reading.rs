@@ -167,6 +167,39 @@ fn rows_are_inserted_into_external_tables() {
     assert!(found.ends_with("zip\n00123\n00456\n"), "{found}");
 }
 
+/// DataFusion reads the folder of nulls as a text, and meets the record of the types.
+#[test]
+fn external_tables_of_folders_have_types_and_nulls() {
+    let folder = folder_of(&[("x.csv", "k,v\n007,1\n,2\n5,3\n")]);
+    let path = folder.path();
+    let rows = "SELECT arrow_typeof(k) AS t, k, v FROM t ORDER BY v";
+    let expected = "t,k,v\nUtf8,007,1\nUtf8,,2\nUtf8,5,3\n";
+    for format in ["parquet", "arrow"] {
+        let split = ["partition", "x.csv", "--by", "k", "--by-value", "--output", format, "--format", format];
+        Annulus::new(split).at(path).succeeds();
+        for by in ["", "PARTITIONED BY (k)", "PARTITIONED BY (\"k\")"] {
+            let create = format!("CREATE EXTERNAL TABLE t STORED AS {format} {by} LOCATION '{format}/'");
+            assert_eq!(query(path, &format!("{create}; {rows}"), &[]), expected, "{create}");
+        }
+    }
+    let copy = "COPY (SELECT * FROM 'x.csv') TO 'c/' STORED AS PARQUET PARTITIONED BY (k)";
+    Annulus::new(["sql", copy]).at(path).succeeds();
+    let create = "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'c/'";
+    assert_eq!(query(path, &format!("{create}; {rows}"), &[]), expected);
+    let declared = "CREATE EXTERNAL TABLE t (v BIGINT, k VARCHAR) STORED AS PARQUET PARTITIONED BY (k) LOCATION 'c/'";
+    assert_eq!(query(path, &format!("{declared}; SELECT v FROM t WHERE k IS NULL"), &[]), "v\n2\n");
+    let failed = query(path, "CREATE EXTERNAL TABLE t STORED AS PARQUET PARTITIONED BY (x) LOCATION 'c/'", &[]);
+    assert!(failed.contains("no folders 'x=...'"), "{failed}");
+}
+
+#[test]
+fn names_of_keys_can_be_quoted() {
+    let folder = folder_of(&[("x.csv", "a B,v\n1,2\n")]);
+    let copy = "COPY (SELECT * FROM 'x.csv') TO 'c/' STORED AS PARQUET PARTITIONED BY (\"a B\")";
+    Annulus::new(["sql", copy]).at(folder.path()).succeeds();
+    assert_eq!(query(folder.path(), "SELECT \"a B\", v FROM 'c'", &[]), "a B,v\n1,2\n");
+}
+
 #[test]
 fn pipes_are_read_in_every_format() {
     let folder = folder_of(&[("x.csv", "a,b\n1,x\n2,y\n3,z\n"), ("x.json", "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n")]);

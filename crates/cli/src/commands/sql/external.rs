@@ -1,5 +1,5 @@
-//! `CREATE EXTERNAL TABLE ... STORED AS CSV`, `JSON`, `AVRO` and `PARQUET`, read as all commands read these
-//! formats. Parquet is left to DataFusion if the statement says more than where the files are.
+//! `CREATE EXTERNAL TABLE ... STORED AS CSV`, `JSON`, `AVRO`, `PARQUET` and `ARROW`, read as all
+//! commands read these formats. The last two are left to DataFusion if the statement says more than where the files are.
 
 use std::{
     fmt, fs,
@@ -41,6 +41,7 @@ pub fn install(ctx: &SessionContext, inputs: &Arc<Inputs>, options: &InputOption
         ("NDJSON", Format::Json),
         ("AVRO", Format::Avro),
         ("PARQUET", Format::Parquet),
+        ("ARROW", Format::Ipc),
     ] {
         let Some(stock) = state.table_factories().get(name).cloned() else { continue };
         let (inputs, options) = (Arc::clone(inputs), options.clone().with_format(Some(format)));
@@ -67,7 +68,7 @@ impl TableProviderFactory for Factory {
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
             return self.stock.create(session, command).await;
         };
-        let is_left = self.options.format == Some(Format::Parquet) && !is_plain(command);
+        let is_left = matches!(self.options.format, Some(Format::Parquet | Format::Ipc)) && !is_plain(command);
         if is_left || command.unbounded || has_no_files(state, &command.locations).await {
             return self.stock.create(session, command).await;
         }
