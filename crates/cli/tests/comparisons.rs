@@ -1,9 +1,12 @@
 //! Values of two types are compared alike by `annulus sql` and `annulus join`, here and on workers.
 
+#[path = "../../datafusion/tests/comparisons/orders.rs"]
+mod orders;
 mod support;
 
 use std::{fs, path::Path};
 
+use orders::{columns, expected, is_otherwise, orders, selected, table_of};
 use support::Annulus;
 
 fn sql(folder: &Path, query: &str, more: &[&str]) -> Vec<String> {
@@ -136,4 +139,49 @@ fn distinct_from_binds_more_tightly_than_and() {
     let condition = "l.a IS NOT DISTINCT FROM r.a AND l.c = r.c AND l.d = r.d";
     Annulus::new(join.into_iter().chain([condition])).at(at).succeeds();
     assert_eq!(sql(at, "SELECT count(*) FROM 'out'", &[]), ["4"]);
+}
+
+/// The join's command, for each pair of types that DuckDB has, in turn by keys and by a predicate.
+#[test]
+fn all_pairs_of_types_in_joins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let columns = columns();
+    Annulus::new(["sql", &table_of(&columns), "--output", "t.arrow"]).at(at).succeeds();
+    let (orders, plain) = (orders(), columns.iter().filter(|column| column.is_plain()).collect::<Vec<_>>());
+    let mut number = 0;
+    for (place, left) in plain.iter().enumerate() {
+        for right in plain[place..].iter().filter(|right| !is_otherwise(left, right)) {
+            number += 1;
+            let condition = match number % 2 {
+                0 => ["--on".to_owned(), format!("{}={}", left.name, right.name)],
+                _ => ["--where".to_owned(), format!("l.\"{}\" = r.\"{}\"", left.name, right.name)],
+            };
+            let join = ["join", "l=t.arrow", "r=t.arrow", "--select", "l.i, r.i", "--format", "csv"];
+            let join =
+                join.into_iter().chain(condition.iter().map(String::as_str)).chain(["--output", "out", "--overwrite"]);
+            match (expected(&orders, left, right), Annulus::new(join).at(at).tries()) {
+                (Some(expected), Ok(_)) => {
+                    assert_eq!(
+                        joined(&at.join("out/host-00")),
+                        selected(&expected, |order| order == '='),
+                        "{condition:?}"
+                    );
+                }
+                (Some(_), Err(refused)) => panic!("{condition:?}: {}", refused.stderr),
+                (None, Ok(_)) => panic!("{condition:?} is not refused"),
+                (None, Err(_)) => {}
+            }
+        }
+    }
+}
+
+/// Returns the rows of CSV files, in order.
+fn joined(folder: &Path) -> Vec<String> {
+    let Ok(files) = fs::read_dir(folder) else { return vec![] };
+    let files = files.map(|file| file.expect("a file").path()).filter(|path| path.is_file());
+    let texts: Vec<_> = files.map(|path| fs::read_to_string(path).expect("a text")).collect();
+    let mut rows: Vec<_> = texts.iter().flat_map(|text| text.lines().skip(1).map(str::to_owned)).collect();
+    rows.sort_unstable();
+    rows
 }
