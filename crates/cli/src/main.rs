@@ -8,7 +8,6 @@ mod cli;
 mod cluster;
 mod commands;
 mod comparison;
-mod copy_rows;
 mod distinct_from;
 mod errors;
 mod formats;

@@ -18,7 +18,6 @@ use datafusion::{
 
 use crate::{
     cluster::Remote,
-    copy_rows::CopyRows,
     units::{self, Setting},
 };
 
@@ -67,9 +66,8 @@ pub fn open(
     let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
     let state = match (engine, remote) {
         (Engine::Stock, _) => state,
-        (Engine::Annulus, None) => state.with_annulus().with_physical_optimizer_rule(Arc::new(CopyRows)),
+        (Engine::Annulus, None) => state.with_annulus(),
         (Engine::Annulus, Some(Remote { workers, channels })) => {
-            let state = state.with_physical_optimizer_rule(Arc::new(CopyRows));
             state.with_annulus_workers(workers.clone(), channels.clone())
         }
     };

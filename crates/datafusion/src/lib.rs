@@ -8,7 +8,6 @@ mod bridge;
 mod choice;
 mod compare;
 pub mod config;
-mod empty_texts;
 mod error;
 mod exec;
 pub mod executions;
@@ -21,6 +20,7 @@ mod report;
 mod rule;
 mod session;
 mod table;
+mod text_files;
 
 pub use aggregate::RunAggregateExec;
 pub use choice::profile;

@@ -11,12 +11,12 @@ use datafusion::{
 use crate::{
     compare::Comparisons,
     config::AnnulusConfig,
-    empty_texts::EmptyTexts,
     folders, logical,
     rule::{
         BandJoin, CompareByValue, KeyFilters, PartitionedTables, RingRepartition, RunAggregates, SharedJoins,
         SoundBounds,
     },
+    text_files::TextFiles,
 };
 
 /// Installs Annulus in a DataFusion session.
@@ -51,7 +51,7 @@ pub trait SessionStateBuilderExt {
     /// unless `datafusion.execution.parquet.coerce_int96` is set.
     /// The folders of `COPY ... PARTITIONED BY` are named as those of a dataset, and the folder of nulls
     /// is null in tables of files.
-    /// CSV files have `""` for empty texts.
+    /// `COPY` writes `""` for empty texts to CSV, and nulls and all floats to JSON.
     /// Logical rules mend `NOT IN` and other comparisons with subqueries, of which DataFusion forgets nulls.
     ///
     /// Call it after `with_config`, `with_analyzer_rules` and `with_physical_optimizer_rules`, which
@@ -80,7 +80,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         RunAggregates::default().install(rules);
         SoundBounds::install(rules);
         folders::install(&mut self);
-        EmptyTexts::install(&mut self.physical_optimizers().get_or_insert_default().rules);
+        TextFiles::install(&mut self.physical_optimizers().get_or_insert_default().rules);
         let has_rule = |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == CompareByValue.name();
         let is_installed = self.optimizer().as_ref().is_some_and(|optimizer| optimizer.rules.iter().any(has_rule))
             || self.optimizer_rules().iter().flatten().any(has_rule);

@@ -313,3 +313,12 @@ fn quotes_around_nothing_are_an_empty_text() {
     let (batch, _) = read(&open(&path, &InputOptions::default()).unwrap()).unwrap();
     assert_eq!((batch.num_rows(), batch.column(0).null_count()), (2, 1));
 }
+
+#[test]
+fn a_key_that_comes_late_in_an_array_is_known() {
+    let filler = "x".repeat(1 << 20);
+    let text = format!(r#"[{{"a": {{"b": "{filler}"}}}}, {{"a": {{"b": "y", "c": 1}}}}, {{"d": 2}}]"#);
+    let (columns, rows, bad) = table("t.json", &text, &InputOptions::default());
+    assert_eq!((columns.len(), rows.len(), bad), (2, 3, vec![]));
+    assert!(columns[0].contains("c"), "{columns:?}");
+}

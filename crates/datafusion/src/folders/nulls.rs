@@ -22,7 +22,7 @@ use datafusion::{
     optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule},
 };
 
-use crate::empty_texts::is_text;
+use crate::text_files::is_text;
 
 /// The rule that reads the folder of nulls as null. Folders are read as texts, of which the plan makes
 /// the values of their columns.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use datafusion::{
     common::{exec_err, internal_datafusion_err, runtime::SpawnedTask},
     datasource::{
-        file_format::{csv::CsvSink, json::JsonSink, parquet::ParquetSink},
+        file_format::{csv::CsvSink, parquet::ParquetSink},
         physical_plan::{FileSink, FileSinkConfig},
         sink::{DataSink, DataSinkExec},
     },
@@ -20,7 +20,7 @@ use datafusion::{
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::demux::Demux;
-use crate::empty_texts::CsvTextSink;
+use crate::text_files::TextSink;
 
 /// A sink that divides rows among folders in place of a stock one, which writes the files.
 pub(super) struct FolderSink {
@@ -84,9 +84,8 @@ impl FolderSink {
 fn file_sink(sink: &dyn DataSink) -> Option<&dyn FileSink> {
     let parquet = sink.downcast_ref::<ParquetSink>().map(|sink| sink as &dyn FileSink);
     let csv = || sink.downcast_ref::<CsvSink>().map(|sink| sink as &dyn FileSink);
-    let texts = || sink.downcast_ref::<CsvTextSink>().map(|sink| sink as &dyn FileSink);
-    let json = || sink.downcast_ref::<JsonSink>().map(|sink| sink as &dyn FileSink);
-    parquet.or_else(csv).or_else(texts).or_else(json)
+    let texts = || sink.downcast_ref::<TextSink>().map(|sink| sink as &dyn FileSink);
+    parquet.or_else(csv).or_else(texts)
 }
 
 /// Returns the object, if there is one.

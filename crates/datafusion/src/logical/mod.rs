@@ -3,6 +3,7 @@
 
 mod comparison;
 mod correlated;
+mod dictionaries;
 mod marks;
 mod orders;
 mod subqueries;
@@ -15,6 +16,7 @@ use datafusion::{
 };
 
 use crate::config::AnnulusConfig;
+use dictionaries::PlainDictionaries;
 use orders::DistinctOrders;
 use subqueries::NullAwareSubqueries;
 
@@ -24,6 +26,7 @@ type Rules = Vec<Arc<dyn OptimizerRule + Send + Sync>>;
 pub(crate) fn install(optimizer: &mut Optimizer) {
     insert(Arc::new(NullAwareSubqueries), 0, &mut optimizer.rules);
     insert(Arc::new(DistinctOrders), optimizer.rules.len(), &mut optimizer.rules);
+    insert(Arc::new(PlainDictionaries), optimizer.rules.len(), &mut optimizer.rules);
 }
 
 fn insert(rule: Arc<dyn OptimizerRule + Send + Sync>, place: usize, rules: &mut Rules) {

@@ -28,7 +28,7 @@ impl OptimizerRule for CompareByValue {
         let names = NamePreserver::new(&plan);
         plan.map_expressions(|expr| {
             let name = names.save(&expr);
-            let changed = expr.transform_up(|expr| with_both(expr))?;
+            let changed = expr.transform_up(with_both)?;
             Ok(changed.update_data(|expr| name.restore(expr)))
         })
     }

@@ -13,8 +13,10 @@ use crate::{
     input::{InputOptions, paths::InputFile},
 };
 
-/// The bytes at the beginning of each file that are read.
-const HEAD_BYTES: u64 = 1 << 20;
+/// The bytes at the beginning of each file of separated values that are read.
+pub(super) const CSV_HEAD: u64 = 1 << 20;
+/// The same of a JSON file. A key that is not there is a mistake later, and an array has no windows.
+const JSON_HEAD: u64 = 16 << 20;
 /// The most windows of the rest that are read.
 const MOST_WINDOWS: usize = 16;
 /// There is one window for this many lines of the head.
@@ -30,6 +32,12 @@ pub(super) fn infer_rows(options: &InputOptions, files: usize) -> usize {
     (options.infer_rows * FULL_INFER_FILES / files.max(FULL_INFER_FILES)).max(1)
 }
 
+/// Returns the bytes at the beginning of each of `files` JSON files that are read. They are fewer if
+/// there are many files.
+pub(super) fn json_head(files: usize) -> u64 {
+    JSON_HEAD * FULL_INFER_FILES as u64 / files.max(FULL_INFER_FILES) as u64
+}
+
 /// The beginning of a file.
 pub(super) struct Head {
     pub(super) bytes: Vec<u8>,
@@ -40,16 +48,17 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn read(file: &InputFile) -> Result<Self, DatasetError> {
+    /// Reads at most the first `most` bytes.
+    pub(super) fn read(file: &InputFile, most: u64) -> Result<Self, DatasetError> {
         let mut bytes = vec![];
         if file.is_stream() {
             let reader = file.open_text().map_err(DatasetError::io("open", &file.path))?;
-            let read = reader.take(HEAD_BYTES).read_to_end(&mut bytes);
+            let read = reader.take(most).read_to_end(&mut bytes);
             read.map_err(|error| DatasetError::corrupt(&file.path, error))?;
         } else {
-            bytes = read_range(file, &Range { start: 0, end: file.bytes.min(HEAD_BYTES), line: 1 })?;
+            bytes = read_range(file, &Range { start: 0, end: file.bytes.min(most), line: 1 })?;
         }
-        let is_whole = if file.is_stream() { (bytes.len() as u64) < HEAD_BYTES } else { file.bytes <= HEAD_BYTES };
+        let is_whole = if file.is_stream() { (bytes.len() as u64) < most } else { file.bytes <= most };
         if is_whole {
             bytes.push(b'\n');
         }

@@ -8,7 +8,7 @@ use super::{
     Body,
     dialect::Dialect,
     lines_in,
-    sample::{self, Head, windows},
+    sample::{self, CSV_HEAD, Head, windows},
 };
 use crate::{
     error::DatasetError,
@@ -40,7 +40,7 @@ pub(super) struct Sampled {
 impl Sampled {
     pub(super) fn read(file: &InputFile, options: &CsvOptions, rows: usize) -> Result<Self, DatasetError> {
         let (mut dialect, values) = (Dialect::new(options, file)?, ValueSyntax::new(options));
-        let mut head = Head::read(file)?;
+        let mut head = Head::read(file, CSV_HEAD)?;
         let no_record = || {
             let reason = "its first record does not end within 1 MiB; is it CSV, and is every quote closed?";
             DatasetError::corrupt(&file.path, reason)

@@ -25,7 +25,7 @@ use super::{
     exact::{as_texts, parse},
     infer_rows, read_range,
     records::{Scanner, Syntax},
-    sample::records,
+    sample::{json_head, records},
     windows,
 };
 use crate::{
@@ -52,7 +52,7 @@ pub(in crate::input) fn open(files: &[&InputFile], options: &InputOptions) -> Re
     let rows = infer_rows(options, files.len());
     let (mut bodies, mut sample) = (vec![], Sample::default());
     for file in files {
-        let head = Head::read(file)?;
+        let head = Head::read(file, json_head(files.len()))?;
         let syntax = if head.bytes.trim_ascii_start().starts_with(b"[") { Syntax::Array } else { Syntax::Lines };
         let mut seen = head.start;
         for record in head.records(syntax).take(rows.min(MOST_OBJECTS)) {

@@ -1,12 +1,15 @@
-//! Empty texts in CSV files that DataFusion writes. DataFusion 55 writes them as it writes null.
+//! CSV and JSON files that DataFusion writes. DataFusion 55 writes an empty text to CSV as it writes null,
+//! and NaN and the infinities to JSON as null; it leaves keys of nulls out.
 
 use std::{fmt, sync::Arc};
 
+use annulus_dataset::json_writer;
 use arrow::{
-    array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray},
+    array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray},
     compute::cast,
     csv::{QuoteStyle, WriterBuilder},
     datatypes::{DataType, Field, Schema, SchemaRef},
+    json::LineDelimitedWriter,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -20,6 +23,7 @@ use datafusion::{
     datasource::{
         file_format::{
             csv::{CsvSerializer, CsvSink},
+            json::JsonSink,
             write::{BatchSerializer, demux::DemuxedStreamReceiver, orchestration::spawn_writer_tasks_and_join},
         },
         physical_plan::{FileSink, FileSinkConfig},
@@ -32,12 +36,13 @@ use datafusion::{
     physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan},
 };
 
-/// The rule that writes an empty text to CSV files as `""`, and null as nothing, as DuckDB 2.0,
-/// Polars 2.1 and PyArrow 26 do. Options that give null a text or quote all values leave nothing to do.
+/// The rule that writes CSV and JSON so that no two values have one spelling. An empty text is `""` in
+/// CSV, and null is nothing, as DuckDB 2.0, Polars 2.1 and PyArrow 26 write them; options that give null
+/// a text or quote all values are kept. JSON has nulls, and texts for floats that are not finite.
 #[derive(Debug)]
-pub(crate) struct EmptyTexts;
+pub(crate) struct TextFiles;
 
-impl EmptyTexts {
+impl TextFiles {
     /// Adds the rule to a session's rules, unless it is there.
     pub(crate) fn install(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
         if !rules.iter().any(|known| known.name() == Self.name()) {
@@ -46,18 +51,11 @@ impl EmptyTexts {
     }
 }
 
-impl PhysicalOptimizerRule for EmptyTexts {
+impl PhysicalOptimizerRule for TextFiles {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let replace = |plan: Arc<dyn ExecutionPlan>| {
             let Some(exec) = plan.downcast_ref::<DataSinkExec>() else { return Ok(Transformed::no(plan)) };
-            let Some(stock) = exec.sink().downcast_ref::<CsvSink>() else { return Ok(Transformed::no(plan)) };
-            let options = &stock.writer_options().writer_options;
-            let is_usual = options.null().is_empty() && matches!(options.quote_style(), QuoteStyle::Necessary);
-            let has_texts = exec.input().schema().fields().iter().any(|field| is_text(field.data_type()));
-            if !is_usual || !has_texts {
-                return Ok(Transformed::no(plan));
-            }
-            let sink = CsvTextSink(CsvSink::new(stock.config().clone(), stock.writer_options().clone()));
+            let Some(sink) = TextSink::in_place_of(exec.sink()) else { return Ok(Transformed::no(plan)) };
             let (input, order) = (Arc::clone(exec.input()), exec.sort_order().clone());
             Ok(Transformed::yes(Arc::new(DataSinkExec::new(input, Arc::new(sink), order)) as _))
         };
@@ -65,7 +63,7 @@ impl PhysicalOptimizerRule for EmptyTexts {
     }
 
     fn name(&self) -> &str {
-        "annulus_empty_texts"
+        "annulus_text_files"
     }
 
     fn schema_check(&self) -> bool {
@@ -73,25 +71,51 @@ impl PhysicalOptimizerRule for EmptyTexts {
     }
 }
 
-/// A sink that writes CSV files as a stock one does, but for empty texts.
-pub(crate) struct CsvTextSink(CsvSink);
+/// A sink that writes files as a stock one does, but for the values that have no spelling there.
+pub(crate) enum TextSink {
+    Csv(CsvSink),
+    Json(JsonSink),
+}
 
-impl fmt::Debug for CsvTextSink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CsvTextSink").finish_non_exhaustive()
+impl TextSink {
+    /// Returns the sink that replaces a stock one, if it writes text files with the usual options.
+    fn in_place_of(sink: &dyn DataSink) -> Option<Self> {
+        if let Some(stock) = sink.downcast_ref::<JsonSink>() {
+            return Some(Self::Json(JsonSink::new(stock.config().clone(), stock.writer_options().clone())));
+        }
+        let stock = sink.downcast_ref::<CsvSink>()?;
+        let options = &stock.writer_options().writer_options;
+        let is_usual = options.null().is_empty() && matches!(options.quote_style(), QuoteStyle::Necessary);
+        is_usual.then(|| Self::Csv(CsvSink::new(stock.config().clone(), stock.writer_options().clone())))
+    }
+
+    fn stock(&self) -> &dyn FileSink {
+        match self {
+            Self::Csv(stock) => stock,
+            Self::Json(stock) => stock,
+        }
     }
 }
 
-impl DisplayAs for CsvTextSink {
+impl fmt::Debug for TextSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Csv(stock) => stock.fmt(f),
+            Self::Json(stock) => stock.fmt(f),
+        }
+    }
+}
+
+impl DisplayAs for TextSink {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt_as(format, f)
+        self.stock().fmt_as(format, f)
     }
 }
 
 #[async_trait]
-impl FileSink for CsvTextSink {
+impl FileSink for TextSink {
     fn config(&self) -> &FileSinkConfig {
-        self.0.config()
+        self.stock().config()
     }
 
     async fn spawn_writer_tasks_and_join(
@@ -101,17 +125,24 @@ impl FileSink for CsvTextSink {
         files: DemuxedStreamReceiver,
         store: Arc<dyn ObjectStore>,
     ) -> Result<u64> {
-        let options = self.0.writer_options();
-        let serializer = Arc::new(CsvTexts::new(&options.writer_options));
-        let (compression, level) = (options.compression.into(), options.compression_level);
-        spawn_writer_tasks_and_join(context, serializer, compression, level, store, demux, files).await
+        let (serializer, compression, level): (Arc<dyn BatchSerializer>, _, _) = match self {
+            Self::Csv(stock) => {
+                let options = stock.writer_options();
+                (Arc::new(CsvRows::new(&options.writer_options)), options.compression, options.compression_level)
+            }
+            Self::Json(stock) => {
+                let options = stock.writer_options();
+                (Arc::new(JsonRows), options.compression, options.compression_level)
+            }
+        };
+        spawn_writer_tasks_and_join(context, serializer, compression.into(), level, store, demux, files).await
     }
 }
 
 #[async_trait]
-impl DataSink for CsvTextSink {
+impl DataSink for TextSink {
     fn schema(&self) -> &SchemaRef {
-        self.0.schema()
+        self.stock().schema()
     }
 
     async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
@@ -121,19 +152,19 @@ impl DataSink for CsvTextSink {
 
 /// Writes rows as CSV. The stock serializer writes the rows with a filler in place of empty texts, which
 /// becomes two quotes afterwards.
-struct CsvTexts {
+struct CsvRows {
     stock: CsvSerializer,
     quotes: String,
 }
 
-impl CsvTexts {
+impl CsvRows {
     fn new(options: &WriterBuilder) -> Self {
         let stock = CsvSerializer::new().with_builder(options.clone()).with_header(options.header());
         Self { stock, quotes: char::from(options.quote()).to_string().repeat(2) }
     }
 }
 
-impl BatchSerializer for CsvTexts {
+impl BatchSerializer for CsvRows {
     fn serialize(&self, batch: RecordBatch, initial: bool) -> Result<Bytes> {
         let mut texts = vec![];
         for (place, column) in batch.columns().iter().enumerate().filter(|(_, column)| is_text(column.data_type())) {
@@ -164,6 +195,18 @@ impl BatchSerializer for CsvTexts {
         let written = String::from_utf8(self.stock.serialize(filled, initial)?.into());
         let written = written.map_err(|_| internal_datafusion_err!("a CSV file that is no text"))?;
         Ok(written.replace(&filler, &self.quotes).into())
+    }
+}
+
+/// Encodes rows as objects, one per line.
+struct JsonRows;
+
+impl BatchSerializer for JsonRows {
+    fn serialize(&self, batch: RecordBatch, _is_first: bool) -> Result<Bytes> {
+        let mut writer: LineDelimitedWriter<Vec<u8>> = json_writer(Vec::new());
+        writer.write(&batch)?;
+        writer.finish()?;
+        Ok(writer.into_inner().into())
     }
 }
 

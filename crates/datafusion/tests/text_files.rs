@@ -1,4 +1,4 @@
-//! Empty texts and nulls in CSV files that `COPY` writes.
+//! Values in CSV and JSON files that `COPY` writes.
 
 use std::fs;
 
@@ -17,10 +17,14 @@ fn session() -> SessionContext {
 }
 
 async fn copied(rows: &str, options: &str) -> Result<String, String> {
+    written(rows, "CSV", options).await
+}
+
+async fn written(rows: &str, format: &str, options: &str) -> Result<String, String> {
     let folder = TempDir::new().unwrap();
-    let file = folder.path().join("t.csv");
+    let file = folder.path().join("t.text");
     let context = session();
-    let query = format!("COPY ({rows}) TO '{}' STORED AS CSV {options}", file.display());
+    let query = format!("COPY ({rows}) TO '{}' STORED AS {format} {options}", file.display());
     let frame = context.sql(&query).await.map_err(|error| error.to_string())?;
     frame.collect().await.map_err(|error| error.to_string())?;
     Ok(fs::read_to_string(&file).unwrap())
@@ -61,4 +65,18 @@ async fn what_is_written_comes_back() {
     let own = context.sql(&format!("{query} ({rows}) ORDER BY i")).await.unwrap().to_string().await.unwrap();
     let back = context.sql(&format!("{query} t ORDER BY i")).await.unwrap().to_string().await.unwrap();
     assert_eq!(own, back);
+}
+
+#[tokio::test]
+async fn json_has_nulls_and_all_floats() {
+    let rows = "SELECT * FROM (VALUES (1, CAST('NaN' AS DOUBLE)), (NULL, CAST('-inf' AS DOUBLE)), (2, NULL)) t(i, x)";
+    let expected = "{\"i\":1,\"x\":\"NaN\"}\n{\"i\":null,\"x\":\"-Infinity\"}\n{\"i\":2,\"x\":null}\n";
+    assert_eq!(written(rows, "JSON", "").await.unwrap(), expected);
+    let folder = TempDir::new().unwrap();
+    let context = session();
+    let query = format!("COPY ({rows}) TO '{}/' STORED AS JSON PARTITIONED BY (i)", folder.path().display());
+    context.sql(&query).await.unwrap().collect().await.unwrap();
+    let null = folder.path().join("i=__HIVE_DEFAULT_PARTITION__");
+    let file = fs::read_dir(null).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(fs::read_to_string(file).unwrap(), "{\"x\":\"-Infinity\"}\n");
 }
