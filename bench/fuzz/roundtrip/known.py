@@ -26,6 +26,11 @@ def is_ours(difference):
     return difference.reader.startswith("annulus")
 
 
+def has_written(difference):
+    """Whether Annulus has read a dataset that its commands have written."""
+    return difference.reader.startswith(("annulus partition", "annulus join"))
+
+
 def is_key(case, one):
     """Whether the names of folders are the values of a column."""
     return case.has_folders and one.column == case.key
@@ -52,7 +57,7 @@ def local_mean_time(case, one):
     if case.form not in ("csv", "json") or not types.is_timestamp(one.kind) or one.kind.tz is None or one.written is None:
         return False
     off = time_of_text(one.written, one.found)
-    return case.writer in (POLARS, PYARROW, ANNULUS) and one.written[1] < 0 and off is not None and off < 60 * 10**9
+    return case.writer in (POLARS, PYARROW) and one.written[1] < 0 and off is not None and off < 60 * 10**9
 
 
 def cut_to_microseconds(one):
@@ -88,15 +93,15 @@ def int96(case, one):
         return False
     nanoseconds = one.written[1]
     reader, found = one.reader, one.found[1]
-    if found == nanoseconds or reader == DUCKDB and 0 <= nanoseconds - found < 1000:
+    if found == nanoseconds or (reader == DUCKDB or is_ours(one)) and 0 <= nanoseconds - found < 1000:
         return True
     is_far = not -(2**63) <= nanoseconds < 2**63
     return is_far and (reader == PYARROW and found == wrapped(nanoseconds, 64) or reader == POLARS and abs(found) >= 2**63 - 1)
 
 
 def no_files(case, one):
-    """Zero rows in folders by value are no folder."""
-    return case.has_folders and not case.values["id"] and one.written == "a column"
+    """Zero rows in folders by value, or in partitions, are no files."""
+    return case.layout in ("folders", "value", "split") and not case.values["id"] and one.written == "a column"
 
 
 def text_of_json(case, one):
@@ -132,6 +137,10 @@ def is_number_of_text(case, one):
             and isinstance(one.found, (int, float)) and (one.written[:2] == "0x" or spelling.number_of(one.written) is not None))
 
 
+def has_text_of_null(case):
+    return case.has_folders and {None, "__HIVE_DEFAULT_PARTITION__"} <= set(case.values[case.key])
+
+
 def null_of_folder(case, one):
     return (is_key(case, one) and one.found is None
             and one.written in ("__HIVE_DEFAULT_PARTITION__", *(("NULL", "null") if one.reader == DUCKDB else ())))
@@ -158,17 +167,19 @@ ENTRIES = (
     Known("Polars has times of milliseconds for dates of milliseconds", POLARS_2,
           lambda case, one: POLARS in (case.writer, one.reader) and date_as_time(one)),
     Known("Annulus writes dates of milliseconds to Parquet as times of milliseconds (docs/outputs.md)", "Parquet has no such type",
-          lambda case, one: case.writer == ANNULUS and parquet(case) and date_as_time(one)),
+          lambda case, one: (case.writer == ANNULUS and parquet(case) or has_written(one)) and date_as_time(one)),
     Known("Annulus writes NaN to a dataset of CSV or JSON as a text without its bits", "the format",
           lambda case, one: one.reader.startswith("annulus") and one.reader.endswith((" csv", " json")) and is_nan(one.written) and is_nan(one.found)),
     Known("Polars multiplies durations of seconds by 1000 without a check", POLARS_2,
           lambda case, one: POLARS in (case.writer, one.reader) and seconds_wrap(one)),
+    Known("Polars writes null and the text of Hive's null to one file, and the last one stays", POLARS_2,
+          lambda case, one: case.writer == POLARS and one.column == "id" and has_text_of_null(case)),
     Known("Polars names the folder of an empty text k=, which it reads as null", POLARS_2,
           lambda case, one: is_key(case, one) and one.reader == POLARS and one.written == "" and one.found is None),
     Known("offsets of zones are written to text without their seconds (local mean time, before zones had whole minutes)",
-          f"{POLARS_2}, {PYARROW_26}, and arrow-rs 59 for Annulus", local_mean_time),
-    Known("times of 96 bits have no zone, and readers other than DuckDB no years beyond 1677 and 2262", PARQUET, int96),
-    Known("zero rows in folders by value are no file", PARQUET, no_files),
+          f"{POLARS_2}, {PYARROW_26}", local_mean_time),
+    Known("times of 96 bits have no zone; DuckDB and Annulus read microseconds (docs/inputs.md), others no years beyond 1677 and 2262", PARQUET, int96),
+    Known("zero rows in folders by value or in partitions are no file", PARQUET, no_files),
     Known("the name of a folder is taken for a number, or inf for a date without an end", f"{DUCKDB_2}, {POLARS_2}, {PYARROW_26}", is_number_of_text),
     Known("the text of Hive's null names the folder of nulls", PARQUET, null_of_folder),
 )

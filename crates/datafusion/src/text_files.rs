@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_dataset::json_writer;
+use annulus_dataset::{json_writer, with_whole_offsets};
 use arrow::{
     array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray},
     compute::cast,
@@ -38,7 +38,7 @@ use datafusion::{
 
 /// The rule that writes CSV and JSON so that no two values have one spelling. An empty text is `""` in
 /// CSV, and null is nothing, as DuckDB 2.0, Polars 2.1 and PyArrow 26 write them; options that give null
-/// a text or quote all values are kept. JSON has nulls, and texts for floats that are not finite.
+/// a text or quote all values are kept. Zoned times are in UTC if an offset has seconds. JSON has nulls, and texts for floats that are not finite.
 #[derive(Debug)]
 pub(crate) struct TextFiles;
 
@@ -166,6 +166,7 @@ impl CsvRows {
 
 impl BatchSerializer for CsvRows {
     fn serialize(&self, batch: RecordBatch, initial: bool) -> Result<Bytes> {
+        let batch = with_whole_offsets(&batch)?;
         let mut texts = vec![];
         for (place, column) in batch.columns().iter().enumerate().filter(|(_, column)| is_text(column.data_type())) {
             texts.push((place, cast(column, &DataType::Utf8)?));

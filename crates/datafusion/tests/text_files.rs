@@ -80,3 +80,15 @@ async fn json_has_nulls_and_all_floats() {
     let file = fs::read_dir(null).unwrap().next().unwrap().unwrap().path();
     assert_eq!(fs::read_to_string(file).unwrap(), "{\"x\":\"-Infinity\"}\n");
 }
+
+/// No text of an offset has seconds, which most zones had until about 1900.
+#[tokio::test]
+async fn early_times_keep_their_seconds() {
+    let time = |text: &str| format!("arrow_cast('{text}', 'Timestamp(us, \"Europe/Zurich\")')");
+    let early = format!("SELECT 1 AS i, {} AS t", time("1582-10-04T12:00:00.000001Z"));
+    assert_eq!(copied(&early, "").await.unwrap(), "i,t\n1,1582-10-04T12:00:00.000001Z\n");
+    assert_eq!(written(&early, "JSON", "").await.unwrap(), "{\"i\":1,\"t\":\"1582-10-04T12:00:00.000001Z\"}\n");
+    let late = format!("SELECT 1 AS i, {} AS t", time("1960-01-01T12:00:00Z"));
+    assert_eq!(copied(&late, "").await.unwrap(), "i,t\n1,1960-01-01T13:00:00+01:00\n");
+    assert_eq!(written(&late, "JSON", "").await.unwrap(), "{\"i\":1,\"t\":\"1960-01-01T13:00:00+01:00\"}\n");
+}

@@ -28,7 +28,7 @@ pub use output::{
     HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OLD_MANIFEST_NAME, OutputError, OutputFormat,
     OutputOptions, PartitionEntry, PlainFileEntry, QUARANTINE_NAME, SealedDataset, Settings, Verification, Verified,
     WholeDataset, can_resume, cast_to, for_arrow, for_parquet, for_parquet_writer, json_writer, remove_dataset,
-    with_plain_text,
+    with_plain_text, with_whole_offsets,
 };
 pub use placement::{KeyHasher, Placement, PlacementSpec, Scratch, VALUE_BUCKETS, sample_ranges};
 pub use split::{HotFiles, Job, JobSpec, Placing, Progress, Silent, SortColumn, Summary, split};

@@ -42,7 +42,8 @@ const QUERIES: [&str; 30] = [
     "SELECT i, x FROM t WHERE CAST(x AS DOUBLE) > 5 AND i < 650",
     "SELECT x, count(*) FROM t GROUP BY x",
     "SELECT x FROM t ORDER BY x DESC LIMIT 7",
-    "SELECT x FROM t ORDER BY x LIMIT 7",
+    // Not between zeros, which tie: a filter of the first rows takes them for equal.
+    "SELECT x FROM t ORDER BY x LIMIT 9",
     "SELECT i FROM t WHERE x > (SELECT max(x) FROM t WHERE i > 600 AND i < 700)",
 ];
 

@@ -46,6 +46,7 @@ impl<W: Write> CsvWriter<W> {
     /// If a value has no text, such as a date out of the calendar's range, or the sink fails. If the only
     /// column has an empty text, which would be read as null.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        let batch = &with_whole_offsets(batch)?;
         let options = FormatOptions::default().with_display_error(false);
         let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
         let columns: Vec<ArrayFormatter<'_>> = columns.collect::<Result<_, _>>()?;

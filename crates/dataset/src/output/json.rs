@@ -10,20 +10,24 @@ use arrow::{
         Encoder, EncoderFactory, EncoderOptions, Writer, WriterBuilder,
         writer::{JsonFormat, NullableEncoder},
     },
+    util::display::{ArrayFormatter, FormatOptions},
 };
+
+use super::offsets::in_utc;
 
 /// Returns a writer of rows as JSON objects. Nulls are written, since a column of nulls would
 /// otherwise be gone. JSON has no numbers for values that are not finite, which become the texts
-/// `"NaN"`, `"Infinity"` and `"-Infinity"`, as in Spark and Protocol Buffers.
+/// `"NaN"`, `"Infinity"` and `"-Infinity"`, as in Spark and Protocol Buffers. Zoned times whose offset
+/// has seconds are in UTC.
 pub fn json_writer<W: Write, F: JsonFormat>(sink: W) -> Writer<W, F> {
-    WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(Floats)).build(sink)
+    WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(Exact)).build(sink)
 }
 
-/// Encodes columns of floats that have other values than finite ones.
+/// Encodes columns with values that the stock encoders would change.
 #[derive(Debug)]
-struct Floats;
+struct Exact;
 
-impl EncoderFactory for Floats {
+impl EncoderFactory for Exact {
     fn make_default_encoder<'a>(
         &self,
         _field: &'a FieldRef,
@@ -34,6 +38,10 @@ impl EncoderFactory for Floats {
             DataType::Float16 => encoder(array.as_primitive::<Float16Type>(), f64::from),
             DataType::Float32 => encoder(array.as_primitive::<Float32Type>(), f64::from),
             DataType::Float64 => encoder(array.as_primitive::<Float64Type>(), |float| float),
+            DataType::Timestamp(_, Some(_)) => match in_utc(array)? {
+                Some(times) => Some(NullableEncoder::new(Box::new(TimeEncoder::new(&times)?), array.nulls().cloned())),
+                None => None,
+            },
             _ => None,
         })
     }
@@ -47,6 +55,27 @@ where
     let all_finite = array.values().iter().all(|float| wide(*float).is_finite());
     let encoder = || NullableEncoder::new(Box::new(FloatEncoder { array, wide }), array.nulls().cloned());
     (!all_finite).then(encoder)
+}
+
+struct TimeEncoder {
+    texts: Vec<String>,
+}
+
+impl TimeEncoder {
+    fn new(times: &dyn Array) -> Result<Self, ArrowError> {
+        let options = FormatOptions::default().with_display_error(false);
+        let formatter = ArrayFormatter::try_new(times, &options)?;
+        let texts = (0..times.len()).map(|row| formatter.value(row).try_to_string());
+        Ok(Self { texts: texts.collect::<Result<_, _>>()? })
+    }
+}
+
+impl Encoder for TimeEncoder {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        out.push(b'"');
+        out.extend_from_slice(self.texts[row].as_bytes());
+        out.push(b'"');
+    }
 }
 
 struct FloatEncoder<'a, T: ArrowPrimitiveType> {

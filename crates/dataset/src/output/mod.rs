@@ -22,6 +22,7 @@ mod json;
 mod keys;
 mod manifest;
 pub(crate) mod memory;
+mod offsets;
 mod open;
 mod own;
 mod pages;
@@ -53,6 +54,7 @@ pub use manifest::{
     AppendEntry, ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest,
     OLD_MANIFEST_NAME, PartitionEntry, PlainFileEntry, Settings,
 };
+pub use offsets::with_whole_offsets;
 pub use open::{Existing, OutputOptions, can_resume};
 pub(crate) use open::{Opened, OutputSpec, is_unfinished};
 pub use pages::DEFAULT_PAGE_BYTES;
