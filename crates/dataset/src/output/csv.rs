@@ -9,6 +9,8 @@ use arrow::{
     util::display::{ArrayFormatter, FormatOptions},
 };
 
+use super::offsets::with_whole_offsets;
+
 /// A writer of separated values with a header. An empty text is written within quotes, and null as
 /// nothing, so that they stay different. Only the null of a single column has quotes: readers skip
 /// empty lines.

@@ -15,7 +15,7 @@ use arrow::{
     },
     error::ArrowError,
 };
-use chrono::{Offset, TimeZone};
+use chrono::Offset;
 
 /// The last zone, Liberia's, has had an offset of whole minutes since then (IANA Time Zone Database 2025b).
 const LAST_SECONDS: i64 = 63_593_070;

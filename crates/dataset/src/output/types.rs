@@ -27,6 +27,10 @@ fn parquet_type(data_type: &DataType) -> Option<DataType> {
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             Some(DataType::Decimal128(*precision, *scale))
         }
+        // The reader of Parquet files makes no dictionaries of decimals.
+        DataType::Dictionary(_, values) if values.is_decimal() => {
+            Some(parquet_type(values).unwrap_or_else(|| values.as_ref().clone()))
+        }
         DataType::Dictionary(keys, values) => {
             parquet_type(values).map(|values| DataType::Dictionary(keys.clone(), Box::new(values)))
         }
