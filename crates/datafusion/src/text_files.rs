@@ -38,7 +38,8 @@ use datafusion::{
 
 /// The rule that writes CSV and JSON so that no two values have one spelling. An empty text is `""` in
 /// CSV, and null is nothing, as DuckDB 2.0, Polars 2.1 and PyArrow 26 write them; options that give null
-/// a text or quote all values are kept. Zoned times are in UTC if an offset has seconds. JSON has nulls, and texts for floats that are not finite.
+/// a text or quote all values are kept. JSON has nulls, and texts for floats that are not finite. Times
+/// with a zone are in UTC if an offset has seconds.
 #[derive(Debug)]
 pub(crate) struct TextFiles;
 

@@ -1,5 +1,6 @@
 //! `CREATE EXTERNAL TABLE ... STORED AS CSV`, `JSON`, `AVRO`, `PARQUET` and `ARROW`, read as all
-//! commands read these formats. The last two are left to DataFusion if the statement says more than where the files are.
+//! commands read these formats. The last two are left to DataFusion if the statement says
+//! more than where the files are.
 
 use std::{
     fmt, fs,
