@@ -20,28 +20,46 @@ pub(super) fn has_arrow_schema(metadata: &ArrowReaderMetadata) -> bool {
 /// `None` if it has none.
 pub(super) fn typed(metadata: &ArrowReaderMetadata, to: &DataType) -> Option<SchemaRef> {
     let leaves = metadata.parquet_schema();
-    if !leaves.columns().iter().any(|leaf| leaf.physical_type() == Type::INT96) {
-        return None;
-    }
-    let (schema, mut leaf) = (metadata.schema(), 0);
-    let fields: Vec<FieldRef> = schema.fields().iter().map(|field| retyped(field, leaves, &mut leaf, to)).collect();
-    Some(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+    let has_int96 = leaves.columns().iter().any(|leaf| leaf.physical_type() == Type::INT96);
+    has_int96.then(|| {
+        retyped(metadata, &|of| matches!(of, DataType::Timestamp(TimeUnit::Nanosecond, _)).then(|| to.clone()))
+    })
+}
+
+/// Returns the columns of a file with plain timestamps of 96 bits in place of dictionaries, of which the
+/// reader makes none. A file that says which types its columns had may name them.
+pub(super) fn plain(metadata: &ArrowReaderMetadata) -> SchemaRef {
+    retyped(metadata, &|of| match of {
+        DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
+        _ => None,
+    })
+}
+
+/// Returns the columns of a file with other types for those leaves of 96 bits for which `other` has one.
+fn retyped(metadata: &ArrowReaderMetadata, other: &impl Fn(&DataType) -> Option<DataType>) -> SchemaRef {
+    let (schema, leaves, mut leaf) = (metadata.schema(), metadata.parquet_schema(), 0);
+    let fields = schema.fields().iter().map(|field| retyped_field(field, leaves, &mut leaf, other));
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
 /// Returns a field whose first leaf is number `leaf` of the file, and moves `leaf` behind it.
-fn retyped(field: &FieldRef, leaves: &SchemaDescriptor, leaf: &mut usize, to: &DataType) -> FieldRef {
-    let mut inner = |field: &FieldRef| retyped(field, leaves, leaf, to);
+fn retyped_field(
+    field: &FieldRef,
+    leaves: &SchemaDescriptor,
+    leaf: &mut usize,
+    other: &impl Fn(&DataType) -> Option<DataType>,
+) -> FieldRef {
+    let mut inner = |field: &FieldRef| retyped_field(field, leaves, leaf, other);
     let data_type = match field.data_type() {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         DataType::List(item) => DataType::List(inner(item)),
         DataType::LargeList(item) => DataType::LargeList(inner(item)),
         DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
         DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        other => {
+        of => {
             let is_int96 = *leaf < leaves.num_columns() && leaves.column(*leaf).physical_type() == Type::INT96;
             *leaf += 1;
-            let is_nanoseconds = matches!(other, DataType::Timestamp(TimeUnit::Nanosecond, _));
-            if is_int96 && is_nanoseconds { to.clone() } else { other.clone() }
+            other(of).filter(|_| is_int96).unwrap_or_else(|| of.clone())
         }
     };
     Arc::new(Field::clone(field).with_data_type(data_type))

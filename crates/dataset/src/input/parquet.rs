@@ -41,11 +41,10 @@ impl ParquetFile {
             let Some(schema) = int96::typed(&metadata, &options.int96.0) else {
                 return Ok(Self { path, place, metadata, coerces_int96: None });
             };
-            if int96::has_arrow_schema(&metadata) {
-                return Ok(Self { path, place, metadata, coerces_int96: Some(false) });
-            }
+            let coerces = !int96::has_arrow_schema(&metadata);
+            let schema = if coerces { schema } else { int96::plain(&metadata) };
             let metadata = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), reading.with_schema(schema));
-            Ok(Self { path, place, metadata: metadata.map_err(corrupt)?, coerces_int96: Some(true) })
+            Ok(Self { path, place, metadata: metadata.map_err(corrupt)?, coerces_int96: Some(coerces) })
         })
     }
 }
