@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use annulus_dataset::OLD_MANIFEST_NAME;
 use annulus_terminal::progress;
 use anyhow::{Context, Result, bail};
 use datafusion::{
@@ -46,16 +47,20 @@ pub async fn list(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Vec<
     config.options_mut().execution.listing_table_ignore_subdirectory = false;
     let state = SessionContext::new_with_config(config).state();
     let listed = url.list_all_files(&state, store, "").await?;
-    let has_rows = |object: &ObjectMeta| {
-        let name = object.location.filename().unwrap_or_default();
-        object.size > 0 && !name.starts_with(['.', '_'])
-    };
-    let (mut objects, others): (Vec<_>, Vec<_>) = listed.try_collect::<Vec<_>>().await?.into_iter().partition(has_rows);
+    let listed: Vec<_> = listed.try_collect().await?;
+    let (mut objects, others): (Vec<_>, Vec<_>) = listed.into_iter().partition(|object| has_rows(url, object));
     if objects.is_empty() {
         bail!("there is no such object, and none below it: check the URL; a folder's ends in /");
     }
     objects.extend(others);
     Ok(objects)
+}
+
+/// Returns whether an object below `url` has rows: it is not empty, not hidden, and no manifest.
+pub(super) fn has_rows(url: &ListingTableUrl, object: &ObjectMeta) -> bool {
+    let mut parts = url.strip_prefix(&object.location).into_iter().flatten();
+    let is_manifest = url.is_collection() && object.location.filename() == Some(OLD_MANIFEST_NAME);
+    object.size > 0 && !is_manifest && !parts.any(|part| part.starts_with(['.', '_']))
 }
 
 /// Copies objects below `url` to the new folder `into`. Returns the path to read in its place.

@@ -1,8 +1,7 @@
 //! Objects as a table, which DataFusion reads where they are.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, future::ready, sync::Arc};
 
-use annulus_dataset::OLD_MANIFEST_NAME;
 use datafusion::{
     catalog::TableProvider,
     common::{config_datafusion_err, exec_datafusion_err},
@@ -11,7 +10,8 @@ use datafusion::{
     execution::SessionState,
 };
 use futures::TryStreamExt;
-use object_store::ObjectMeta;
+
+use super::fetch::has_rows;
 
 /// Returns the table of the objects that `url` names: one, or all below a prefix that ends in `/`, but for
 /// manifests of datasets. The name of the first one tells the format.
@@ -22,12 +22,7 @@ pub async fn table(state: &SessionState, url: &str) -> Result<Arc<dyn TableProvi
     let url = ListingTableUrl::parse(url)?;
     let store = state.runtime_env().object_store(&url)?;
     let objects = url.list_all_files(state, store.as_ref(), "").await?;
-    let is_data = |object: &ObjectMeta| {
-        let is_old_manifest = object.location.filename() == Some(OLD_MANIFEST_NAME);
-        let mut parts = url.strip_prefix(&object.location).into_iter().flatten();
-        object.size > 0 && !is_old_manifest && !parts.any(|part| part.starts_with(['.', '_']))
-    };
-    let mut data = std::pin::pin!(objects.try_filter(|object| std::future::ready(is_data(object))));
+    let mut data = std::pin::pin!(objects.try_filter(|object| ready(has_rows(&url, object))));
     let Some(first) = data.try_next().await? else {
         return Err(exec_datafusion_err!("there is no object '{url}', and none below it: a folder's URL ends in /"));
     };
