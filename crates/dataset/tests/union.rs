@@ -11,6 +11,7 @@ use arrow::{
         NullArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray, TimestampMillisecondArray,
         TimestampNanosecondArray, UInt64Array,
     },
+    compute::cast,
     datatypes::{DataType, Field, Int32Type, TimeUnit, TimestampMicrosecondType},
     util::display::array_value_to_string,
 };
@@ -155,6 +156,15 @@ fn types_are_widened_without_loss() {
         reversed.reverse();
         assert_eq!(united(reversed).unwrap().0, expected);
     }
+}
+
+/// A dictionary tells the zeros apart, which are equal.
+#[test]
+fn dictionaries_of_floats_are_plain() {
+    let floats = Float64Array::from(vec![Some(0.0), Some(-0.0), None]);
+    let coded = cast(&floats, &DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Float64))).unwrap();
+    let found = united(vec![coded]).unwrap();
+    assert_eq!(found, (DataType::Float64, vec!["0.0".to_owned(), "-0.0".to_owned(), String::new()]));
 }
 
 #[test]

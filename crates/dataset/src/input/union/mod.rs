@@ -15,7 +15,7 @@ use std::{
 
 use arrow::{
     array::{RecordBatch, RecordBatchOptions, new_null_array},
-    datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef},
+    datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef},
     error::ArrowError,
 };
 
@@ -98,11 +98,22 @@ pub(super) fn unify(files: &[FileColumns], by_name: bool) -> Result<SchemaRef, D
     // The columns of folders stand last.
     columns.sort_by_key(|column| column.of_folders);
     let field = |column: &Column<'_>| match column.files == files.len() {
-        true => Arc::clone(&column.field),
-        false => with_nulls(&column.field),
+        true => with_plain_floats(&column.field),
+        false => with_plain_floats(&with_nulls(&column.field)),
     };
     let fields: Fields = columns.iter().map(field).collect();
     Ok(Arc::new(Schema::new_with_metadata(fields, first.schema.metadata().clone())))
+}
+
+/// Returns a column with floats in place of a dictionary of floats: DataFusion 55 and Arrow compare and hash
+/// its values by their bits, so that 0.0 is not equal to -0.0.
+fn with_plain_floats(field: &FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::Dictionary(_, values) if values.is_floating() => {
+            Arc::new(Field::clone(field).with_data_type(values.as_ref().clone()))
+        }
+        _ => Arc::clone(field),
+    }
 }
 
 const SAME: &str = "without `union_by_name`, all files have the same columns and types";
