@@ -137,6 +137,12 @@ def is_number_of_text(case, one):
             and isinstance(one.found, (int, float)) and (one.written[:2] == "0x" or spelling.number_of(one.written) is not None))
 
 
+def has_bare_words(case, one):
+    """An object or list with numbers that JSON does not have stays the text that it is."""
+    of_duckdb = case.writer == DUCKDB and case.form == "json" and types.is_nested(one.kind)
+    return of_duckdb and isinstance(one.found, str) and ("Infinity" in one.found or "NaN" in one.found)
+
+
 def has_text_of_null(case):
     return case.has_folders and {None, "__HIVE_DEFAULT_PARTITION__"} <= set(case.values[case.key])
 
@@ -172,6 +178,7 @@ ENTRIES = (
           lambda case, one: one.reader.startswith("annulus") and one.reader.endswith((" csv", " json")) and is_nan(one.written) and is_nan(one.found)),
     Known("Polars multiplies durations of seconds by 1000 without a check", POLARS_2,
           lambda case, one: POLARS in (case.writer, one.reader) and seconds_wrap(one)),
+    Known("DuckDB writes NaN and Infinity without quotes, which is no JSON: what has them within is a text", DUCKDB_2, has_bare_words),
     Known("Polars writes null and the text of Hive's null to one file, and the last one stays", POLARS_2,
           lambda case, one: case.writer == POLARS and one.column == "id" and has_text_of_null(case)),
     Known("Polars names the folder of an empty text k=, which it reads as null", POLARS_2,
