@@ -53,7 +53,7 @@ def parser(description):
     made.add_argument("--rounds", type=count, default=5, metavar="N", help="timed runs of each query on each engine (5)")
     made.add_argument("--threads", type=count, default=2, metavar="N", help="threads, and CPUs, of each engine (2)")
     made.add_argument("--partitions", type=counts, default=[2], metavar="LIST", help="DataFusion's target partitions (2)")
-    made.add_argument("--way", default="auto", help="what Annulus runs, as in annulus tpch --strategies (auto)")
+    made.add_argument("--way", default="auto", help="what Annulus runs, as in annulus-lab tpch --strategies (auto)")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of DataFusion or Annulus")
     made.add_argument("--memory-limit", type=size, default=(None, None), metavar="SIZE", help="memory for operators, such as 512M")
     made.add_argument("--timeout", type=positive, default=300, metavar="S", help="the longest run, in seconds (300)")
@@ -119,7 +119,7 @@ class Benchmark:
         # As `annulus` writes a number.
         self.scale = f"{arguments.scale:.10f}".rstrip("0").rstrip(".")
         self.tables = self.data / f"sf{self.scale}"
-        self.program = arguments.annulus or built("annulus-cli")
+        self.program = arguments.annulus or built("annulus-lab", binary="annulus-lab")
         self.more = list(more)
 
     def annulus(self, name, way, partitions):

@@ -16,8 +16,8 @@ found() {
     printf '%s\n%s\n\n' "$heading" "$lines" >&2
     failed=1
 }
-rust=$(git ls-files 'crates/*.rs' | grep -v '/fuzz/target/')
-libraries=$(git ls-files 'crates/*/src/*.rs' | grep -Ev '^crates/(cli|bench|terminal|baselines|conformance)/')
+rust=$(git ls-files 'crates/*.rs' 'lab/*.rs' | grep -v '/fuzz/target/')
+libraries=$(git ls-files 'crates/*/src/*.rs' 'lab/hits/src/*.rs' 'lab/simulate/src/*.rs' | grep -Ev '^crates/(calibrate|cli|terminal)/')
 
 # Columns are characters: bytes that go on with one do not count.
 export LC_ALL=C
@@ -33,21 +33,20 @@ echo "$rust" | xargs awk '{ gsub(/[\200-\277]/, "") } length($0) > 120 { print F
     found "Rust lines beyond 120 columns:"
 
 # Turns of phrase that readers stumbled over.
-git grep -nE '\b(so man[y]|what goes aroun[d]|whoeve[r])\b|\b(is|are|be) tol[d]\b' -- '*.rs' '*.md' 'ci/*' 'bench/*' |
+git grep -nE '\b(so man[y]|what goes aroun[d]|whoeve[r])\b|\b(is|are|be) tol[d]\b' -- '*.rs' '*.md' 'ci/*' 'bench/*' 'lab/*' |
     found "unclear words: name the number, the relation or the host; say who reports what:"
 
-# The command offers the benchmarks; nothing else of the product knows them or the papers' rivals.
-grep -El '^annulus-(bench|baselines)\b' crates/*/Cargo.toml | grep -Ev '^crates/(cli|bench|baselines)/' |
-    while read -r manifest; do
-        sed '/^\[dev-dependencies\]/,/^\[/d' "$manifest" | grep -Eq '^annulus-(bench|baselines)\b' && echo "$manifest"
-    done | found "crates that depend on the benchmarks or the rivals:"
+# The laboratory compares the product with its rivals; the product does not know it.
+laboratory=$(sed -n 's/^name = "\(.*\)"/\1/p' lab/*/Cargo.toml | sort -u | paste -sd'|')
+grep -En "^($laboratory)\b" crates/*/Cargo.toml | found "crates of the product that depend on the laboratory:"
+grep -rnE "\b(${laboratory//-/_})::" crates --include=*.rs | found "code of the product that names the laboratory:"
 
 # One folder a command: it knows its own files and the modules that all share, and those know no command.
-git ls-files 'crates/cli/src/commands/*/*.rs' | while read -r file; do
-    own=${file#crates/cli/src/commands/}
+git ls-files 'crates/cli/src/commands/*/*.rs' 'lab/command/src/commands/*/*.rs' | while read -r file; do
+    own=${file#*/src/commands/}
     grep -nE '\bcommands::|super::super|\bcli::' "$file" | grep -v "commands::${own%%/*}::" | sed "s|^|$file:|"
 done | found "commands that name another command:"
-git ls-files 'crates/cli/src/*.rs' | grep -vE '/(main|cli)\.rs$|/commands/' | xargs grep -nE '\bcommands(::|[;,}])|\bcli::' | grep -vE ':[0-9]+: *//' |
+git ls-files 'crates/cli/src/*.rs' 'lab/command/src/*.rs' | grep -vE '/(main|lib|cli)\.rs$|/commands/' | xargs grep -nE '\bcommands(::|[;,}])|\bcli::' | grep -vE ':[0-9]+: *//' |
     found "modules of the command line that name a command:"
 
 # The words of the command line belong to the command, which maps fields to flags.
@@ -62,12 +61,12 @@ echo "$rust" | xargs awk '
 # Public items that nothing but their definition names.
 words=$(mktemp)
 trap 'rm -f "$words"' EXIT
-git ls-files 'crates/*.rs' '*.md' 'bench/*' | xargs cat | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | sort | uniq -c |
+git ls-files 'crates/*.rs' 'lab/*.rs' '*.md' 'bench/*' | xargs cat | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | sort | uniq -c |
     awk '$1 == 1 { print $2 }' >"$words"
 echo "$libraries" | xargs grep -noE '^ *pub (const |async |unsafe )*(fn|struct|enum|trait|type|const|static) [A-Za-z_][A-Za-z0-9_]*' |
     awk 'NR == FNR { once[$1] = 1; next } $NF in once' "$words" - | found "public items that nothing uses:"
 
-for member in crates/*; do
+for member in crates/* $(dirname lab/*/Cargo.toml); do
     grep -rqsE '\bunsafe\b *(\{|impl|fn|extern)' "$member/src" || grep -qs 'forbid(unsafe_code)' "$member"/src/{lib,main}.rs ||
         echo "$member"
 done | found "crates without unsafe code that do not forbid it:"

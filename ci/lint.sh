@@ -6,12 +6,12 @@ source "$(dirname "$0")/env.sh"
 cargo fmt --all --check
 ci/house.sh
 # Scripts can be parsed. Those in Python are benchmarks, which a machine without it does not run.
-git ls-files bench ci | while read -r file; do
+git ls-files bench ci lab/clickbench | while read -r file; do
     case "$file $(head -1 "$file")" in
     *.py\ * | *python3) ! command -v python3 >/dev/null || python3 -c 'import sys; compile(open(sys.argv[1]).read(), sys.argv[1], "exec")' "$file" ;;
     *bash) bash -n "$file" ;;
     esac
 done
 cargo clippy --workspace --all-targets --locked -- -D warnings
-cargo clippy --workspace --all-targets --locked --features annulus-cli/ofi -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features annulus-cli/ofi
+cargo clippy --workspace --all-targets --locked --features annulus-lab/ofi -- -D warnings
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --features annulus-lab/ofi

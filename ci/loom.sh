@@ -10,7 +10,7 @@ export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/loom"
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 exchange=crates/exchange
 pages=crates/pages
-baselines=crates/baselines
+baselines=lab/baselines
 
 # The paths of a crate's test programs, one a line: its own, then those named.
 build() {

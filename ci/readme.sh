@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md and docs/*.md, or of the files named, in a scratch folder with small inputs of the names used there.
+# Runs the commands of README.md, docs/ and lab/, or of the files named, in a scratch folder with small inputs of the names used there.
 #   ```sh blocks       every line is a command; lines that end in \ go on
 #   ```console blocks  lines that begin with "$ " are commands, the others what they print
 #   ```sh blocks after a line "<!-- readme: script -->" are run as one script
@@ -66,7 +66,7 @@ inputs() {
 # Whether a command is only to be resolved.
 long() {
     case "$1" in
-    *...* | "annulus bench "* | "annulus reproduce "* | *"://"*) ;;
+    *...* | "annulus-lab bench "* | "annulus-lab reproduce "* | *"://"*) ;;
     *) return 1 ;;
     esac
 }
@@ -87,21 +87,26 @@ run() {
         run "annulus ${command#cargo run --release -- }"
         ;;
     "cargo install "* | "cargo build "* | "cargo add "* | "git clone "* | "cd "*) ;;
-    "ci/"* | "bench/"* | "sudo bench/"* | "sudo ci/"*)
+    "cargo run --release -p annulus-lab -- "*)
+        resolves "${command%% -- *}" || return 1
+        run "annulus-lab ${command#*-- }"
+        ;;
+    "ci/"* | "bench/"* | "lab/"* | "sudo bench/"* | "sudo ci/"*)
         local script=${command#sudo }
         script=$root/${script%% *}
         [ -x "$script" ] || { echo "no script '$script'"; return 1; }
         ! head -1 "$script" | grep -q bash || bash -n "$script"
         ;;
-    "annulus tpch"*)
+    "annulus-lab tpch"*)
         command=$(sed -E 's/ --(scale|iterations|queries) [^ ]+//g' <<<"$command")
         eval "$command --scale 0.01 --iterations 1 --queries 1,6 --data tpch"
         ;;
-    "annulus clickbench"*)
-        command=$(sed -E 's/ --(rows|iterations|queries) [^ ]+//g' <<<"$command")
-        eval "$command --rows 2000 --iterations 1 --queries 1,6 --cache clickbench"
+    "annulus-lab clickbench"*)
+        command=$(sed -E 's/ --(rows|iterations|queries|queries-from) [^ ]+//g' <<<"$command")
+        [ -f queries.sql ] || "$root/lab/clickbench/queries" queries.sql
+        eval "$command --rows 2000 --iterations 1 --queries 1,6 --queries-from queries.sql --cache clickbench"
         ;;
-    "annulus "* | "echo "*)
+    "annulus "* | "annulus-lab "* | "echo "*)
         if long "$command"; then
             while read -r part; do eval "$part --help" || return 1; done <<<"${command// && /$'\n'}"
         else
@@ -147,13 +152,13 @@ expect() {
 
 self_test() {
     expect passes "annulus partition events/ --by user --into 4 --output parts     # a comment"
-    expect passes "annulus bench repartition"
+    expect passes "annulus-lab bench repartition"
     expect passes "annulus nothing   # not run: there is no such command"
     expect passes "ci/test.sh        # all tests"
     expect fails "annulus partition events/ --by nobody --into 4 --output parts"
     expect fails "annulus partition events/ --by user --into 4 --outptu parts"
-    expect fails "annulus bench repartiton"
-    expect fails "annulus bench join --rwos 20M"
+    expect fails "annulus-lab bench repartiton"
+    expect fails "annulus-lab bench join --rwos 20M"
     expect fails "cargo run --release -- tcph"
     # As it was when two packages had programs and none was the default.
     (
@@ -178,7 +183,7 @@ self_test() {
 }
 
 # With the features of all packages, as the tests have them, so that nothing else is built again.
-cargo build --locked -q --workspace --bin annulus
+cargo build --locked -q --workspace --bin annulus --bin annulus-lab
 PATH=$CARGO_TARGET_DIR/debug:$PATH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -192,7 +197,7 @@ if [ "${1:-}" = --self-test ]; then
     self_test
     exit
 fi
-[ $# -gt 0 ] || set -- README.md $(find docs -name '*.md' 2>/dev/null | sort)
+[ $# -gt 0 ] || set -- README.md $(find docs lab -name '*.md' 2>/dev/null | sort)
 failed=0
 for file; do
     check "$root/$file" || failed=1

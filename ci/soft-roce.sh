@@ -20,8 +20,8 @@ if [ "${#lacks[@]}" -gt 0 ]; then
 fi
 export PATH="$PATH:/usr/sbin"
 
-cargo build --release --locked -p annulus-bench --features ofi
-program="$CARGO_TARGET_DIR/release/annulus-bench"
+cargo build --release --locked -p annulus-lab --features ofi
+program="$CARGO_TARGET_DIR/release/annulus-lab"
 
 work="$CARGO_TARGET_DIR/soft-roce"
 mkdir -p "$work"
@@ -81,10 +81,10 @@ sleep 1
 ulimit -l unlimited
 # The number of neighbours that the provider makes queues for. Its default, 256, is more than soft-RoCE has room for.
 export FI_UNIVERSE_SIZE=16
-annulus-bench bench roundabout --ways plain,ofi,ofi-sealed --fabric 'verbs;ofi_rxm@10.99.0.1' \
+annulus-lab bench roundabout --ways plain,ofi,ofi-sealed --fabric 'verbs;ofi_rxm@10.99.0.1' \
     --elements 64K,1M --bytes 32M --rounds 1 && echo "THE RING TURNED"
 # The second serial line is a file outside.
-annulus-bench reproduce cyclo-join --figures 3,5,12 --quick --out /tmp/page && echo "THE FIGURES ARE DRAWN" &&
+annulus-lab reproduce cyclo-join --figures 3,5,12 --quick --out /tmp/page && echo "THE FIGURES ARE DRAWN" &&
     stty raw -F /dev/ttyS1 && tar -c -C /tmp/page . >/dev/ttyS1
 poweroff -f
 INIT

@@ -6,11 +6,11 @@ source "$(dirname "$0")/env.sh"
 
 cargo test --workspace --locked
 # The examples, which the tests have built; they take no arguments.
-git ls-files 'crates/*/examples/*.rs' | while read -r example; do
+git ls-files 'crates/*/examples/*.rs' 'lab/*/examples/*.rs' | while read -r example; do
     echo "example $example"
     "$CARGO_TARGET_DIR/debug/examples/$(basename "$example" .rs)" >/dev/null </dev/null
 done
 # The links over libfabric, with what was built above, and signals beside their libraries.
-cargo test --workspace --locked --features annulus-cli/ofi --test ring --test processes --test fabric --test stopped --test cyclo_join
-cargo test --workspace --locked --features annulus-cli/ofi --test join --test worker -- interrupted fabric
+cargo test --workspace --locked --features annulus-lab/ofi --test ring --test processes --test fabric --test stopped --test cyclo_join
+cargo test --workspace --locked --features annulus-lab/ofi --test join --test worker -- interrupted fabric
 ci/loom.sh

@@ -6,27 +6,14 @@ use std::{fs, process::Command};
 
 use support::{Annulus, names};
 
-const COMMANDS: [&str; 13] = [
-    "tpch",
-    "tpcds",
-    "clickbench",
-    "sql",
-    "partition",
-    "verify",
-    "join",
-    "bench",
-    "reproduce",
-    "simulate",
-    "topology",
-    "completions",
-    "help",
-];
+const COMMANDS: [&str; 10] =
+    ["sql", "partition", "join", "verify", "worker", "topology", "calibrate", "completions", "man", "help"];
 
 #[test]
 fn every_shell_completes_every_command() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = Annulus::new(["completions", shell]).succeeds().stdout;
-        for command in COMMANDS.iter().chain(&["roundabout", "cyclo-join", "init-ca", "--memory-limit"]) {
+        for command in COMMANDS.iter().chain(&["init-ca", "--memory-limit"]) {
             // Fish names options without their dashes.
             let word = if shell == "fish" { command.trim_start_matches('-') } else { command };
             assert!(script.contains(word), "{shell}: {command}");
@@ -58,7 +45,7 @@ fn there_is_a_manual_page_for_every_command() {
     let folder = tempfile::tempdir().expect("a folder");
     Annulus::new(["man", "--out", "pages/man1"]).at(folder.path()).succeeds();
     let pages = names(&folder.path().join("pages/man1"));
-    for command in COMMANDS.iter().chain(&["bench-pages", "worker-add-host"]) {
+    for command in COMMANDS.iter().chain(&["worker-add-host"]) {
         assert!(pages.contains(&format!("annulus-{command}.1")), "{command} of {pages:?}");
     }
     assert!(
@@ -66,9 +53,9 @@ fn there_is_a_manual_page_for_every_command() {
             && !pages.iter().any(|page| page.contains("-host.1") && !page.contains("add-host")),
         "{pages:?}"
     );
-    let page = Annulus::new(["man", "bench", "pages"]).succeeds().stdout;
-    assert!(page.contains(".TH annulus-bench-pages 1") && page.contains("\\-\\-tuple\\-bytes"), "{page}");
-    assert_eq!(page, fs::read_to_string(folder.path().join("pages/man1/annulus-bench-pages.1")).expect("a page"));
+    let page = Annulus::new(["man", "worker", "status"]).succeeds().stdout;
+    assert!(page.contains(".TH annulus-worker-status 1") && page.contains("\\-\\-workers"), "{page}");
+    assert_eq!(page, fs::read_to_string(folder.path().join("pages/man1/annulus-worker-status.1")).expect("a page"));
     let done = Annulus::new(["man", "nothing"]).fails();
     assert!(done.stderr.contains("no command or topic 'nothing'"), "{}", done.stderr);
     let done = Annulus::new(["man", "--out", "file/man1"]).at(folder.path());
@@ -81,8 +68,8 @@ fn help_knows_commands_and_topics() {
     let help = Annulus::new(["help"]).succeeds().stdout;
     assert!(COMMANDS.iter().all(|command| help.contains(command)), "{help}");
     let all = help;
-    let help = Annulus::new(["help", "bench", "pages"]).succeeds().stdout;
-    assert!(help.contains("Usage: annulus bench pages") && help.contains("--tuple-bytes"), "{help}");
+    let help = Annulus::new(["help", "worker", "status"]).succeeds().stdout;
+    assert!(help.contains("Usage: annulus worker status") && help.contains("--workers"), "{help}");
     let topics = Annulus::new(["help", "help"]).succeeds().stdout;
     for (topic, heading) in [
         ("inputs", "# Inputs"),
@@ -99,6 +86,6 @@ fn help_knows_commands_and_topics() {
         let page = Annulus::new(["help", topic]).succeeds().stdout;
         assert!(page.starts_with(heading) && !page.contains("<!--"), "{page}");
     }
-    let done = Annulus::new(["help", "bench", "nothing"]).fails();
-    assert!(done.stderr.contains("'bench nothing'") && done.stderr.contains("annulus help help"), "{}", done.stderr);
+    let done = Annulus::new(["help", "worker", "nothing"]).fails();
+    assert!(done.stderr.contains("'worker nothing'") && done.stderr.contains("annulus help help"), "{}", done.stderr);
 }

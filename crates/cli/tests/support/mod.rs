@@ -13,6 +13,12 @@ use std::{
     process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
 };
 
+/// The program under test: this package's own.
+pub const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_annulus"), option_env!("CARGO_BIN_EXE_annulus-lab")) {
+    (Some(program), _) | (None, Some(program)) => program,
+    (None, None) => panic!("the package has neither program"),
+};
+
 /// A command to run, with empty standard input by default.
 pub struct Annulus(Command);
 
@@ -38,7 +44,7 @@ impl Annulus {
     /// Lets another program run it, after these arguments.
     pub fn by<S: AsRef<OsStr>>(program: &[&str], arguments: impl IntoIterator<Item = S>) -> Self {
         let mut command = piped(program);
-        command.arg(env!("CARGO_BIN_EXE_annulus")).args(arguments);
+        command.arg(PROGRAM).args(arguments);
         Self(command)
     }
 

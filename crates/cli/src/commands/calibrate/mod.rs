@@ -1,7 +1,7 @@
 //! `annulus calibrate`: measures what is cheapest on this machine, for SQL to choose by.
 
-pub use annulus_bench::calibrate::CalibrateArgs;
-use annulus_bench::calibrate::run as measure;
+pub use annulus_calibrate::CalibrateArgs;
+use annulus_calibrate::run as measure;
 use anyhow::Result;
 
 use crate::{interrupt::until_interrupted, outcome::Outcome, runtime};

@@ -19,9 +19,10 @@ pub struct CompletionsArgs {
 
 /// Prints the script that completes `command` in a shell.
 pub fn run(args: CompletionsArgs, mut command: clap::Command) -> Result<Outcome> {
+    let name = command.get_name().to_owned();
     // Written to memory first, because the generator would panic on a closed pipe.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "annulus", &mut script);
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
     stdout().write_all(&script).context("cannot print")?;
     Ok(Outcome::Done)
 }

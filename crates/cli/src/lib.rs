@@ -1,0 +1,23 @@
+//! The commands of `annulus`. [`cli`] is its command line, whose commands are in [`commands`]; they
+//! share the other modules. The laboratory's program runs on the same modules.
+#![forbid(unsafe_code)]
+
+mod child;
+pub mod cli;
+pub mod cluster;
+pub mod commands;
+mod distinct_from;
+pub mod errors;
+mod formats;
+mod inputs;
+pub mod interrupt;
+mod logging;
+mod objects;
+pub mod outcome;
+pub mod program;
+mod reading;
+pub mod runtime;
+pub mod session;
+mod spill;
+mod stores;
+pub mod units;

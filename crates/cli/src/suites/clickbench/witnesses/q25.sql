@@ -1,1 +1,0 @@
-SELECT "SearchPhrase", "EventTime" FROM hits WHERE "SearchPhrase" <> '' ORDER BY "EventTime" LIMIT 10
