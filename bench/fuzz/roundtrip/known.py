@@ -126,7 +126,9 @@ def years_before_christ(case, one):
 
 
 def date_as_time(one):
-    return types.is_date64(one.kind) and one.written is not None and one.found == ("t", one.written[1] * DAY_NS)
+    if not types.is_date64(one.kind) or not isinstance(one.written, tuple) or one.written[0] != "d":
+        return False
+    return one.found == ("t", one.written[1] * DAY_NS)
 
 
 def is_number_of_text(case, one):
@@ -138,9 +140,23 @@ def is_number_of_text(case, one):
 
 
 def has_bare_words(case, one):
-    """An object or list with numbers that JSON does not have stays the text that it is."""
+    """An object or list with numbers that JSON does not have stays the text that it is, and what types are inferred from is not
+    the rest of its line."""
     of_duckdb = case.writer == DUCKDB and case.form == "json" and types.is_nested(one.kind)
-    return of_duckdb and isinstance(one.found, str) and ("Infinity" in one.found or "NaN" in one.found)
+    nested = [value for column, kind in case.kinds.items() if types.is_nested(kind) for value in case.values[column]]
+    return of_duckdb and isinstance(one.found, str) and one.found[:1] in "{[" and any(map(holds_bare_word, nested))
+
+
+def holds_bare_word(value):
+    if isinstance(value, tuple) and value[0] in "sl":
+        return any(holds_bare_word(part[1] if value[0] == "s" else part) for part in value[1:])
+    return is_nan(value) or isinstance(value, float) and abs(value) == float("inf")
+
+
+def index_in_dictionary(case, one):
+    """An integer for a text of a dictionary, within an array of structs that DuckDB took from Arrow."""
+    return case.writer == DUCKDB and isinstance(one.written, str) and isinstance(one.found, int) and any(
+        types.is_fixed_size_list(kind) and "dictionary" in str(kind) for kind in case.kinds.values())
 
 
 def has_text_of_null(case):
@@ -179,6 +195,7 @@ ENTRIES = (
     Known("Polars multiplies durations of seconds by 1000 without a check", POLARS_2,
           lambda case, one: POLARS in (case.writer, one.reader) and seconds_wrap(one)),
     Known("DuckDB writes NaN and Infinity without quotes, which is no JSON: what has them within is a text", DUCKDB_2, has_bare_words),
+    Known("DuckDB reads dictionaries within structs of fixed-size lists of Arrow as integers", DUCKDB_2, index_in_dictionary),
     Known("Polars writes null and the text of Hive's null to one file, and the last one stays", POLARS_2,
           lambda case, one: case.writer == POLARS and one.column == "id" and has_text_of_null(case)),
     Known("Polars names the folder of an empty text k=, which it reads as null", POLARS_2,

@@ -23,6 +23,7 @@ pub fn name_flags_of(command: fn() -> Command) {
 pub fn text(error: &Error) -> String {
     let mut text = String::new();
     add(&mut text, error.as_ref());
+    let text = without_rules(&text);
     let text = about_types(&text).unwrap_or(text);
     let text = requests::shortened(&text).unwrap_or(text);
     let text = about_memory(&text).unwrap_or(text);
@@ -30,6 +31,20 @@ pub fn text(error: &Error) -> String {
         Some(command) if text.contains('`') => with_flags(&text, &command()),
         _ => text,
     }
+}
+
+/// The rules of the engine and of Annulus whose names the engine puts before their errors.
+const RULES: [&str; 6] = [
+    "annulus_refused_formats: ",
+    "annulus_value_folders: ",
+    "type_coercion: ",
+    "Optimizer rule 'simplify_expressions' failed: ",
+    "This feature is not implemented: ",
+    "Not yet implemented: ",
+];
+
+fn without_rules(text: &str) -> String {
+    RULES.iter().fold(text.to_owned(), |text, rule| text.replace(rule, ""))
 }
 
 /// Returns the error of workers that do not answer, `missing` of `all`.

@@ -19,5 +19,6 @@ mod reading;
 pub mod runtime;
 pub mod session;
 mod spill;
+mod standard_sql;
 mod stores;
 pub mod units;

@@ -97,8 +97,9 @@ pub(super) fn prepare(operands: &mut [Operand], config: &ConfigOptions) -> Resul
     prepare_zones(operands, config)?;
     refuse_kinds(operands)?;
     prepare_spans(operands)?;
-    let Some(to) = numbers(operands).or_else(|| other_type(operands)) else { return Ok(()) };
-    let texts = matches!(to, DataType::Timestamp(..));
+    let to = numbers(operands).or_else(|| other_type(operands)).or_else(|| booleans(operands));
+    let Some(to) = to else { return Ok(()) };
+    let texts = matches!(to, DataType::Timestamp(..) | DataType::Boolean);
     for operand in operands {
         let is_text = operand.is_text_constant();
         if operand.data_type.is_null() || is_text && !texts {
@@ -358,10 +359,37 @@ fn other_type(operands: &[Operand]) -> Option<DataType> {
         found = if found.is_nested() { common(&found, data_type)? } else { times(&found, data_type)? };
     }
     let DataType::Timestamp(mut unit, zone) = found else { return Some(found) };
+    if unit == TimeUnit::Nanosecond && has_date(operands) && nanoseconds_are_constant(operands) {
+        unit = TimeUnit::Microsecond;
+    }
     for text in operands.iter().filter(|operand| operand.is_text_constant()) {
         unit = finer(unit, text.constant.as_ref().map_or(unit, unit_of_text));
     }
     Some(DataType::Timestamp(unit, zone))
+}
+
+/// Returns the type of booleans, if they stand beside constant texts.
+fn booleans(operands: &[Operand]) -> Option<DataType> {
+    let mut others = operands.iter().filter(|operand| !operand.data_type.is_null() && !operand.is_text_constant());
+    let are_booleans = others.clone().next().is_some() && others.all(|other| *other.plain_type() == DataType::Boolean);
+    (are_booleans && operands.iter().any(Operand::is_text_constant)).then_some(DataType::Boolean)
+}
+
+fn has_date(operands: &[Operand]) -> bool {
+    let is_date = |operand: &Operand| matches!(operand.plain_type(), DataType::Date32 | DataType::Date64);
+    operands.iter().any(is_date)
+}
+
+/// Returns whether no column has the nanoseconds of times, and no constant needs them. Microseconds hold
+/// all dates, nanoseconds those until 2262. The present is known to the microsecond.
+fn nanoseconds_are_constant(operands: &[Operand]) -> bool {
+    let is_coarse = |operand: &Operand| match operand.constant.as_ref() {
+        Some(ScalarValue::TimestampNanosecond(Some(nanoseconds), _)) => nanoseconds % 1000 == 0,
+        Some(_) => true,
+        None => constant::is_present(&operand.expr),
+    };
+    let are_fine = |operand: &&Operand| matches!(operand.plain_type(), DataType::Timestamp(TimeUnit::Nanosecond, _));
+    operands.iter().filter(are_fine).all(is_coarse)
 }
 
 /// Returns the unit that keeps the fraction of a second in a text.

@@ -3,13 +3,13 @@
 use arrow::datatypes::DataType;
 use datafusion::{
     common::{
-        DFSchema, internal_err,
+        DFSchema, ScalarValue, internal_err, not_impl_err,
         tree_node::{Transformed, TreeNode},
     },
     config::ConfigOptions,
     error::Result,
     logical_expr::{
-        Between, BinaryExpr, Case, Expr, ExprSchemable, Operator, Subquery,
+        Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Like, Operator, Subquery, TryCast,
         expr::{InList, InSubquery, ScalarFunction, SetComparison},
         type_coercion::functions::fields_with_udf,
     },
@@ -68,6 +68,14 @@ impl Scope<'_> {
             Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) => {
                 let (expr, subquery) = self.beside_subquery(*expr, subquery)?;
                 Transformed::yes(Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }))
+            }
+            Expr::SimilarTo(similar) => Transformed::yes(similar_to(similar)?),
+            Expr::Cast(Cast { ref expr, .. }) | Expr::TryCast(TryCast { ref expr, .. })
+                if matches!(expr.get_type(self.schema), Ok(DataType::Union(..))) =>
+            {
+                return not_impl_err!(
+                    "cast of {expr}, a union: take one of its types with union_extract({expr}, 'name')"
+                );
             }
             Expr::Case(case) => Transformed::yes(Expr::Case(self.case(case)?)),
             Expr::ScalarFunction(function) => Transformed::yes(Expr::ScalarFunction(self.function(function)?)),
@@ -157,6 +165,42 @@ impl Scope<'_> {
     }
 }
 
+/// Returns `SIMILAR TO` as a search for a regular expression. DataFusion searches for the pattern itself,
+/// within the text, and takes `%` and `_` for characters.
+fn similar_to(similar: Like) -> Result<Expr> {
+    let Like { negated, expr, pattern, escape_char, .. } = similar;
+    let Expr::Literal(value, metadata) = *pattern else {
+        return not_impl_err!("SIMILAR TO a pattern that is not a constant: use ~ and a regular expression");
+    };
+    let text = value.try_as_str().flatten().map(|pattern| regular_expression(pattern, escape_char.unwrap_or('\\')));
+    let right = Box::new(Expr::Literal(text.map_or(value, ScalarValue::from), metadata));
+    let op = if negated { Operator::RegexNotMatch } else { Operator::RegexMatch };
+    Ok(Expr::BinaryExpr(BinaryExpr { left: expr, op, right }))
+}
+
+/// Returns the regular expression of a pattern of SQL, which matches all of a text.
+fn regular_expression(pattern: &str, escape: char) -> String {
+    let (mut expression, mut chars) = ("^(?s:".to_owned(), pattern.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            _ if c == escape => {
+                // What follows stands for itself.
+                if let Some(literal) = chars.next() {
+                    if !literal.is_alphanumeric() {
+                        expression.push('\\');
+                    }
+                    expression.push(literal);
+                }
+            }
+            '%' => expression.push_str(".*"),
+            '_' => expression.push('.'),
+            '.' | '^' | '$' | '\\' | '#' | '&' | '~' => expression.extend(['\\', c]),
+            _ => expression.push(c),
+        }
+    }
+    expression + ")$"
+}
+
 fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
     matches!(op, Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom) || exact::is_order(op)
@@ -167,5 +211,22 @@ fn has_time(data_type: &DataType) -> bool {
         DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => true,
         DataType::Struct(fields) => fields.iter().any(|field| has_time(field.data_type())),
         other => items(other).is_some_and(|field| has_time(field.data_type())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_sql_match_whole_texts() {
+        for (pattern, expected) in [
+            ("abc", "^(?s:abc)$"),
+            ("a%_", "^(?s:a.*.)$"),
+            ("(a|b)+[0-9]{2}", "^(?s:(a|b)+[0-9]{2})$"),
+            ("1.5\\%", r"^(?s:1\.5\%)$"),
+        ] {
+            assert_eq!(regular_expression(pattern, '\\'), expected);
+        }
     }
 }

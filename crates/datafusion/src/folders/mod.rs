@@ -8,6 +8,7 @@ mod sink;
 
 use std::sync::Arc;
 
+use annulus_dataset::for_parquet;
 use datafusion::{
     common::{
         plan_err,
@@ -52,7 +53,8 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
 #[derive(Debug)]
 struct ValueFolders;
 
-/// The rule that refuses folders of Arrow files, whose writer is private to DataFusion 55.
+/// The rule that refuses what the writers of files would lose, or cannot write: folders of Arrow files,
+/// whose writer is private to DataFusion 55, files without columns, unions in Parquet.
 #[derive(Debug)]
 struct RefusedFormats;
 
@@ -65,6 +67,17 @@ impl AnalyzerRule for RefusedFormats {
                      choose PARQUET, CSV or JSON, or let `annulus partition` write the folders",
                     copy.partition_by.join(",")
                 )
+            }
+            LogicalPlan::Copy(copy) if copy.partition_by.len() >= copy.input.schema().fields().len() => {
+                plan_err!(
+                    "the names of folders would hold all columns, and files need one at least: leave a column out of \
+                     PARTITIONED BY ({})",
+                    copy.partition_by.join(", ")
+                )
+            }
+            LogicalPlan::Copy(copy) if copy.file_type.get_ext() == "parquet" => {
+                for_parquet(copy.input.schema().as_arrow())?;
+                Ok(LogicalPlan::Copy(copy))
             }
             plan => Ok(plan),
         }

@@ -293,14 +293,12 @@ impl Dataset {
 }
 
 /// Returns `options` with the types that a dataset's columns had when they were written. Text files
-/// of the dataset do not have them. CSV files have a header.
+/// of the dataset do not have them. CSV files have a header, and no lists or objects.
 fn with_written_types(options: &InputOptions, manifest: &Manifest) -> InputOptions {
     let mut typed = options.clone();
     typed.csv.header = options.csv.header.or(Some(true));
     for column in manifest.columns.iter().filter(|column| options.types.of(&column.name).is_none()) {
-        if let Ok(written) = column.data_type.parse::<ColumnType>()
-            && written.has_text()
-        {
+        if let Some(written) = ColumnType::written(&column.data_type) {
             typed.types.columns.push((column.name.clone(), written));
         }
     }

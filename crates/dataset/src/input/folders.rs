@@ -8,7 +8,7 @@ use std::{
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array},
-    compute::{CastOptions, cast_with_options, take},
+    compute::take,
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
     error::ArrowError,
 };
@@ -19,6 +19,7 @@ use super::{
     guess::widen,
     paths::InputFile,
     schema::project,
+    text::exact::parse_column,
     unit::{Batches, Decoded, Part, Source, Sources},
     values::ValueSyntax,
 };
@@ -102,8 +103,7 @@ impl FolderType {
                 // An empty text is null in a column of other values, as in CSV files.
                 let text = text.filter(|text| !text.is_empty() || data_type.is_string());
                 let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
-                let options = CastOptions { safe: false, ..Default::default() };
-                cast_with_options(&texts, data_type, &options)
+                parse_column(&texts, data_type)
                     .map_err(|_| format!("{}; give the column another type (`types`)", is_not(data_type)))
             }
             Self::Recorded(data_type, path) => value_of(text, data_type).ok_or_else(|| {

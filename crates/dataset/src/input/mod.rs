@@ -28,7 +28,7 @@ mod sample;
 mod schema;
 mod settings;
 mod sniff;
-mod text;
+pub(crate) mod text;
 mod types;
 mod union;
 mod unit;

@@ -14,22 +14,27 @@ use crate::error::DatasetError;
 pub struct ColumnType(pub DataType);
 
 impl ColumnType {
-    /// Returns whether text files have values of the type that are read as what they were. Bytes,
-    /// durations and intervals are read as text.
-    pub(super) fn has_text(&self) -> bool {
-        let Self(data_type) = self;
-        data_type.is_numeric()
-            || data_type.is_string()
-            || matches!(
-                data_type,
-                DataType::Boolean
-                    | DataType::Date32
-                    | DataType::Date64
-                    | DataType::Time32(_)
-                    | DataType::Time64(_)
-                    | DataType::Timestamp(..)
-            )
+    /// Returns the type of a dataset's column, whose name in Arrow its manifest has, if text files have
+    /// values of it that are read as what they were. Bytes, durations and intervals are read as text.
+    pub(super) fn written(name: &str) -> Option<Self> {
+        let data_type = name.parse().ok()?;
+        (has_text(&data_type) || data_type.is_nested()).then_some(Self(data_type))
     }
+}
+
+/// Returns whether text files have values of a type that are read as what they were.
+pub(super) fn has_text(data_type: &DataType) -> bool {
+    data_type.is_numeric()
+        || data_type.is_string()
+        || matches!(
+            data_type,
+            DataType::Boolean
+                | DataType::Date32
+                | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(..)
+        )
 }
 
 impl FromStr for ColumnType {

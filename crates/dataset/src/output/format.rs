@@ -127,7 +127,7 @@ impl Encoding {
         let unfit = |message: String| OutputError::Encode { path: format!("*.{}", format.extension()).into(), message };
         match format {
             OutputFormat::Parquet => {
-                let schema = &for_parquet(schema);
+                let schema = &for_parquet(schema).map_err(|error| unfit(error.to_string()))?;
                 let options =
                     parquet_options(schema, compression, dictionary).map_err(|error| unfit(error.to_string()))?;
                 Ok(Self::Parquet { schema: schema.clone(), options: Box::new(options) })

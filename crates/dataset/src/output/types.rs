@@ -14,8 +14,34 @@ use arrow::{
 /// timestamps and times of day in seconds, which become those in milliseconds, nor for dates in
 /// milliseconds, which become timestamps. Decimals have 128 bits, which the files store in as few
 /// bytes.
-pub fn for_parquet(schema: &Schema) -> SchemaRef {
-    with_types(schema, &parquet_type)
+///
+/// # Errors
+/// If a column has a union, which Parquet does not have.
+pub fn for_parquet(schema: &Schema) -> Result<SchemaRef, ArrowError> {
+    match schema.fields().iter().find(|field| has_union(field.data_type())) {
+        Some(field) => Err(ArrowError::NotYetImplemented(format!(
+            "column '{}' is of type {}, which Parquet does not have: write another format, or take one of its types \
+             with union_extract",
+            field.name(),
+            field.data_type()
+        ))),
+        None => Ok(with_types(schema, &parquet_type)),
+    }
+}
+
+/// Returns whether a type is a union, or has one within.
+fn has_union(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_union(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => has_union(item.data_type()),
+        _ => false,
+    }
 }
 
 /// Returns the type that Parquet has for another one; `None` if it has that.

@@ -1,9 +1,11 @@
 //! Ranges of keys, with split points that are given or found in a sample.
 
+use std::sync::Arc;
+
 use annulus_rows::partition::{RangePartitioner, Target};
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, new_empty_array},
-    compute::{CastOptions, SortOptions, cast_with_options, take},
+    compute::{SortOptions, take},
     datatypes::{Schema, SchemaRef},
     row::{RowConverter, Rows, SortField},
 };
@@ -12,6 +14,7 @@ use super::{
     PlacementSpec,
     hash::{key_columns, keys_of},
 };
+use crate::input::text::exact::parse_column;
 use crate::{error::DatasetError, input::Dataset};
 
 /// Split points, and the key columns that are compared with them.
@@ -167,11 +170,10 @@ fn quantiles(keys: &Rows, sorted: &[u32], partitions: usize) -> Vec<u32> {
 /// Returns the values of one key column at all split points.
 fn typed(schema: &Schema, column: usize, texts: StringArray) -> Result<ArrayRef, DatasetError> {
     let field = schema.field(column);
-    let options = CastOptions { safe: false, ..Default::default() };
     if texts.is_empty() {
         return Ok(new_empty_array(field.data_type()));
     }
-    cast_with_options(&texts, field.data_type(), &options).map_err(|error| DatasetError::Key {
+    parse_column(&(Arc::new(texts) as ArrayRef), field.data_type()).map_err(|error| DatasetError::Key {
         column: field.name().clone(),
         reason: format!("a value of `ranges` is not of its type, {}: {error}", field.data_type()),
     })

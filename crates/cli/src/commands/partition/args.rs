@@ -167,7 +167,7 @@ pub struct PlacingArgs {
     ///
     /// POINTS are N - 1 split points, such as 10,20,30 (a,1;b,2 for a key of several columns), or
     /// 'sample' to find them.
-    #[arg(long, value_name = "POINTS")]
+    #[arg(allow_hyphen_values = true, long, value_name = "POINTS")]
     pub ranges: Option<String>,
     /// Place rows in turn
     #[arg(long)]

@@ -23,7 +23,7 @@ impl AnalyzerRule for CopyTypes {
         let LogicalPlan::Copy(copy) = plan else { return Ok(plan) };
         let schema = copy.input.schema().as_arrow();
         let stored = match copy.file_type.get_ext().as_str() {
-            "parquet" => for_parquet(schema),
+            "parquet" => for_parquet(schema)?,
             "arrow" => for_arrow(schema),
             _ => return Ok(LogicalPlan::Copy(copy)),
         };

@@ -9,6 +9,7 @@ mod functions;
 mod given_types;
 mod grid;
 mod output;
+mod overflow;
 mod paths;
 mod pipe;
 mod plans;

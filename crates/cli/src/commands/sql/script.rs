@@ -22,7 +22,7 @@ use datafusion::{
 };
 
 use super::functions::replace_calls;
-use crate::{distinct_from, errors};
+use crate::{errors, standard_sql};
 
 /// The text of statements, and its file if it has one.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ fn stock(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<(Statement, 
     let parse = |tokens: Vec<TokenWithSpan>| {
         let mut statements = DFParserBuilder::new(tokens).with_dialect(dialect).build()?.parse_statements()?;
         let mut statement = statements.pop_front().ok_or_else(|| plan_datafusion_err!("expected a statement"))?;
-        give_operands(&mut statement);
+        as_standard(&mut statement)?;
         unquote_folders(&mut statement);
         Ok::<_, DataFusionError>(statement)
     };
@@ -192,17 +192,16 @@ fn stock(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<(Statement, 
     }
 }
 
-/// Gives the operators within a statement their operands.
-fn give_operands(statement: &mut Statement) {
+/// Gives a statement the meaning of the SQL standard.
+fn as_standard(statement: &mut Statement) -> Result<(), DataFusionError> {
     match statement {
-        Statement::Statement(statement) => distinct_from::give_operands(statement.as_mut()),
-        Statement::Explain(explain) => give_operands(&mut explain.statement),
-        Statement::CopyTo(copy) => {
-            if let CopyToSource::Query(query) = &mut copy.source {
-                distinct_from::give_operands(query.as_mut());
-            }
-        }
-        _ => {}
+        Statement::Statement(statement) => standard_sql::apply(statement.as_mut()),
+        Statement::Explain(explain) => as_standard(&mut explain.statement),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => standard_sql::apply(query.as_mut()),
+            CopyToSource::Relation(_) => Ok(()),
+        },
+        _ => Ok(()),
     }
 }
 

@@ -20,7 +20,7 @@ use object_store::ObjectStoreExt;
 use super::{
     given_types::GivenTypes,
     output::OutputFile,
-    paths, plans,
+    overflow, paths, plans,
     script::{PlacedStatement, Script, ScriptStatement},
     show_columns, tables,
     view::{View, row_count},
@@ -61,13 +61,13 @@ async fn run(
     let PlacedStatement { statement, is_query, .. } = placed;
     if let Some(file) = output {
         let target = file.target().display().to_string();
-        let rows = execute(ctx, statement, is_last).await?;
+        let rows = overflow::checked(execute(ctx, statement, is_last).await?);
         let count = file.write(rows).await.with_context(|| format!("cannot write '{target}'"))?;
         eprintln!("{} in {target}", row_count(count));
         return Ok(());
     }
     let indented = statement.explained_in_lines();
-    let mut rows = execute(ctx, statement, is_last).await?;
+    let mut rows = overflow::checked(execute(ctx, statement, is_last).await?);
     if let (Some(indented), Some(width)) = (indented, view.line_width()) {
         rows = plans::fitted(ctx, rows, indented, width).await?;
     }

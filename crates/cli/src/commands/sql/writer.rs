@@ -60,7 +60,7 @@ impl<W: Write + Send> RowWriter<W> {
             RowFormat::Parquet => {
                 let properties =
                     WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
-                let schema = for_parquet(schema);
+                let schema = for_parquet(schema)?;
                 Self::Parquet(Box::new(ArrowWriter::try_new(sink, schema.clone(), Some(properties))?), schema)
             }
             RowFormat::Arrow => Self::Arrow(Box::new(FileWriter::try_new(sink, &for_arrow(schema))?)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatchOptions, StructArray},
+    array::{Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray},
     compute::{CastOptions, cast_with_options},
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit},
     error::ArrowError,
@@ -18,6 +18,7 @@ fn as_text(field: &FieldRef, rounded: fn(&DataType) -> bool) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| as_text(field, rounded)).collect()),
         DataType::List(item) => DataType::List(as_text(item, rounded)),
+        DataType::Map(entries, sorted) => DataType::Map(as_text(entries, rounded), *sorted),
         other if rounded(other) => DataType::Utf8,
         other => other.clone(),
     };
@@ -34,7 +35,7 @@ pub(super) fn parse(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBat
 }
 
 /// Returns `column`, in which texts may stand for values of other types, as `data_type`.
-pub(super) fn parse_column(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn parse_column(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     match (column.data_type(), data_type) {
         (from, to) if from == to => return Ok(Arc::clone(column)),
         (DataType::Struct(_), DataType::Struct(fields)) => {
@@ -56,6 +57,13 @@ pub(super) fn parse_column(column: &ArrayRef, data_type: &DataType) -> Result<Ar
             let (offsets, nulls) = (column.offsets().clone(), column.nulls().cloned());
             return Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, items, nulls)?));
         }
+        (DataType::Map(..), DataType::Map(entries, sorted)) => {
+            let column = column.as_map();
+            let parsed = parse_column(&(Arc::new(column.entries().clone()) as ArrayRef), entries.data_type())?;
+            let (offsets, nulls) = (column.offsets().clone(), column.nulls().cloned());
+            let parsed = parsed.as_struct().clone();
+            return Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, parsed, nulls, *sorted)?));
+        }
         _ => {}
     }
     if let Some(texts) = column.as_string_opt::<i32>()
@@ -73,6 +81,10 @@ fn is_more_than(text: &str, data_type: &DataType) -> bool {
         DataType::Date32 => text.len() > "2026-01-01".len() && !text.starts_with(['+', '-']),
         DataType::Timestamp(_, None) if has_zone(text) => true,
         DataType::Timestamp(unit, _) => {
+            let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction).bytes();
+            fraction.take_while(u8::is_ascii_digit).skip(digits(*unit)).any(|digit| digit != b'0')
+        }
+        DataType::Time32(unit) | DataType::Time64(unit) => {
             let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction).bytes();
             fraction.take_while(u8::is_ascii_digit).skip(digits(*unit)).any(|digit| digit != b'0')
         }

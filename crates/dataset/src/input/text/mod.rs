@@ -6,7 +6,7 @@ mod borders;
 mod csv;
 mod dialect;
 mod empties;
-mod exact;
+pub(crate) mod exact;
 mod json;
 mod records;
 mod sample;

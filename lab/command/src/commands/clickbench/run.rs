@@ -23,6 +23,7 @@ pub fn run(args: ClickbenchArgs) -> Result<Outcome> {
 }
 
 async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {
+    let texts = clickbench::Texts::read(&job.texts)?;
     let page = Page::create(&job.comparison)?;
     let cluster = job.comparison.start_cluster()?;
     job.comparison.check_settings(spill, cluster.remote()).await?;
@@ -34,7 +35,7 @@ async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {
         }
     };
     let open = async |way: &Way| clickbench::open(way, &path, job.comparison.limits, spill).await;
-    let mut queries = clickbench::read(&open(&Way::stock()).await?, &job.texts, &job.queries).await?;
+    let mut queries = texts.queries(&open(&Way::stock()).await?, &job.queries).await?;
     if job.comparison.limits.memory_bytes.is_some() {
         // Without its LIMIT, a query may need more memory.
         queries.iter_mut().for_each(|query| query.witness = None);

@@ -44,7 +44,8 @@ pub async fn run(args: Args, spill: &Path) -> Result<Outcome> {
     };
     // Dropping `alive` ends a query that is running on the other thread.
     let (alive, interrupted) = watch::channel(());
-    let (spill, texts) = (spill.to_owned(), args.queries.clickbench_queries.clone());
+    let texts = args.queries.clickbench_queries.as_deref().map(clickbench::Texts::read).transpose()?;
+    let spill = spill.to_owned();
     let outcome = blocking::run(move |stop| {
         let mut runner = Runner { caches, spill, texts, interrupted, tables: None, open: None };
         ring::run(&args.ring, Some(Whole { args: &args.queries, runner: &mut runner }), stop)
@@ -73,8 +74,8 @@ struct Tables {
 struct Runner {
     caches: Caches,
     spill: PathBuf,
-    /// The file of ClickBench's queries.
-    texts: Option<PathBuf>,
+    /// The texts of ClickBench's queries, if their file was named.
+    texts: Option<clickbench::Texts>,
     /// Changes when the command is interrupted.
     interrupted: watch::Receiver<()>,
     tables: Option<Tables>,
@@ -97,7 +98,7 @@ impl QueryRunner for Runner {
     fn prepare(&mut self, tables: &QueryTables) -> Result<()> {
         let Caches { tpch, clickbench } = &self.caches;
         let &QueryTables { scale, ref hits, seed } = tables;
-        let (texts, spill) = (self.texts.clone(), self.spill.clone());
+        let (texts, spill) = (&self.texts, &self.spill);
         let made = async {
             let tpch = tpch::ensure(tpch, scale, CACHE).await?;
             let clickbench = match hits {
@@ -111,9 +112,9 @@ impl QueryRunner for Runner {
             let clickbench_queries = match texts {
                 Some(texts) => {
                     let limits = Limits { target_partitions: None, memory_bytes: None };
-                    let planner = clickbench::open(&Way::stock(), &clickbench, limits, &spill).await?;
+                    let planner = clickbench::open(&Way::stock(), &clickbench, limits, spill).await?;
                     let numbers: Vec<_> = (1..=clickbench::LAST).collect();
-                    clickbench::read(&planner, &texts, &numbers).await?
+                    texts.queries(&planner, &numbers).await?
                 }
                 None => Vec::new(),
             };

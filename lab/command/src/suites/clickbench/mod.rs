@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
-pub use queries::{LAST, read};
+pub use queries::{LAST, Texts};
 pub use table::ensure;
 
 use crate::{comparison::Way, session::Limits};

@@ -15,7 +15,7 @@ use datafusion::{
     sql::{sqlparser::ast::ExprWithAlias, sqlparser::parser::ParserError, unparser::Unparser},
 };
 
-use crate::{distinct_from, errors};
+use crate::{errors, standard_sql};
 
 /// The columns of both sides by name, with a session of DataFusion that plans expressions over
 /// them.
@@ -69,7 +69,7 @@ impl Sql {
 
     /// Resolves the names in a parsed expression.
     pub(super) fn resolve(&self, mut parsed: ExprWithAlias) -> Result<Expr, DataFusionError> {
-        distinct_from::give_operands(&mut parsed);
+        standard_sql::apply(&mut parsed)?;
         self.unambiguous(self.state.create_logical_expr_from_sql_expr(parsed, &self.joined)?)
     }
 

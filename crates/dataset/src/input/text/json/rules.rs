@@ -8,7 +8,7 @@ use super::{
     cursor::{Cursor, Kind, Malformed},
     shape::fits_time,
 };
-use crate::input::{ColumnType, values::float};
+use crate::input::{ColumnType, types::has_text, values::float};
 
 /// How the values at one place are read.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(super) enum Rule {
     JsonText,
     Struct(Fields),
     List(Box<Rule>),
+    /// Objects with any keys.
+    Map(Box<Rule>),
 }
 
 /// The fields of objects.
@@ -67,12 +69,42 @@ impl From<Malformed> for Mistake {
 }
 
 impl Rule {
+    /// Returns the rule for values that were written with a type. Those that text does not have are
+    /// texts.
+    fn written(data_type: &DataType) -> Self {
+        match data_type {
+            DataType::Struct(fields) => {
+                let rule = |field: &FieldRef| (field.name().clone(), Self::written(field.data_type()));
+                Self::Struct(Fields::new(fields.iter().map(rule).collect()))
+            }
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::ListView(item)
+            | DataType::LargeListView(item)
+            | DataType::FixedSizeList(item, _) => Self::List(Box::new(Self::written(item.data_type()))),
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(fields) if fields.len() == 2 && fields[0].data_type().is_string() => {
+                    Self::Map(Box::new(Self::written(fields[1].data_type())))
+                }
+                _ => Self::JsonText,
+            },
+            DataType::Dictionary(_, values) => Self::written(values),
+            leaf if has_text(leaf) => Self::Given(leaf.clone()),
+            _ => Self::Given(DataType::Utf8),
+        }
+    }
+
     fn data_type(&self) -> DataType {
         match self {
             Self::Inferred(data_type) | Self::Given(data_type) => data_type.clone(),
             Self::JsonText => DataType::Utf8,
             Self::Struct(fields) => DataType::Struct(fields.schema().fields().clone()),
             Self::List(item) => DataType::List(Arc::new(Field::new_list_field(item.data_type(), true))),
+            Self::Map(value) => {
+                let fields = [Field::new("key", DataType::Utf8, false), Field::new("value", value.data_type(), true)];
+                let entries = DataType::Struct(fields.into_iter().collect());
+                DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
+            }
         }
     }
 
@@ -86,6 +118,13 @@ impl Rule {
                 cursor.skip()?;
             }
             (Self::Struct(fields), Kind::Object) => return fields.check(cursor, true, quoted),
+            (Self::Map(value), Kind::Object) => {
+                cursor.enter();
+                let mut is_first = true;
+                while let Some(key) = cursor.next_key(&mut is_first)? {
+                    value.check(cursor, quoted).map_err(|mistake| mistake.below(&key))?;
+                }
+            }
             (Self::List(item), Kind::List) => {
                 cursor.enter();
                 let mut is_first = true;
@@ -132,7 +171,7 @@ impl Rule {
     /// `is_there` finds it.
     fn give(&mut self, path: &[&str], given: &DataType, is_there: &dyn Fn(&str) -> bool) {
         match self {
-            _ if path.is_empty() => *self = Self::Given(given.clone()),
+            _ if path.is_empty() => *self = Self::written(given),
             Self::List(item) => item.give(path, given, is_there),
             Self::Struct(fields) => fields.give(path, given, is_there),
             _ => {}
@@ -172,7 +211,7 @@ impl Fields {
         match self.places.get(*name) {
             Some(place) => self.rules[*place].1.give(below, given, is_there),
             None if path.iter().all(|name| is_there(name)) => {
-                let leaf = Rule::Given(given.clone());
+                let leaf = Rule::written(given);
                 let within = |rule, name: &&str| Rule::Struct(Self::new(vec![((*name).to_owned(), rule)]));
                 let rule = below.iter().rev().fold(leaf, within);
                 self.places.insert((*name).to_owned(), self.rules.len());
