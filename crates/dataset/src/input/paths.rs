@@ -19,8 +19,10 @@ use super::{
 };
 use crate::{
     error::DatasetError,
+    file_names::{OLD_MANIFEST_NAME, is_quarantine},
     folder_types::Recorded,
-    output::{Manifest, OLD_MANIFEST_NAME, is_quarantine, is_unfinished, names_of_append},
+    manifest::Manifest,
+    output::{is_unfinished, names_of_append},
 };
 
 /// A file of the dataset.
