@@ -114,3 +114,19 @@ fn given_types_round_no_value() {
     refused(at, &[&split[..], &["--ranges", "0.004"]].concat(), "a value of --ranges is not of its type");
     Annulus::new(split.iter().chain(&["--ranges", "-0.01"])).at(at).succeeds();
 }
+
+#[test]
+fn a_damaged_manifest_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    fs::write(at.join("a.csv"), "id,v\n1,a\n2,b\n").expect("write");
+    Annulus::new(["partition", "a.csv", "--by", "id", "--into", "2", "--output", "parts"]).at(at).succeeds();
+    let manifest = at.join("parts/.annulus/manifest");
+    let text = fs::read(&manifest).expect("a manifest");
+    fs::write(&manifest, &text[..text.len() / 2]).expect("write");
+    let damaged = "'parts/.annulus/manifest': it is damaged";
+    refused(at, &["sql", "SELECT count(*) FROM 'parts'"], damaged);
+    refused(at, &["partition", "parts", "--by", "id", "--into", "2", "--output", "again"], damaged);
+    fs::remove_file(&manifest).expect("removed");
+    assert_eq!(csv(at, "SELECT count(*) AS n FROM 'parts'"), "n\n2\n");
+}

@@ -208,3 +208,40 @@ fn page_files_are_written_and_read() {
         assert!(failed.stderr.contains(expected), "no {expected} in: {}", failed.stderr);
     }
 }
+
+/// A column whose name has a comma, a quote and a blank.
+#[test]
+fn a_key_is_named_in_quotes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let table = |name: &str, ids: std::ops::Range<u32>| {
+        let rows: String = ids.map(|id| format!("{id},\"site, {}\",{}\n", id % 13, id % 5)).collect();
+        fs::write(at.join(name), "id,\"city, \"\"state\"\"\",size\n".to_owned() + &rows).expect("write");
+    };
+    table("old.csv", 0..200);
+    table("new.csv", 200..300);
+    let key = r#""city, ""state""""#;
+    let by = format!("{key},size");
+    let split = |input: &str, more: &[&str]| {
+        let fixed = ["partition", input, "--by", &by, "--into", "4", "--output", "parts"];
+        let sorted = ["--sort-by", "size,\"city, \"\"state\"\"\":desc"];
+        Annulus::new(fixed.iter().chain(&sorted).chain(more)).at(at)
+    };
+    split("old.csv", &[]).succeeds();
+    split("new.csv", &["--append"]).succeeds();
+    assert!(split("new.csv", &["--append", "--resume"]).succeeds().stdout.contains("none added"));
+    assert!(Annulus::new(["verify", "parts"]).at(at).succeeds().stdout.contains("all match"));
+    let query =
+        |from: &str| format!("SELECT {key} AS k, size, sum(id) AS ids FROM '{from}' GROUP BY 1, 2 ORDER BY 1, 2");
+    let answer = |query: &str| Annulus::new(["sql", "--format", "csv", query]).at(at).succeeds().stdout;
+    assert_eq!(answer(&query("parts/")), answer(&query("*.csv")));
+    let plan = answer(&format!("EXPLAIN {}", query("parts/")));
+    assert!(plan.contains("output_partitioning=Hash") && !plan.contains("RepartitionExec"), "{plan}");
+
+    let by_value = ["partition", "old.csv", "--by", key, "--by-value", "--output", "values"];
+    Annulus::new(by_value).at(at).succeeds();
+    assert_eq!(answer(&query("values/")), answer(&query("old.csv")));
+    let unclosed =
+        Annulus::new(["partition", "old.csv", "--by", "\"city", "--into", "2", "--output", "x"]).at(at).fails();
+    assert!(unclosed.stderr.contains(r#"--by is '"city': expected names"#), "{}", unclosed.stderr);
+}

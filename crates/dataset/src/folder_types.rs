@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::DatasetError,
     folder_name::can_name_folders,
-    output::{ColumnEntry, Manifest, column_of},
+    manifest::{ColumnEntry, Manifest, column_of},
 };
 
 /// The name of the record of a folder without a manifest. Its folder is hidden, and it has no

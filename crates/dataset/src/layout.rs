@@ -1,10 +1,6 @@
 //! How the files of a dataset are partitioned by key, according to its manifest.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use arrow::{
     array::ArrayRef,
@@ -13,10 +9,9 @@ use arrow::{
 use thiserror::Error;
 
 use crate::{
-    input::{ColumnTypes, DataFile, Format},
-    output::{KEY_TYPES, MANIFEST_VERSION, Manifest, Settings, has_texts},
-    placement::{Stored, alike, points_from_text, view_of},
-    split::PLACEMENT,
+    column_types::view_of,
+    manifest::{KeyType, Manifest, PartitionSettings, PlacementRule, list_text},
+    placement::{is_our_hash, points_from_text},
 };
 
 /// The partitioning of a dataset by key: which files have the rows of each partition.
@@ -92,7 +87,8 @@ pub enum NoLayout {
     /// A key column is not in the files, or has another type than the manifest says.
     #[error("its key column '{0}' is not in the files as the manifest says")]
     Column(String),
-    /// The names of the key columns are ambiguous.
+    /// The names of the key columns are ambiguous: the manifest is of version 1, which separates them by
+    /// commas.
     #[error("a column has a comma in its name, so the key '{0}' is ambiguous")]
     Ambiguous(String),
     /// Rows were appended by another rule than those before them.
@@ -104,44 +100,37 @@ pub enum NoLayout {
 }
 
 impl KeyLayout {
-    /// Returns the layout of files that a manifest lists: all files of the dataset in `folder`,
-    /// with the columns of `schema`.
-    pub(crate) fn of(
+    /// Returns the layout of files that a manifest lists: those at `paths`, all of the dataset in
+    /// `folder`, with the columns of `schema`.
+    pub(crate) fn of<'a>(
         folder: &Path,
         manifest: &Manifest,
         schema: &SchemaRef,
-        files: &[DataFile],
+        paths: impl Iterator<Item = &'a Path>,
     ) -> Result<Self, NoLayout> {
-        if manifest.version != MANIFEST_VERSION {
-            return Err(NoLayout::Unknown);
-        }
-        let settings = &manifest.settings;
-        let stored = Stored::parse(settings.get(PLACEMENT).ok_or(NoLayout::Unknown)?);
-        let has_texts = has_texts(&manifest.columns, settings);
-        if !manifest.appends.iter().all(|append| places_alike(settings, &append.settings, has_texts)) {
-            return Err(NoLayout::Append);
-        }
-        let keys = || keys_of(manifest, schema);
-        let (keys, rule) = match stored {
-            None => return Err(NoLayout::Unknown),
-            Some(Stored::OtherHash) => return Err(NoLayout::OtherHash),
-            Some(Stored::Other(rule)) => return Err(NoLayout::Rule(rule)),
-            Some(Stored::Hash { texts_as_views }) => {
-                let told = told_types(settings)?;
-                let keys = keys()?;
+        let settings = settings_of(manifest)?;
+        let (keys, rule) = match &settings.placement {
+            PlacementRule::Unknown => return Err(NoLayout::Unknown),
+            PlacementRule::Hash { hash, .. } if !is_our_hash(hash.as_deref()) => return Err(NoLayout::OtherHash),
+            PlacementRule::KeyGroups { .. } => return Err(NoLayout::Rule("by key groups")),
+            PlacementRule::Values { .. } => return Err(NoLayout::Rule("by value")),
+            PlacementRule::RoundRobin => return Err(NoLayout::Rule("in turn")),
+            PlacementRule::Hash { texts_as_views, .. } => {
+                let told = hashed_types(settings)?;
+                let keys = keys_of(manifest, settings, schema)?;
                 let fields = keys.iter().filter_map(|key| schema.field_with_name(key).ok());
-                let view = |own: &DataType| view_of(own).filter(|_| texts_as_views).unwrap_or_else(|| own.clone());
-                let hashed = |field: &Field| told.of(field.name()).unwrap_or_else(|| view(field.data_type()));
-                let types = fields.map(hashed).collect();
+                let view = |own: &DataType| view_of(own).filter(|_| *texts_as_views).unwrap_or_else(|| own.clone());
+                let hashed = |field: &Field| told.get(field.name().as_str()).cloned();
+                let types = fields.map(|field| hashed(field).unwrap_or_else(|| view(field.data_type()))).collect();
                 (keys, KeyRule::Hash { types })
             }
-            Some(Stored::Ranges(points)) => {
-                let keys = keys()?;
-                let points = points_from_text(schema, &keys, &points).map_err(|_| NoLayout::Unknown)?;
+            PlacementRule::Ranges { points } => {
+                let keys = keys_of(manifest, settings, schema)?;
+                let points = points_from_text(schema, &keys, points).map_err(|_| NoLayout::Unknown)?;
                 (keys, KeyRule::Ranges { points })
             }
         };
-        let partitions = partitions_of(folder, manifest, files).ok_or(NoLayout::Files)?;
+        let partitions = partitions_of(folder, manifest, settings, paths).ok_or(NoLayout::Files)?;
         if let KeyRule::Ranges { points } = &rule {
             // With fewer points than that, the last partitions are empty.
             let used = points[0].len() + 1;
@@ -153,11 +142,10 @@ impl KeyLayout {
     }
 
     /// Returns the columns with keys of the types that they were hashed as, where these are other
-    /// encodings of their values. Plain texts of Parquet `files` stay: DataFusion itself reads them
-    /// as views.
-    pub(crate) fn as_hashed(&self, schema: &SchemaRef, files: &[DataFile]) -> SchemaRef {
+    /// encodings of their values. Plain texts of Parquet files stay: DataFusion itself reads them as
+    /// views.
+    pub(crate) fn as_hashed(&self, schema: &SchemaRef, is_parquet: bool) -> SchemaRef {
         let KeyRule::Hash { types } = &self.rule else { return Arc::clone(schema) };
-        let is_parquet = files.iter().all(|file| file.format == Format::Parquet);
         let field = |field: &FieldRef| {
             let (own, key) = (field.data_type(), self.keys.iter().position(|key| key == field.name()));
             match key.map(|key| &types[key]) {
@@ -178,45 +166,57 @@ fn is_encoded(own: &DataType, hashed: &DataType) -> bool {
     own != hashed && view_of(own).is_some_and(|view| view == *hashed)
 }
 
-/// Returns whether a run that appended has placed its rows as the first run.
-fn places_alike(first: &Settings, append: &Settings, has_texts: bool) -> bool {
-    let placement = |settings: &Settings| settings.get(PLACEMENT).cloned();
-    ["by", "into", KEY_TYPES].iter().all(|&setting| first.get(setting) == append.get(setting))
-        && alike(placement(first).as_deref(), placement(append).as_deref(), has_texts)
+/// Returns the settings of a split, whose appends have placed their rows as the first run has.
+fn settings_of(manifest: &Manifest) -> Result<&PartitionSettings, NoLayout> {
+    let Some(first) = manifest.settings.partition().filter(|_| manifest.is_known()) else {
+        let is_ambiguous = manifest.columns.iter().any(|column| column.name.contains(','));
+        let key = manifest.settings.ambiguous_key().filter(|_| is_ambiguous && manifest.is_known());
+        return Err(key.map_or(NoLayout::Unknown, |key| NoLayout::Ambiguous(key.to_owned())));
+    };
+    let has_texts = first.has_texts(&manifest.columns);
+    let is_alike = |append: &PartitionSettings| {
+        (&first.by, first.into, &first.key_types) == (&append.by, append.into, &append.key_types)
+            && first.placement.is_like(&append.placement, has_texts)
+    };
+    let mut appends = manifest.appends.iter().map(|append| append.settings.partition());
+    if appends.all(|append| append.is_some_and(is_alike)) { Ok(first) } else { Err(NoLayout::Append) }
 }
 
 /// Returns the types of keys that were hashed as another type than the files' types tell.
-fn told_types(settings: &Settings) -> Result<ColumnTypes, NoLayout> {
-    let Some(told) = settings.get(KEY_TYPES) else { return Ok(ColumnTypes::default()) };
-    ColumnTypes::parse(told, false).map_err(|_| NoLayout::KeyTypes(told.clone()))
+fn hashed_types(settings: &PartitionSettings) -> Result<HashMap<&str, DataType>, NoLayout> {
+    fn hashed(key: &KeyType) -> Option<(&str, DataType)> {
+        let data_type: DataType = key.data_type.parse().ok()?;
+        (!data_type.is_nested()).then_some((&key.column, data_type))
+    }
+    let hashed = settings.key_types.iter().map(hashed).collect::<Option<_>>();
+    hashed.ok_or_else(|| NoLayout::KeyTypes(list_text(&settings.key_types)))
 }
 
 /// Returns the names of the key columns, which must have the types that the manifest says.
-fn keys_of(manifest: &Manifest, schema: &SchemaRef) -> Result<Vec<String>, NoLayout> {
-    let by = manifest.settings.get("by").ok_or(NoLayout::Unknown)?;
-    if schema.fields().iter().any(|field| field.name().contains(',')) {
-        return Err(NoLayout::Ambiguous(by.clone()));
-    }
-    let key = |name: &str| {
-        let told = manifest.columns.iter().find(|column| column.name == name);
+fn keys_of(manifest: &Manifest, settings: &PartitionSettings, schema: &SchemaRef) -> Result<Vec<String>, NoLayout> {
+    let key = |name: &String| {
+        let told = manifest.columns.iter().find(|column| column.name == *name);
         let is_as_told = |field: &&Field| told.is_some_and(|column| column.data_type == field.data_type().to_string());
         let field = schema.field_with_name(name).ok().filter(is_as_told);
-        field.map(|_| name.to_owned()).ok_or_else(|| NoLayout::Column(name.to_owned()))
+        field.map(|_| name.clone()).ok_or_else(|| NoLayout::Column(name.clone()))
     };
-    by.split(',').map(key).collect()
+    settings.by.iter().map(key).collect()
 }
 
-/// Returns the positions of each partition's files; `None` unless the manifest lists exactly
-/// `files`, in partitions that are numbered from 0.
-fn partitions_of(folder: &Path, manifest: &Manifest, files: &[DataFile]) -> Option<Vec<Vec<usize>>> {
-    let into: usize = manifest.settings.get("into")?.parse().ok()?;
+/// Returns the positions of each partition's files; `None` unless the manifest lists exactly the
+/// files at `paths`, in partitions that are numbered from 0.
+fn partitions_of<'a>(
+    folder: &Path,
+    manifest: &Manifest,
+    settings: &PartitionSettings,
+    paths: impl Iterator<Item = &'a Path>,
+) -> Option<Vec<Vec<usize>>> {
     let is_numbered = manifest.partitions.iter().enumerate().all(|(number, entry)| entry.partition == number);
-    if !is_numbered || manifest.partitions.len() != into {
+    if !is_numbered || manifest.partitions.len() != settings.into?.get() {
         return None;
     }
-    let mut places: HashMap<PathBuf, usize> =
-        files.iter().enumerate().map(|(place, file)| (PathBuf::from(&file.path), place)).collect();
-    let mut place = |name: &str| places.remove(&folder.join(name));
+    let mut places: HashMap<&Path, usize> = paths.zip(0..).collect();
+    let mut place = |name: &str| places.remove(folder.join(name).as_path());
     let partitions =
         manifest.partitions.iter().map(|entry| entry.files.iter().map(|file| place(&file.name)).collect()).collect();
     places.is_empty().then_some(partitions)?

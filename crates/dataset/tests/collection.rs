@@ -125,7 +125,7 @@ fn members_that_a_killed_run_has_published_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     let first = publish(&dir, 0);
-    let session = first.settings["session"].parse().unwrap();
+    let Settings::Member { session, .. } = first.settings else { panic!("{:?}", first.settings) };
     let refuses = |state: &str| {
         let before = tree(&dir.join("host-00"));
         let refused = two(&dir, Existing::Refuse).err();
@@ -141,6 +141,9 @@ fn members_that_a_killed_run_has_published_are_removed() {
     refuses("all was done but the cleaning");
 }
 
+/// The beginning of the settings of a join.
+const OTHER: &str = r#""kind": "join", "left": "a", "right": "b", "on": [], "type": "inner""#;
+
 #[test]
 fn datasets_of_others_are_not_taken_for_a_members() {
     let folder = tempfile::tempdir().unwrap();
@@ -151,7 +154,7 @@ fn datasets_of_others_are_not_taken_for_a_members() {
     publish(&elsewhere, 7);
     fs::rename(elsewhere.join("host-07"), &other).unwrap();
     let manifest = fs::read_to_string(other.join(".annulus/manifest")).unwrap();
-    fs::write(other.join(".annulus/manifest"), manifest.replace("\"session\"", "\"by\"")).unwrap();
+    fs::write(other.join(".annulus/manifest"), manifest.replace("\"kind\": \"member\"", OTHER)).unwrap();
     let before = tree(&dir);
     assert!(matches!(two(&dir, Existing::Overwrite).err(), Some(OutputError::Foreign { .. })));
     assert_eq!(tree(&dir), before);

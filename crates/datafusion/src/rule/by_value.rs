@@ -102,7 +102,8 @@ fn has_one_zero(expr: &Expr) -> bool {
 }
 
 fn is_zero(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(value, _) if ScalarValue::new_zero(&value.data_type()).is_ok_and(|zero| zero == *value))
+    let Expr::Literal(value, _) = expr else { return false };
+    ScalarValue::new_zero(&value.data_type()).is_ok_and(|zero| zero == *value)
 }
 
 fn with_both(expr: Expr) -> Result<Transformed<Expr>> {

@@ -65,8 +65,8 @@ fn edit(tables: &Tables, folder: &str, from: &str, to: &str) {
 async fn another_hash() {
     let tables = Tables::new();
     let path = tables.split("x", &some_rows(1), &by(&["k"], 4));
-    let rule = r#"\"texts_as_views\":false"#;
-    edit(&tables, "x", rule, &format!(r#"{rule},\"hash\":\"0123456789abcdef\""#));
+    let rule = r#""texts_as_views": false"#;
+    edit(&tables, "x", rule, &format!(r#"{rule}, "hash": "0123456789abcdef""#));
     assert_eq!(why(&path).await, layout(NoLayout::OtherHash));
 }
 
@@ -74,7 +74,7 @@ async fn another_hash() {
 async fn another_number_of_partitions() {
     let tables = Tables::new();
     let path = tables.split("x", &some_rows(1), &by(&["k"], 4));
-    edit(&tables, "x", r#""into": "4""#, r#""into": "5""#);
+    edit(&tables, "x", r#""into": 4"#, r#""into": 5"#);
     assert_eq!(why(&path).await, layout(NoLayout::Files));
     let path = tables.split("y", &some_rows(1), &by(&["k"], 4));
     edit(&tables, "y", r#""partition": 2"#, r#""partition": 3"#);
@@ -82,14 +82,28 @@ async fn another_number_of_partitions() {
 }
 
 #[tokio::test]
-async fn a_key_column_that_is_not_there_or_ambiguous() {
+async fn a_key_column_that_is_not_there() {
     let tables = Tables::new();
     let path = tables.split("x", &some_rows(1), &by(&["k"], 4));
-    edit(&tables, "x", r#""by": "k""#, r#""by": "key""#);
+    edit(&tables, "x", "[\n      \"k\"\n    ]", r#"["key"]"#);
     assert_eq!(why(&path).await, layout(NoLayout::Column("key".to_owned())));
+}
+
+#[tokio::test]
+async fn a_key_of_version_1_that_is_ambiguous() {
+    let tables = Tables::new();
     let rows = some_rows(1);
     let names = ["k", "k,v", "v"].into_iter().zip(rows.columns().iter().cloned());
-    let path = tables.split("y", &RecordBatch::try_from_iter(names).expect("rows"), &by(&["k,v"], 4));
+    let path = tables.split("x", &RecordBatch::try_from_iter(names).expect("rows"), &by(&["k,v"], 4));
+    let table = register(&session(4), "x", &path).await;
+    assert!(table.partitioning().is_ok());
+    let manifest = tables.at("x/.annulus/manifest");
+    let text = fs::read_to_string(&manifest).expect("a manifest");
+    let (first, rest) = text.split_once("\"settings\": {").expect("settings");
+    let (_, rest) = rest.split_once("\n  },").expect("their end");
+    let settings = r#""by": "k,v", "placement": "{\"version\":1,\"rule\":\"hash\",\"texts_as_views\":true}",
+        "into": "4", "format": "parquet", "compression": "snappy""#;
+    fs::write(manifest, format!("{first}\"settings\": {{ {settings} }},{rest}")).expect("write");
     assert_eq!(why(&path).await, layout(NoLayout::Ambiguous("k,v".to_owned())));
 }
 
@@ -232,7 +246,7 @@ async fn appended_files_belong_to_their_partitions() {
     // Rows that were appended by another rule are elsewhere.
     let text = fs::read_to_string(tables.at("x/.annulus/manifest")).expect("a manifest");
     let (first, appends) = text.split_once(r#""appends""#).expect("an append");
-    let appends = appends.replacen(r#""into": "4""#, r#""into": "8""#, 1);
+    let appends = appends.replacen(r#""into": 4"#, r#""into": 8"#, 1);
     fs::write(tables.at("x/.annulus/manifest"), format!(r#"{first}"appends"{appends}"#)).expect("write");
     assert_eq!(why(&path).await, layout(NoLayout::Append));
 }

@@ -25,9 +25,9 @@ use super::{
     unit::Source,
 };
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, OutputError},
     layout::{KeyLayout, NoLayout},
-    output::{Manifest, OutputError},
+    manifest::Manifest,
 };
 
 /// Files that are read as one table.
@@ -217,9 +217,11 @@ impl Dataset {
         let shown: Vec<_> = shown.collect();
         // Messages call copies by other names than the layout.
         let layout = manifest.filter(|_| options.copies.is_empty()).ok_or(NoLayout::NoManifest);
-        let layout = layout.and_then(|manifest| KeyLayout::of(Path::new(&inputs[0]), &manifest, &schema, &shown));
+        let paths = || shown.iter().map(|file| Path::new(&file.path));
+        let layout = layout.and_then(|manifest| KeyLayout::of(Path::new(&inputs[0]), &manifest, &schema, paths()));
+        let is_parquet = || shown.iter().all(|file| file.format == Format::Parquet);
         let schema = match &layout {
-            Ok(layout) if options.hashed_keys => layout.as_hashed(&schema, &shown),
+            Ok(layout) if options.hashed_keys => layout.as_hashed(&schema, is_parquet()),
             _ => schema,
         };
         let parts = sources.into_iter().flat_map(|source| union::parts(source, &schema, options));

@@ -19,12 +19,12 @@ use super::{
     guess::widen,
     paths::InputFile,
     schema::project,
-    text::exact::parse_column,
     unit::{Batches, Decoded, Part, Source, Sources},
     values::ValueSyntax,
 };
 use crate::{
     error::DatasetError,
+    exact::parse_column,
     folder_name::{NULL_FOLDER, decoded, value_of},
     folder_types::as_read,
 };

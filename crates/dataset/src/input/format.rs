@@ -18,7 +18,7 @@ pub enum Format {
     Json,
     /// Arrow IPC, file or stream.
     Ipc,
-    /// Page files with rows, as [`OutputFormat::Pages`](crate::output::OutputFormat::Pages) writes
+    /// Page files with rows, as [`OutputFormat::Pages`](crate::OutputFormat::Pages) writes
     /// them.
     Pages,
     /// Apache Avro.

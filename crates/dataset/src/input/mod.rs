@@ -8,7 +8,6 @@
 //! read units, in any order. Reading one twice gives the same rows.
 
 mod avro;
-mod bad_rows;
 mod compression;
 mod dataset;
 mod encoding;
@@ -28,14 +27,13 @@ mod sample;
 mod schema;
 mod settings;
 mod sniff;
-pub(crate) mod text;
+mod text;
 mod types;
 mod union;
 mod unit;
 mod values;
 mod whole;
 
-pub use bad_rows::{BadRow, BadRows};
 pub use dataset::{ColumnHints, DataFile, Dataset, Origin};
 pub use format::Format;
 pub use guess::MixedColumn;
@@ -47,3 +45,5 @@ pub use sniff::extension_of;
 pub use types::{ColumnType, ColumnTypes};
 pub use union::PartialColumn;
 pub use unit::{Decoded, Unit, UnitReader};
+
+use crate::bad_rows::{BadRow, BadRows};

@@ -19,8 +19,10 @@ use super::{
 };
 use crate::{
     error::DatasetError,
+    file_names::{OLD_MANIFEST_NAME, is_quarantine},
     folder_types::Recorded,
-    output::{Manifest, OLD_MANIFEST_NAME, is_quarantine, is_unfinished, names_of_append},
+    manifest::Manifest,
+    output::{is_unfinished, names_of_append},
 };
 
 /// A file of the dataset.
@@ -284,7 +286,7 @@ fn check_whole(folder: &Path, shown: &str) -> Result<Option<Manifest>, DatasetEr
             or name the files that are there";
         return Err(DatasetError::corrupt(shown, reason));
     }
-    let Some(manifest) = Manifest::find_in(folder) else { return Ok(None) };
+    let Some(manifest) = Manifest::read_in(folder)? else { return Ok(None) };
     match manifest.missing_in(folder) {
         None => Ok(Some(manifest)),
         Some((path, reason)) => Err(DatasetError::Corrupt { path: path.display().to_string(), reason }),

@@ -16,21 +16,20 @@ use std::{
 use arrow::datatypes::{DataType, Schema};
 
 use super::{
-    Existing, OutputError, Settings,
-    journal::{Recorded, append_of, known_files},
-    manifest::{AppendEntry, ColumnEntry, Manifest},
-    open::{difference, same_settings},
+    Existing, MANIFEST_VERSION, Manifest, OutputError, Settings,
+    differences::{difference, same_settings},
+    journal::{Recorded, known_files},
     partitions_by_folder,
-    publish::{Folder, journal_path},
-    quarantine::quarantine_name,
+    publish::Folder,
 };
-use crate::placement::{alike, view_of};
-
-/// The setting that numbers an append, from 1.
-pub(super) const APPEND: &str = "append";
+use crate::{
+    column_types::view_of,
+    file_names::{journal_path, quarantine_name},
+    manifest::{AppendEntry, ColumnEntry, KeyType},
+};
 
 /// The setting with the types of the keys that the files store as another type; see [`key_types`].
-pub(crate) const KEY_TYPES: &str = "key_types";
+const KEY_TYPES: &str = "key_types";
 
 /// The setting with the rule by which rows are placed.
 const PLACEMENT: &str = "placement";
@@ -48,6 +47,13 @@ pub(super) struct Columns {
     pub(super) of_files: Vec<ColumnEntry>,
     /// The columns whose values name folders.
     pub(super) of_folders: Vec<ColumnEntry>,
+}
+
+impl Columns {
+    /// Returns the names of all columns.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.of_files.iter().chain(&self.of_folders).map(|column| column.name.clone()).collect()
+    }
 }
 
 /// The state in which an append begins.
@@ -78,9 +84,14 @@ pub(super) fn begin(
         return Err(OutputError::Incomplete { path, message });
     }
     let number = base.appends.len() + 1;
-    settings.insert(APPEND.to_owned(), number.to_string());
+    if let Some(own) = settings.partition_mut() {
+        own.append = Some(number);
+    }
     if existing.resumes() {
-        let recorded = unfinished(folder, &base);
+        let mut recorded = unfinished(folder, &base);
+        if let Some(recorded) = &mut recorded {
+            recorded.settings.resolve(&columns.names());
+        }
         let goes_on = recorded.as_ref().is_some_and(|recorded| recorded.settings == *settings);
         if let Some(rows_in) = rows_of_run(&base, settings).filter(|_| !goes_on) {
             if !base.is_whole(folder)? {
@@ -126,7 +137,7 @@ fn remove_unfinished(folder: &Folder, base: &Manifest) -> Result<(), OutputError
 fn unfinished(folder: &Folder, base: &Manifest) -> Option<Recorded> {
     let recorded = Recorded::load(folder).ok().flatten()?;
     let own: HashSet<&str> = base.file_names().collect();
-    let is_ours = append_of(&recorded.settings) == Some(base.appends.len() + 1);
+    let is_ours = recorded.settings.append() == Some(base.appends.len() + 1);
     (is_ours && recorded.file_names().iter().all(|name| !own.contains(name.as_str()))).then_some(recorded)
 }
 
@@ -140,10 +151,7 @@ fn rows_of_run(base: &Manifest, settings: &Settings) -> Option<u64> {
 
 /// Returns whether two runs are the same, apart from the number of the append.
 fn is_same_run(now: &Settings, before: &Settings) -> bool {
-    let others = |settings: &Settings| -> Settings {
-        settings.iter().filter(|(name, _)| *name != APPEND).map(|(name, value)| (name.clone(), value.clone())).collect()
-    };
-    others(now) == others(before)
+    now.without_append() == before.without_append()
 }
 
 /// Returns an error if a run's files cannot be added to those of the dataset.
@@ -152,13 +160,18 @@ fn check(dir: &Path, settings: &Settings, columns: &Columns, base: &Manifest) ->
     let of_files = mismatch(&columns.of_files, &base.columns);
     let mismatch = of_files.or_else(|| mismatch(&columns.of_folders, &base.folder_columns));
     let same_folders = columns.of_folders.len() == base.folder_columns.len();
-    let placements = [settings, &base.settings].map(|settings| settings.get(PLACEMENT).map(String::as_str));
-    let is_alike = alike(placements[0], placements[1], has_texts(&columns.of_files, settings));
+    if let Some(key) = base.settings.ambiguous_key() {
+        return Err(OutputError::AppendColumns { path: path(), mismatch: ambiguous(key) });
+    }
+    let is_alike = settings
+        .partition()
+        .zip(base.settings.partition())
+        .is_some_and(|(now, there)| now.placement.is_like(&there.placement, now.has_texts(&columns.of_files)));
     let common = COMMON.into_iter().filter(|&setting| setting != PLACEMENT || !is_alike);
     // If a key's type differs, the placement may differ too. The error about the type is more
     // helpful.
     let is_of_types = |setting: &str| setting == KEY_TYPES || setting == PLACEMENT && same_folders;
-    match (difference(settings, &base.settings, common), mismatch) {
+    match (difference(&settings.to_texts(), &base.settings.to_texts(), common), mismatch) {
         (Some((setting, now, there)), mismatch) if !(is_of_types(&setting) && mismatch.is_some()) => {
             Err(differs(path(), setting, now, there))
         }
@@ -167,13 +180,9 @@ fn check(dir: &Path, settings: &Settings, columns: &Columns, base: &Manifest) ->
     }
 }
 
-/// Returns whether a key is a text or bytes, but not in views.
-pub(crate) fn has_texts(columns: &[ColumnEntry], settings: &Settings) -> bool {
-    let mut keys = settings.get("by").into_iter().flat_map(|by| by.split(','));
-    keys.any(|key| {
-        let data_type = columns.iter().find(|column| column.name == key).map(|column| column.data_type.parse());
-        !matches!(data_type, Some(Ok(data_type)) if view_of(&data_type).is_none())
-    })
+/// Returns what is wrong with the key of a dataset that does not say which columns it has.
+fn ambiguous(key: &str) -> String {
+    format!("a column has a comma in its name, so the key '{key}' of the dataset is ambiguous; partition it again")
 }
 
 /// Returns the error for a setting in which the run differs from the dataset.
@@ -189,17 +198,16 @@ fn differs(path: PathBuf, setting: String, now: String, there: String) -> Output
 }
 
 /// Returns the keys that are hashed as another type than the files' types tell, with that type, like
-/// `code=Utf8View` for a dictionary; `None` if there are none. The files' types tell views for texts
-/// if texts are hashed as views.
-pub(super) fn key_types(hashed: &[DataType], files: &Schema, keys: &[(String, usize)]) -> Option<String> {
+/// `Utf8View` for a dictionary. The files' types tell views for texts if texts are hashed as views.
+pub(super) fn key_types(hashed: &[DataType], files: &Schema, keys: &[(String, usize)]) -> Vec<KeyType> {
     let has_views = hashed.iter().any(|hashed| matches!(hashed, DataType::Utf8View | DataType::BinaryView));
     let other = |(place, (hashed, (name, column))): (usize, (&DataType, &(String, usize)))| {
         let stored = files.field(*column).data_type();
         let told = view_of(stored).filter(|_| has_views).unwrap_or_else(|| stored.clone());
-        (hashed_as(place, hashed) != hashed_as(place, &told)).then(|| format!("{name}={hashed}"))
+        let is_other = hashed_as(place, hashed) != hashed_as(place, &told);
+        is_other.then(|| KeyType { column: name.clone(), data_type: hashed.to_string() })
     };
-    let types: Vec<String> = hashed.iter().zip(keys).enumerate().filter_map(other).collect();
-    (!types.is_empty()).then(|| types.join(","))
+    hashed.iter().zip(keys).enumerate().filter_map(other).collect()
 }
 
 /// Returns the type that hashes like type `own`. A dictionary hashes like its values if it is the
@@ -248,6 +256,7 @@ pub(super) fn with_run(base: Manifest, run: Manifest) -> Manifest {
     let files = run.partitions.iter().map(|partition| partition.files.len()).sum();
     let Manifest { settings, rows, rows_bad, bytes, quarantine, hot_keys, .. } = run;
     let mut both = Manifest {
+        version: MANIFEST_VERSION,
         columns: either_nullable(base.columns, &run.columns),
         folder_columns: either_nullable(base.folder_columns, &run.folder_columns),
         rows: base.rows + rows,
@@ -281,7 +290,7 @@ fn either_nullable(base: Vec<ColumnEntry>, run: &[ColumnEntry]) -> Vec<ColumnEnt
 /// the caller read the manifest. They are not foreign files.
 pub(crate) fn names_of_append(dir: &Path) -> HashSet<String> {
     let recorded = Recorded::read(&journal_path(dir)).ok().flatten();
-    let append = recorded.as_ref().and_then(|recorded| append_of(&recorded.settings));
+    let append = recorded.as_ref().and_then(|recorded| recorded.settings.append());
     let recorded = recorded.filter(|_| append.is_some());
     let mut names: HashSet<String> = recorded.iter().flat_map(Recorded::file_names).collect();
     names.extend(append.map(|number| quarantine_name(Some(number))));

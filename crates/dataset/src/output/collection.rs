@@ -11,12 +11,13 @@ use std::{
 };
 
 use super::{
-    Existing, MANIFEST_NAME, MANIFEST_VERSION, Manifest, OLD_MANIFEST_NAME, OutputError, PartitionEntry, Settings,
+    Existing, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
     journal::Recorded,
     open::{known, refuse_foreign, remove_files},
-    publish::{Folder, checked_names, visible},
+    publish::{Folder, visible},
     whole::{remove_dataset, remove_locked},
 };
+use crate::file_names::{MANIFEST_NAME, OLD_MANIFEST_NAME, checked_names, is_member_name, member_name};
 
 /// A folder that is to hold a dataset of each host. Dropping it removes everything that this
 /// process can reach.
@@ -25,20 +26,8 @@ pub struct Collection {
     members: Vec<usize>,
 }
 
-/// The settings that identify a member's dataset.
-const HOST: &str = "host";
+/// The name of the work file with the session of a run that has not ended.
 const SESSION: &str = "session";
-
-/// Returns the name of a member's folder.
-fn member_name(member: usize) -> String {
-    format!("host-{member:02}")
-}
-
-/// Returns whether a name is that of a member's folder. Other folders may have names like
-/// `host-backup`.
-pub(super) fn is_member_name(name: &str) -> bool {
-    name.strip_prefix("host-").and_then(|number| number.parse().ok()).is_some_and(|member| name == member_name(member))
-}
 
 impl Collection {
     /// Locks the folder. It may hold no other dataset, unless [`Existing::Overwrite`] removes it.
@@ -71,9 +60,7 @@ impl Collection {
 
     /// Returns the settings of a member's dataset. `session` is a different number for each run.
     pub fn member_settings(member: usize, session: u64) -> Settings {
-        [(HOST, member.to_string()), (SESSION, session.to_string())]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into()
+        Settings::Member { member, session }
     }
 
     /// Removes what a member has published to its folder in `dir`. Does nothing if a collection
@@ -188,7 +175,7 @@ fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing
         return Err(taken(folder, "a finished dataset"));
     }
     // A run that was killed has left it. What other runs have put beside that stays.
-    let killed = fs::read_to_string(folder.work_path(SESSION)).ok();
+    let killed = fs::read_to_string(folder.work_path(SESSION)).ok().and_then(|session| session.parse().ok());
     let mut found = Vec::new();
     let may_go = lock_members(folder, may_be_busy, replaces, &mut found).and_then(|()| {
         found.iter().try_for_each(|member| match visible(member.dir())?.next() {
@@ -241,18 +228,18 @@ fn lock_members(
 }
 
 /// Returns the session of a member's dataset, complete or not.
-fn session_of(member: &Folder) -> Result<Option<String>, OutputError> {
+fn session_of(member: &Folder) -> Result<Option<u64>, OutputError> {
     let settings = match Manifest::load(member)? {
         Some(manifest) => Some(manifest.settings),
         None => Recorded::load(member)?.map(|recorded| recorded.settings),
     };
-    Ok(settings.and_then(|mut settings| settings.remove(SESSION)))
+    Ok(settings.and_then(|settings| settings.session()))
 }
 
 /// Returns whether the manifest is of a dataset that a host has written as its part of a
 /// collection.
 fn is_member(manifest: &Manifest) -> bool {
-    manifest.settings.keys().all(|name| [HOST, SESSION].contains(&name.as_str()))
+    matches!(manifest.settings, Settings::Member { .. } | Settings::None)
 }
 
 fn foreign(folder: &Folder, member: &Folder) -> OutputError {

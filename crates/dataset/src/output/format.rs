@@ -1,4 +1,4 @@
-//! The formats of output files, and their encodings.
+//! The encodings of output files.
 
 use std::sync::Arc;
 
@@ -14,93 +14,18 @@ use parquet::{
     file::properties::{EnabledStatistics, WriterProperties},
     schema::types::ColumnPath,
 };
-use serde::{Deserialize, Serialize};
 
 use super::{
-    OutputError, OutputOptions,
+    Compression, OutputError, OutputFormat, OutputOptions,
     csv::CsvWriter,
     pages::PagesEncoding,
     types::{cast_to, for_arrow, for_parquet, for_parquet_writer},
 };
 
-/// The format of output files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OutputFormat {
-    /// Parquet.
-    #[default]
-    Parquet,
-    /// Arrow IPC files. Dictionaries are written out as their values, since a file of this format
-    /// has one dictionary for all its batches.
-    Ipc,
-    /// Page files of `annulus_pages`: sealed pages of one size, with rows that keep every type.
-    Pages,
-    /// Separated values with a header. The manifest keeps the types of the columns.
-    Csv,
-    /// JSON objects, one per line. The manifest keeps the types of the columns.
-    Json,
-}
-
-/// The compression of the files' content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Compression {
-    /// No compression: the default of Arrow IPC.
-    None,
-    /// Snappy: the default of Parquet, which alone has it.
-    Snappy,
-    /// LZ4.
-    Lz4,
-    /// Zstandard at its first level.
-    Zstd,
-}
-
-impl OutputFormat {
-    /// Returns the extension of file names, without the dot.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Parquet => "parquet",
-            Self::Ipc => "arrow",
-            Self::Pages => "pages",
-            Self::Csv => "csv",
-            Self::Json => "json",
-        }
-    }
-
-    /// Returns the name that users write.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Parquet => "parquet",
-            Self::Ipc => "arrow",
-            Self::Pages => "pages",
-            Self::Csv => "csv",
-            Self::Json => "json",
-        }
-    }
-
-    /// Returns the compression that is used by default.
-    pub fn default_compression(self) -> Compression {
-        match self {
-            Self::Parquet => Compression::Snappy,
-            Self::Ipc | Self::Pages | Self::Csv | Self::Json => Compression::None,
-        }
-    }
-}
-
 /// The least memory of an open column of Parquet: smaller chunks have more overhead than content.
 const PARQUET_COLUMN_FLOOR_BYTES: usize = 32 << 10;
 const IPC_FLOOR_BYTES: usize = 32 << 10;
 const TEXT_FLOOR_BYTES: usize = 64 << 10;
-
-impl Compression {
-    /// Returns the name that users write.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Snappy => "snappy",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
-    }
-}
 
 /// A format with its options, for files of one schema.
 pub(crate) enum Encoding {

@@ -12,15 +12,15 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    OutputError,
-    append::APPEND,
-    manifest::{FileEntry, Settings},
-    own,
-    publish::{Folder, JOURNAL_NAME, checked_names},
+    FileEntry, OutputError, Settings, own,
+    publish::Folder,
     work_file::{Sealed, examine},
 };
+use crate::file_names::{JOURNAL_NAME, checked_names};
 
-const JOURNAL_VERSION: u32 = 1;
+/// The version of the journals that this crate writes. Those of version 1 have the settings of
+/// manifests of version 1, and are read as well.
+const JOURNAL_VERSION: u32 = 2;
 
 /// An open journal, to which lines can be added.
 #[derive(Debug)]
@@ -111,9 +111,9 @@ impl Recorded {
         let mut lines = whole_lines(&bytes);
         let header = lines.next().ok_or_else(|| damaged("it is empty".into()))?;
         let header: Header = serde_json::from_slice(header).map_err(|error| damaged(error.to_string()))?;
-        if header.annulus_journal != JOURNAL_VERSION {
+        if !(1..=JOURNAL_VERSION).contains(&header.annulus_journal) {
             let version = header.annulus_journal;
-            return Err(damaged(format!("its version is {version}, not {JOURNAL_VERSION}")));
+            return Err(damaged(format!("its version is {version}, expected 1 to {JOURNAL_VERSION}")));
         }
         let entries: Result<Vec<Entry>, _> = lines.map(serde_json::from_slice).collect();
         let entries = entries.map_err(|error| damaged(error.to_string()))?;
@@ -130,7 +130,7 @@ impl Recorded {
     /// renamed are renamed first. All other recorded files are removed. Reads every file to verify
     /// its checksum.
     pub(crate) fn keep_whole(self, folder: &Folder) -> Result<Vec<Entry>, OutputError> {
-        let (recorded, appends) = (self.file_names(), append_of(&self.settings).is_some());
+        let (recorded, appends) = (self.file_names(), self.settings.append().is_some());
         let mut kept = BTreeMap::new();
         for entry in self.entries {
             let mut whole = true;
@@ -152,11 +152,6 @@ impl Recorded {
         }
         Ok(kept.into_values().collect())
     }
-}
-
-/// Returns the number of the append that has these settings; `None` for a first run.
-pub(super) fn append_of(settings: &Settings) -> Option<usize> {
-    settings.get(APPEND)?.parse().ok()
 }
 
 /// Returns the files that the journal at `path` names, if it exists. If it is damaged, only the

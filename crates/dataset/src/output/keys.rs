@@ -10,7 +10,7 @@ use arrow::{
     util::display::{ArrayFormatter, FormatOptions},
 };
 
-use super::manifest::KeyEntry;
+use crate::manifest::KeyEntry;
 
 /// The range of one key column over the batches observed.
 #[derive(Debug, Default)]

@@ -14,8 +14,8 @@
 mod append;
 mod collection;
 mod csv;
+mod differences;
 mod encode;
-mod error;
 mod format;
 mod journal;
 mod json;
@@ -42,26 +42,16 @@ use std::{
 
 use arrow::array::RecordBatch;
 
-pub(crate) use append::{KEY_TYPES, has_texts, names_of_append};
+pub(crate) use append::names_of_append;
 pub use collection::Collection;
 pub use csv::CsvWriter;
-pub use error::OutputError;
-pub use format::{Compression, OutputFormat};
 pub use json::json_writer;
 pub(crate) use keys::value_text;
-pub(crate) use manifest::column_of;
-pub use manifest::{
-    AppendEntry, ColumnEntry, FileEntry, HotKeyEntry, KeyEntry, MANIFEST_NAME, MANIFEST_VERSION, Manifest,
-    OLD_MANIFEST_NAME, PartitionEntry, PlainFileEntry, Settings,
-};
 pub use offsets::with_whole_offsets;
 pub use open::{Existing, OutputOptions, can_resume};
 pub(crate) use open::{Opened, OutputSpec, is_unfinished};
 pub use pages::DEFAULT_PAGE_BYTES;
-pub use quarantine::QUARANTINE_NAME;
-pub(crate) use quarantine::is_quarantine;
 pub(crate) use slot::Slot;
-pub(crate) use types::with_type;
 pub use types::{cast_to, for_arrow, for_parquet, for_parquet_writer, with_plain_text};
 pub use verify::{BadFile, Verification, Verified};
 pub use whole::{SealedDataset, WholeDataset, remove_dataset};
@@ -73,7 +63,13 @@ use publish::Folder;
 use quarantine::Quarantine;
 use slot::{Common, SlotWriter};
 
-use crate::input::BadRow;
+use crate::{
+    bad_rows::BadRow,
+    error::OutputError,
+    manifest::{
+        Compression, FileEntry, HotKeyEntry, MANIFEST_VERSION, Manifest, OutputFormat, PartitionEntry, Settings,
+    },
+};
 
 /// The number of finished slots that are published together, so that the journal and the folder are
 /// synced to disk once for many.

@@ -10,17 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Quarantine, Settings, Slot,
-    append::{self, Begun, Columns, KEY_TYPES},
+    append::{self, Begun, Columns},
     collection::remove_members,
+    differences::same_settings,
     format::Encoding,
     journal::{Journal, Recorded, known_files},
-    manifest::{column_of, columns_of},
     memory::Ledger,
     partitions_by_folder,
-    publish::{Folder, journal_path},
-    quarantine::{QUARANTINE_NAME, quarantine_name},
+    publish::Folder,
     slot::{Common, SlotWriter},
     values::ValueFolders,
+};
+use crate::{
+    file_names::{QUARANTINE_NAME, journal_path, quarantine_name},
+    manifest::{column_of, columns_of},
 };
 
 /// Where a dataset goes, and how it is written. [`new`](Self::new) gives the defaults, whose fields
@@ -160,15 +163,13 @@ impl Output {
         let columns = Columns { of_files: columns_of(encoding.schema()), of_folders: folder_columns };
         let folder = Folder::lock(&dir, sync)?;
         let mut settings = spec.settings;
-        if let Some(hashed) = spec.hashed
-            && let Some(types) = append::key_types(hashed, encoding.schema(), &spec.keys)
-        {
-            settings.insert(KEY_TYPES.to_owned(), types);
+        if let (Some(hashed), Some(own)) = (spec.hashed, settings.partition_mut()) {
+            own.key_types = append::key_types(hashed, encoding.schema(), &spec.keys);
         }
         let found = if existing.appends() {
             append::begin(&folder, existing, &mut settings, &columns).map(Found::from)
         } else {
-            find(&folder, existing, &settings, spec.whole)
+            find(&folder, existing, &settings, &columns, spec.whole)
         };
         let (base, recorded) = match found {
             Ok(Found::Complete(manifest, rows_in)) => {
@@ -240,7 +241,13 @@ impl From<Begun> for Found {
 }
 
 /// Returns the state of the folder, after removing what is to be overwritten.
-fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -> Result<Found, OutputError> {
+fn find(
+    folder: &Folder,
+    existing: Existing,
+    settings: &Settings,
+    columns: &Columns,
+    whole: bool,
+) -> Result<Found, OutputError> {
     let path = || folder.dir().to_owned();
     let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
     if existing == Existing::Overwrite {
@@ -261,7 +268,7 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
     }
     let recorded = Recorded::load(folder)?;
     // A run that was killed before it finished anything leaves nothing to resume.
-    let Some(recorded) = recorded.filter(|recorded| existing == Existing::Resume || !recorded.entries.is_empty())
+    let Some(mut recorded) = recorded.filter(|recorded| existing == Existing::Resume || !recorded.entries.is_empty())
     else {
         return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None, None));
     };
@@ -271,6 +278,7 @@ fn find(folder: &Folder, existing: Existing, settings: &Settings, whole: bool) -
             if whole { "`overwrite` to replace it" } else { "`resume` to continue it, or `overwrite` to start again" };
         return taken("an unfinished dataset", remedy);
     }
+    recorded.settings.resolve(&columns.names());
     same_settings(folder.dir(), existing, settings, &recorded.settings)?;
     // The file may have got its name just before the run was killed, and is written again.
     folder.remove([QUARANTINE_NAME])?;
@@ -322,66 +330,5 @@ pub(super) fn refuse_foreign(folder: &Folder, known: Vec<String>) -> Result<(), 
     match folder.visible_but(&known)? {
         Some(file) => Err(OutputError::Foreign { path: folder.dir().to_owned(), file }),
         None => Ok(()),
-    }
-}
-
-/// The longest value that errors show. Of longer ones, like the list of all inputs, they show the place
-/// where two differ.
-const SHOWN_CHARS: usize = 80;
-/// The characters before that place.
-const SHOWN_BEFORE: usize = 30;
-
-pub(super) fn same_settings(
-    dir: &Path,
-    existing: Existing,
-    now: &Settings,
-    before: &Settings,
-) -> Result<(), OutputError> {
-    let names = now.keys().chain(before.keys()).map(String::as_str);
-    let Some((setting, now, before)) = difference(now, before, names) else { return Ok(()) };
-    Err(OutputError::ResumeDiffers { path: dir.to_owned(), setting, now, before, remedy: existing.start_again() })
-}
-
-/// Returns the first of the settings `names` in which two runs differ, with both values as errors
-/// show them.
-pub(super) fn difference<'a>(
-    now: &Settings,
-    before: &Settings,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<(String, String, String)> {
-    let name = names.into_iter().find(|&name| now.get(name) != before.get(name))?;
-    let (a, b) = (now.get(name), before.get(name));
-    let alike = match (a, b) {
-        (Some(a), Some(b)) => a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count(),
-        _ => 0,
-    };
-    let shown = |value: Option<&String>| value.map_or("not given".to_owned(), |value| excerpt(value, alike));
-    Some((name.to_owned(), shown(a), shown(b)))
-}
-
-/// Returns a value in quotes; if it is long, its characters around number `place`.
-fn excerpt(value: &str, place: usize) -> String {
-    let count = value.chars().count();
-    let first = if count > SHOWN_CHARS { place.saturating_sub(SHOWN_BEFORE) } else { 0 };
-    let part: String = value.chars().skip(first).take(SHOWN_CHARS).collect();
-    let before = if first > 0 { "..." } else { "" };
-    let after = if first + SHOWN_CHARS < count { "..." } else { "" };
-    format!("'{before}{}{after}'", part.replace(char::is_control, " "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_values_are_shown_where_they_differ() {
-        let long = |last: &str| format!("{}b.csv\t{last}\t{}", "/a/folder/".repeat(20), "1".repeat(100));
-        let settings = |input: &str| Settings::from([("input".to_owned(), input.to_owned())]);
-        let (name, now, before) = difference(&settings(&long("12")), &settings(&long("13")), ["input"]).unwrap();
-        assert_eq!(name, "input");
-        assert!(now.contains("folder/b.csv 12 1") && now.starts_with("'...") && now.ends_with("...'"), "{now}");
-        assert!(before.contains("folder/b.csv 13 1") && before.len() < 100, "{before}");
-        let (_, now, before) = difference(&settings("short"), &Settings::new(), ["input"]).unwrap();
-        assert_eq!((now.as_str(), before.as_str()), ("'short'", "not given"));
     }
 }

@@ -17,26 +17,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{MANIFEST_NAME, Manifest, OutputError, own, work_file::WorkFile};
-use crate::folder_name::is_value_folder;
-
-/// The folder of everything that is not a part of the dataset. Readers of folders skip names with a
-/// dot.
-const HIDDEN: &str = ".annulus";
+use super::{own, work_file::WorkFile};
+use crate::{
+    error::OutputError,
+    file_names::{HIDDEN, MANIFEST_NAME, journal_path},
+    manifest::Manifest,
+};
 
 /// The folder of the complete files of an append, in the hidden folder.
 const ADDED: &str = "added";
 
 /// The name of the locked file in the hidden folder.
 const LOCK_NAME: &str = "lock";
-
-/// The journal's name in the hidden folder.
-pub(super) const JOURNAL_NAME: &str = "journal.jsonl";
-
-/// Returns the path of the journal of an output folder.
-pub(super) fn journal_path(dir: &Path) -> PathBuf {
-    dir.join(HIDDEN).join(JOURNAL_NAME)
-}
 
 /// An output folder, locked for one run.
 #[derive(Debug)]
@@ -262,22 +254,6 @@ impl Folder {
         }
         Ok(())
     }
-}
-
-/// Returns an error unless all names are plain, as a run gives them. They may be in one plain
-/// folder or in folders of values. Names that are read from a folder must not lead out of it.
-pub(super) fn checked_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(is_plain);
-    let is_ours = |name: &str| match name.rsplit_once('/') {
-        None => is_part(name),
-        Some((folders, file)) => {
-            is_part(file) && (is_part(folders) && !folders.contains('/') || folders.split('/').all(is_value_folder))
-        }
-    };
-    names
-        .find(|name| !is_ours(name))
-        .map_or(Ok(()), |name| Err(format!("'{name}' is not a valid name of a dataset's file")))
 }
 
 /// Iterates over the folders in a name, the outermost first: `a` and `a/b` for `a/b/c`.

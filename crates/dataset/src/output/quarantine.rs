@@ -5,23 +5,8 @@ use std::io::{BufWriter, Write};
 
 use serde::Serialize;
 
-use super::{OutputError, manifest::PlainFileEntry, publish::Folder, work_file::WorkFile};
-use crate::input::BadRow;
-
-/// The name of the file in the folder. For an append it is `quarantine.append-1.jsonl`, with the
-/// append's number.
-pub const QUARANTINE_NAME: &str = "quarantine.jsonl";
-
-/// Returns the name of the file of a first run, or of an append.
-pub(crate) fn quarantine_name(append: Option<usize>) -> String {
-    append.map_or_else(|| QUARANTINE_NAME.to_owned(), |append| format!("quarantine.append-{append}.jsonl"))
-}
-
-/// Returns whether a name is that of such a file.
-pub(crate) fn is_quarantine(name: &str) -> bool {
-    let number = name.strip_prefix("quarantine.append-").and_then(|rest| rest.strip_suffix(".jsonl"));
-    name == QUARANTINE_NAME || number.is_some_and(|number| number.parse::<usize>().is_ok())
-}
+use super::{publish::Folder, work_file::WorkFile};
+use crate::{bad_rows::BadRow, error::OutputError, file_names::quarantine_name, manifest::PlainFileEntry};
 
 /// The quarantine file. The first bad row creates it.
 pub(crate) struct Quarantine {

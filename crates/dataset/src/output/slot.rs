@@ -5,11 +5,10 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 
 use super::{
-    OutputError,
+    FileEntry, OutputError, OutputFormat,
     encode::{Encoder, arrow_error},
-    format::{Encoding, OutputFormat},
+    format::Encoding,
     keys::KeyRange,
-    manifest::FileEntry,
     publish::Folder,
     values::{FolderFiles, ValueFolders},
     work_file::Sealed,

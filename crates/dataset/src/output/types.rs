@@ -9,6 +9,8 @@ use arrow::{
     error::ArrowError,
 };
 
+use crate::column_types::with_type;
+
 /// Returns the columns as Parquet files store them, and describe them to readers. Views of text and
 /// bytes become plain, since many readers have few functions for views. Parquet has no type for
 /// timestamps and times of day in seconds, which become those in milliseconds, nor for dates in
@@ -133,24 +135,4 @@ fn adapt(
 fn with_types(schema: &Schema, other: &impl Fn(&DataType) -> Option<DataType>) -> SchemaRef {
     let fields: Fields = schema.fields().iter().map(|field| with_type(field, other)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
-pub(crate) fn with_type(field: &FieldRef, other: &impl Fn(&DataType) -> Option<DataType>) -> FieldRef {
-    let inner = |field: &FieldRef| with_type(field, other);
-    let data_type = match field.data_type() {
-        DataType::List(item) | DataType::ListView(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) | DataType::LargeListView(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect::<Fields>()),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        plain => match other(plain) {
-            Some(data_type) => data_type,
-            None => return Arc::clone(field),
-        },
-    };
-    if data_type == *field.data_type() {
-        return Arc::clone(field);
-    }
-    let changed = Field::new(field.name(), data_type, field.is_nullable());
-    Arc::new(changed.with_metadata(field.metadata().clone()))
 }

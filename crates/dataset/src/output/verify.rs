@@ -8,10 +8,8 @@ use std::{
 
 use serde::Serialize;
 
-use super::{
-    MANIFEST_NAME, Manifest, OLD_MANIFEST_NAME, OutputError, append::names_of_append, open::is_unfinished,
-    work_file::examine,
-};
+use super::{Manifest, OutputError, append::names_of_append, open::is_unfinished, work_file::examine};
+use crate::file_names::{MANIFEST_NAME, OLD_MANIFEST_NAME};
 
 /// A check of a dataset's files, which [`run`](Self::run) carries out.
 ///

@@ -15,7 +15,10 @@ use arrow::{
 use datafusion_common::hash_utils::{RandomState, create_hashes};
 use twox_hash::XxHash64;
 
-use crate::{error::DatasetError, output::with_type};
+use crate::{
+    column_types::{view_of, with_type},
+    error::DatasetError,
+};
 
 /// The state of DataFusion's `REPARTITION_RANDOM_STATE` (`datafusion_physical_plan::repartition`),
 /// which is `SeededRandomState::with_seed(0)`. The seed is copied because that crate is the whole
@@ -194,17 +197,8 @@ fn inner_value_type(own: &DataType) -> Option<DataType> {
     }
 }
 
-/// Returns the type of views of texts or bytes; `None` for other types.
-pub(crate) fn view_of(data_type: &DataType) -> Option<DataType> {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
-        DataType::Binary | DataType::LargeBinary => Some(DataType::BinaryView),
-        _ => None,
-    }
-}
-
 /// Returns the positions of the columns `keys`.
-pub(super) fn key_columns(schema: &Schema, keys: &[String]) -> Result<Vec<usize>, DatasetError> {
+pub(crate) fn key_columns(schema: &Schema, keys: &[String]) -> Result<Vec<usize>, DatasetError> {
     if keys.is_empty() {
         return Err(DatasetError::Config {
             option: "by",

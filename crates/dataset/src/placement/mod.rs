@@ -3,10 +3,10 @@
 //! It depends only on the row's key or, if rows are placed in turn, on its unit and its position
 //! there. Two runs over the same input agree, whichever thread reads a unit.
 
-mod canonical;
 mod hash;
 mod key_groups;
 mod ranges;
+mod recorded;
 mod round_robin;
 mod values;
 
@@ -21,10 +21,10 @@ use crate::error::DatasetError;
 use key_groups::KeyGroups;
 use ranges::Ranges;
 
-pub(crate) use canonical::{Stored, alike, points_from_text, splits_of};
 pub use hash::KeyHasher;
-pub(crate) use hash::view_of;
-pub use ranges::sample_ranges;
+pub(crate) use hash::key_columns;
+pub(crate) use ranges::converter;
+pub(crate) use recorded::{is_our_hash, points_from_text, splits_of};
 
 /// The number of buckets that rows go to first if each value has a folder of its own. A bucket has
 /// the rows of some values. A resumed run keeps whole buckets.
@@ -50,8 +50,8 @@ pub enum PlacementSpec {
     /// up to, but not including, the next. Partition 0 has those before the first. Nulls come
     /// first.
     Ranges(Vec<Vec<String>>),
-    /// By split points as columns, ascending; see [`sample_ranges`]. If there are too few, the last
-    /// partitions are empty.
+    /// By split points as columns, ascending; see [`sample_ranges`](crate::sample_ranges). If there
+    /// are too few, the last partitions are empty.
     Splits(Vec<ArrayRef>),
     /// By value: rows with equal keys go to the same partition. The output has a folder for each
     /// value, whatever the number of partitions. That number should be [`VALUE_BUCKETS`].

@@ -1,21 +1,17 @@
-//! Ranges of keys, with split points that are given or found in a sample.
+//! Ranges of keys between split points.
 
 use std::sync::Arc;
 
 use annulus_rows::partition::{RangePartitioner, Target};
 use arrow::{
-    array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, new_empty_array},
-    compute::{SortOptions, take},
+    array::{Array, ArrayRef, RecordBatch, StringArray, new_empty_array},
+    compute::SortOptions,
     datatypes::{Schema, SchemaRef},
-    row::{RowConverter, Rows, SortField},
+    row::{RowConverter, SortField},
 };
 
-use super::{
-    PlacementSpec,
-    hash::{key_columns, keys_of},
-};
-use crate::input::text::exact::parse_column;
-use crate::{error::DatasetError, input::Dataset};
+use super::hash::{key_columns, keys_of};
+use crate::{error::DatasetError, exact::parse_column};
 
 /// Split points, and the key columns that are compared with them.
 #[derive(Debug)]
@@ -119,54 +115,6 @@ impl Ranges {
     }
 }
 
-/// Finds split points that divide the rows of `dataset` into `partitions` parts of about the same
-/// size. They come from a bounded sample of keys that is spread over the dataset's units. The same
-/// dataset gives the same points.
-///
-/// At least 16,384 keys are sampled, and at least 64 for each partition, up to about a million.
-/// With s keys in a range, its share of the rows is off by about `1 / sqrt(s)` of itself. If the
-/// rows are in the keys' order and not all units are sampled, it is off by up to two sampled units
-/// more. If few keys have most rows, there are fewer points, because rows of one key stay together.
-///
-/// # Errors
-/// If the dataset can be read only once, is damaged, or its keys cannot be ordered.
-pub fn sample_ranges(dataset: &Dataset, keys: &[String], partitions: usize) -> Result<PlacementSpec, DatasetError> {
-    let columns = key_columns(&dataset.schema, keys)?;
-    let converter = converter(&dataset.schema, &columns)?;
-    let wanted = (partitions * SAMPLE_PER_PARTITION).clamp(MIN_SAMPLE, MAX_SAMPLE);
-    let sample = dataset.sample(&columns, wanted)?;
-    let order = converter.convert_columns(sample.columns())?;
-    let mut rows: Vec<u32> = (0..sample.num_rows() as u32).collect();
-    rows.sort_unstable_by(|&a, &b| order.row(a as usize).cmp(&order.row(b as usize)));
-    let points = UInt32Array::from(quantiles(&order, &rows, partitions));
-    let points = sample.columns().iter().map(|column| take(column, &points, None)).collect::<Result<_, _>>()?;
-    Ok(PlacementSpec::Splits(points))
-}
-
-const SAMPLE_PER_PARTITION: usize = 64;
-const MIN_SAMPLE: usize = 1 << 14;
-const MAX_SAMPLE: usize = 1 << 20;
-
-/// Returns rows that begin ranges of about equal size, at most `partitions - 1`. They ascend
-/// strictly, and none has the smallest key. `sorted` has the rows of `keys` in order.
-fn quantiles(keys: &Rows, sorted: &[u32], partitions: usize) -> Vec<u32> {
-    let key = |place: usize| keys.row(sorted[place] as usize);
-    let (mut points, mut last) = (vec![], 0);
-    for point in 1..partitions {
-        // If the quantile falls on the key of the point before, the next key begins the range.
-        let mut place = (point * sorted.len() / partitions).max(last);
-        while place < sorted.len() && key(place) <= key(last) {
-            place += 1;
-        }
-        if place >= sorted.len() {
-            break;
-        }
-        points.push(sorted[place]);
-        last = place;
-    }
-    points
-}
-
 /// Returns the values of one key column at all split points.
 fn typed(schema: &Schema, column: usize, texts: StringArray) -> Result<ArrayRef, DatasetError> {
     let field = schema.field(column);
@@ -180,7 +128,7 @@ fn typed(schema: &Schema, column: usize, texts: StringArray) -> Result<ArrayRef,
 }
 
 /// Returns a converter that orders keys, nulls first.
-fn converter(schema: &Schema, columns: &[usize]) -> Result<RowConverter, DatasetError> {
+pub(crate) fn converter(schema: &Schema, columns: &[usize]) -> Result<RowConverter, DatasetError> {
     let sort = columns.iter().map(|&column| SortField::new(schema.field(column).data_type().clone()));
     RowConverter::new(sort.collect()).map_err(|error| {
         let names: Vec<_> = columns.iter().map(|&column| schema.field(column).name().as_str()).collect();

@@ -3,7 +3,7 @@
 use annulus_pages::PagesError;
 use parking_lot::Mutex;
 
-use crate::{error::DatasetError, output::OutputError};
+use crate::error::{DatasetError, OutputError};
 
 /// The most informative error of a run's threads, and the first of several such.
 #[derive(Default)]

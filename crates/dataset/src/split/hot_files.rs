@@ -10,6 +10,7 @@ use crate::{
     error::DatasetError,
     hot_keys::{HotKey, HotSample, sample_hot_keys},
     input::Dataset,
+    manifest::SpreadKey,
     output::Slot,
     placement::{KeyHasher, Placement, PlacementSpec},
 };
@@ -113,11 +114,10 @@ impl HotFiles {
         group.is_some_and(|group| self.groups[group].place(hash).is_some())
     }
 
-    /// Returns a setting with everything here that decides which rows go to which file; `None`
-    /// without hot keys.
-    pub(super) fn setting(&self) -> Option<(&'static str, String)> {
-        let key = |(key, files): (&HotKey, usize)| format!("{}:{:016x}:{files}", key.partition, key.hash);
-        (!self.groups.is_empty()).then(|| (OPTION, self.keys().map(key).collect::<Vec<_>>().join(",")))
+    /// Returns everything here that decides which rows go to which file.
+    pub(super) fn recorded(&self) -> Vec<SpreadKey> {
+        let key = |(key, files): (&HotKey, usize)| SpreadKey { partition: key.partition, hash: key.hash, files };
+        self.keys().map(key).collect()
     }
 
     /// Returns a worker's state, if there are hot keys.

@@ -11,7 +11,7 @@ use crate::{
     error::DatasetError,
     hot_keys::{HotKey, HotKeys, counters, hot_from},
     input::random,
-    output::HotKeyEntry,
+    manifest::HotKeyEntry,
     placement::KeyHasher,
 };
 

@@ -12,7 +12,7 @@ use arrow::{
     ipc::{reader::StreamReader, writer::StreamWriter},
 };
 
-use crate::{error::DatasetError, output::OutputError};
+use crate::error::{DatasetError, OutputError};
 
 /// A file of blocks, each an Arrow IPC stream with rows of one slot.
 pub(super) struct LargeRows {

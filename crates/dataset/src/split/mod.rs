@@ -23,12 +23,16 @@ mod plan;
 mod progress;
 mod sort;
 mod spill;
+mod split_points;
 mod wave;
 mod worker;
 
-use std::sync::atomic::{
-    AtomicBool, AtomicUsize,
-    Ordering::{Relaxed, Release},
+use std::{
+    num::NonZeroUsize,
+    sync::atomic::{
+        AtomicBool, AtomicUsize,
+        Ordering::{Relaxed, Release},
+    },
 };
 
 use parking_lot::Mutex;
@@ -37,15 +41,14 @@ use annulus_sync::CancelToken;
 pub use hot_files::HotFiles;
 pub use plan::{JobSpec, Placing};
 pub use progress::{Progress, Silent};
-pub use sort::SortColumn;
+pub use split_points::sample_ranges;
 
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, OutputError},
     hot_keys::DEFAULT_HOT_SHARE,
     input::Dataset,
-    output::{
-        Manifest, Opened, Output, OutputError, OutputFormat, OutputOptions, OutputSpec, Settings, Slot, memory::Shares,
-    },
+    manifest::{Manifest, OutputFormat, PartitionSettings, Settings, SortColumn},
+    output::{Opened, Output, OutputOptions, OutputSpec, Slot, memory::Shares},
     placement::Placement,
 };
 use first_error::FirstError;
@@ -305,28 +308,23 @@ fn slots_of(job: &Job) -> Vec<Slot> {
     own.chain(job.hot_files.slots()).collect()
 }
 
-/// The name of the setting that holds a placement's text.
-pub(crate) const PLACEMENT: &str = "placement";
-
 /// Returns everything that decides which rows go to which file, and how files are written.
 fn settings_of(job: &Job) -> Settings {
     let Job { dataset, placement, by, output, .. } = job;
-    let max_file_size = output.max_file_bytes.map_or("none".to_owned(), |bytes| bytes.to_string());
-    let on_bad_row = if job.quarantine { "quarantine" } else { "fail or skip" };
-    let settings = [
-        ("by", by.join(",")),
-        (PLACEMENT, placement.canonical()),
-        ("format", output.format.name().to_owned()),
-        ("compression", output.compression.name().to_owned()),
-        ("max_file_size", max_file_size),
-        ("on_bad_row", on_bad_row.to_owned()),
-        ("input", dataset.fingerprint.clone().unwrap_or_default()),
-    ];
-    let page_size = (output.format == OutputFormat::Pages).then(|| ("page_size", output.page_bytes.to_string()));
-    // With a folder for each value, the number of partitions is not an option.
-    let into = (!placement.is_by_value()).then(|| ("into", placement.partitions().to_string()));
-    let order: Vec<String> = job.sort_by.iter().map(SortColumn::to_string).collect();
-    let sort_by = (!order.is_empty()).then(|| ("sort_by", order.join(",")));
-    let settings = settings.into_iter().chain(into).chain(sort_by).chain(page_size).chain(job.hot_files.setting());
-    settings.map(|(name, value)| (name.to_owned(), value)).collect()
+    Settings::Partition(Box::new(PartitionSettings {
+        by: by.clone(),
+        placement: placement.recorded(),
+        // With a folder for each value, the number of partitions is not an option.
+        into: NonZeroUsize::new(placement.partitions()).filter(|_| !placement.is_by_value()),
+        format: output.format,
+        compression: output.compression,
+        page_size: (output.format == OutputFormat::Pages).then_some(output.page_bytes),
+        max_file_size: output.max_file_bytes,
+        sort_by: job.sort_by.clone(),
+        quarantine: job.quarantine,
+        input: dataset.fingerprint.clone(),
+        split_hot_keys: job.hot_files.recorded(),
+        key_types: Vec::new(),
+        append: None,
+    }))
 }

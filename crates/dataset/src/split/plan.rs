@@ -2,13 +2,16 @@
 
 use arrow::datatypes::SchemaRef;
 
-use super::{DEFAULT_MEMORY, HotFiles, Job, PLACEMENT, SMALL_SPILL_BYTES, SortColumn};
+use super::{DEFAULT_MEMORY, HotFiles, Job, SMALL_SPILL_BYTES, sample_ranges};
 use crate::{
+    bad_rows::BadRows,
+    column_list::columns_text,
     error::DatasetError,
     hot_keys::DEFAULT_HOT_SHARE,
-    input::{BadRows, Dataset, InputOptions, type_of_column},
-    output::{Manifest, OutputOptions},
-    placement::{Placement, PlacementSpec, VALUE_BUCKETS, sample_ranges, splits_of},
+    input::{Dataset, InputOptions, type_of_column},
+    manifest::{Manifest, SortColumn},
+    output::OutputOptions,
+    placement::{Placement, PlacementSpec, VALUE_BUCKETS, splits_of},
 };
 
 /// The specification of a job, before its inputs have been read: what to split, how, and where the
@@ -95,7 +98,7 @@ impl JobSpec {
         if matches!(self.placing, Placing::By(PlacementSpec::RoundRobin)) && !self.by.is_empty() {
             return Err(DatasetError::Config {
                 option: "by",
-                value: format!("'{}' together with `round_robin`", self.by.join(",")),
+                value: format!("'{}' together with `round_robin`", columns_text(&self.by)),
                 remedy: "rows that are placed in turn have no key; leave one of the two out".to_owned(),
             });
         }
@@ -145,8 +148,8 @@ impl JobSpec {
     fn splits_of_dataset(&self, schema: &SchemaRef) -> Result<Option<PlacementSpec>, DatasetError> {
         let appends = self.output.existing.appends();
         let manifest = appends.then(|| Manifest::find_in(&self.output.dir)).flatten();
-        match manifest.as_ref().and_then(|manifest| manifest.settings.get(PLACEMENT)) {
-            Some(placement) => splits_of(placement, schema, &self.by),
+        match manifest.as_ref().and_then(|manifest| manifest.settings.partition()) {
+            Some(settings) => splits_of(&settings.placement, schema, &self.by),
             None => Ok(None),
         }
     }

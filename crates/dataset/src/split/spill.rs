@@ -26,7 +26,7 @@ use arrow::{
 use parking_lot::Mutex;
 
 use super::large_rows::LargeRows;
-use crate::{error::DatasetError, output::OutputError};
+use crate::error::{DatasetError, OutputError};
 
 /// The largest page: larger ones are not written faster.
 const MAX_PAGE_BYTES: usize = 256 << 10;

@@ -16,10 +16,11 @@ use super::{
 use arrow::array::RecordBatch;
 
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, OutputError},
     hot_keys::HotKeys,
     input::{Decoded, Unit},
-    output::{HotKeyEntry, Output, OutputError},
+    manifest::HotKeyEntry,
+    output::Output,
     placement::Scratch,
 };
 

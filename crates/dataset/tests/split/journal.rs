@@ -96,7 +96,7 @@ fn a_damaged_journal_can_be_overwritten() {
     let damages: [Damage; 4] = [
         |(_, entries)| format!("no header\n{}", entries.concat()),
         |(header, entries)| {
-            format!("{}{}", header.replace("\"annulus_journal\":1", "\"annulus_journal\":2"), entries.concat())
+            format!("{}{}", header.replace("\"annulus_journal\":2", "\"annulus_journal\":3"), entries.concat())
         },
         |(header, entries)| format!("{header}{{\"slot\":149,\n{}", entries.concat()),
         |(header, entries)| format!("{header}{}{}", entries.concat(), entries.concat().replace("part-", "../in/part-")),

@@ -10,3 +10,4 @@ mod kills;
 mod links;
 mod support;
 mod values;
+mod version_1;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use annulus_dataset::{
-    Compression, DEFAULT_HOT_SHARE, DEFAULT_PAGE_BYTES, Existing, JobSpec, OutputFormat, OutputOptions, PlacementSpec,
-    Placing,
+    Compression, DEFAULT_HOT_SHARE, DEFAULT_PAGE_BYTES, DatasetError, Existing, JobSpec, OutputFormat, OutputOptions,
+    PlacementSpec, Placing, SortColumn, parse_columns,
 };
 use annulus_terminal::machine;
 use anyhow::{Result, bail};
@@ -71,7 +71,10 @@ pub struct PartitionArgs {
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Columns of the key, separated by commas
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', required_unless_present = "round_robin")]
+    ///
+    /// A name with a comma stands in double quotes: --by '"city, state",year'. A quote within them
+    /// is written twice.
+    #[arg(long, value_name = "COLUMNS", required_unless_present = "round_robin")]
     pub by: Vec<String>,
     /// Number of partitions, required unless --by-value is given
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
@@ -84,8 +87,8 @@ pub struct PartitionArgs {
     /// Sort the rows of each file by these columns
     ///
     /// A column with :desc is sorted in descending order, with nulls first; otherwise nulls are
-    /// last.
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    /// last. Names in quotes are as with --by.
+    #[arg(long, value_name = "COLUMNS")]
     pub sort_by: Vec<String>,
     /// Share of an average partition that makes a key hot
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
@@ -235,15 +238,23 @@ impl PartitionArgs {
         let mut spec = JobSpec::new(self.inputs, output);
         spec.input = self.reading.options()?;
         spec.into = self.into;
-        spec.placing = placing(self.placing, self.by.len());
-        spec.by = self.by;
-        spec.sort_by = self.sort_by.iter().map(|column| column.parse()).collect::<Result<_, _>>()?;
+        spec.by = concatenated(&self.by, parse_columns)?;
+        spec.placing = placing(self.placing, spec.by.len());
+        spec.sort_by = concatenated(&self.sort_by, SortColumn::parse_list)?;
         spec.hot_key_share = self.hot_key_share;
         spec.split_hot_keys = self.split_hot_keys;
         spec.threads = self.threads.unwrap_or_else(machine::cores);
         spec.memory_limit = self.memory_limit;
         Ok(PartitionJob { spec, url, json: self.json })
     }
+}
+
+/// Returns the items of all lists, for an option that may be given several times.
+fn concatenated<T>(
+    lists: &[String],
+    parse: impl Fn(&str) -> Result<Vec<T>, DatasetError>,
+) -> Result<Vec<T>, DatasetError> {
+    Ok(lists.iter().map(|list| parse(list)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 fn placing(args: PlacingArgs, keys: usize) -> Placing {

@@ -17,13 +17,12 @@ use arrow::{
 use super::{
     Body, Decode, MakeDecode, TextFile,
     dialect::Dialect,
-    empties,
-    exact::parse_column,
-    infer_rows,
+    empties, infer_rows,
     table::{Sampled, Types},
 };
 use crate::{
     error::DatasetError,
+    exact::parse_column,
     input::{
         InputOptions,
         guess::{Guess, MixedColumn},

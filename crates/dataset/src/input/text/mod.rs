@@ -6,7 +6,6 @@ mod borders;
 mod csv;
 mod dialect;
 mod empties;
-pub(crate) mod exact;
 mod json;
 mod records;
 mod sample;

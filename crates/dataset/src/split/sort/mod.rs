@@ -9,7 +9,7 @@
 mod merge;
 mod run;
 
-use std::{path::PathBuf, str::FromStr};
+use std::path::PathBuf;
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
@@ -19,7 +19,7 @@ use arrow::{
 };
 
 use self::{merge::merge, run::Run};
-use crate::error::DatasetError;
+use crate::{error::DatasetError, manifest::SortColumn};
 
 /// The number of runs that are merged at a time.
 const FAN_IN: usize = 16;
@@ -31,36 +31,6 @@ const BATCH_SHARE: usize = 2 * FAN_IN;
 
 /// A consumer of batches, one after the other.
 type Take<'a> = dyn FnMut(RecordBatch) -> Result<(), DatasetError> + 'a;
-
-/// A column that rows are sorted by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SortColumn {
-    /// The column's name.
-    pub column: String,
-    /// Whether the greatest value comes first. Nulls then come before it; otherwise they come last,
-    /// as in SQL.
-    pub descending: bool,
-}
-
-impl FromStr for SortColumn {
-    type Err = DatasetError;
-
-    /// Takes a name, which may be followed by `:asc` or `:desc`.
-    fn from_str(text: &str) -> Result<Self, DatasetError> {
-        let (column, descending) = match text.rsplit_once(':') {
-            Some((column, "asc")) => (column, false),
-            Some((column, "desc")) => (column, true),
-            _ => (text, false),
-        };
-        Ok(Self { column: column.to_owned(), descending })
-    }
-}
-
-impl std::fmt::Display for SortColumn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}", self.column, if self.descending { ":desc" } else { "" })
-    }
-}
 
 /// The order that rows are sorted in.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use arrow::{
 };
 
 use super::Take;
-use crate::{error::DatasetError, output::OutputError};
+use crate::error::{DatasetError, OutputError};
 
 /// A sorted run: an Arrow IPC stream in a file, which is removed on drop.
 pub(super) struct Run {

@@ -16,7 +16,9 @@ mod sql;
 use std::{path::Path, sync::Arc};
 
 use annulus_datafusion::{DatasetTable, reading_options};
-use annulus_dataset::{Collection, Dataset, InputOptions, OutputFormat, Settings, input_that_reads, type_of_column};
+use annulus_dataset::{
+    Collection, Dataset, InputOptions, JoinKey, JoinSettings, OutputFormat, Settings, input_that_reads, type_of_column,
+};
 use annulus_join::{JoinType, Side, Sides};
 use arrow::datatypes::SchemaRef;
 use datafusion::{
@@ -129,16 +131,15 @@ impl Query {
 
     /// Returns the settings that the manifest of its result records.
     pub fn settings(&self) -> Settings {
-        let on = self.on.iter().map(|(left, right)| format!("{left}={right}")).collect::<Vec<_>>();
-        let settings = [
-            ("left", self.sides.left.path.clone()),
-            ("right", self.sides.right.path.clone()),
-            ("on", on.join(",")),
-            ("where", self.condition.clone().unwrap_or_default()),
-            ("type", self.join.name().to_owned()),
-        ];
-        let select = self.select.clone().map(|select| ("select", select));
-        settings.into_iter().chain(select).map(|(name, value)| (name.to_owned(), value)).collect()
+        let key = |(left, right): &(String, String)| JoinKey { left: left.clone(), right: right.clone() };
+        Settings::Join(JoinSettings {
+            left: self.sides.left.path.clone(),
+            right: self.sides.right.path.clone(),
+            on: self.on.iter().map(key).collect(),
+            condition: self.condition.clone(),
+            join_type: self.join.name().to_owned(),
+            select: self.select.clone(),
+        })
     }
 
     fn join_type(&self) -> JoinType {

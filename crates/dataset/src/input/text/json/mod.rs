@@ -21,15 +21,14 @@ use arrow::{
 use memchr::memmem;
 
 use super::{
-    Body, Decode, Head, MakeDecode, Range, TextFile,
-    exact::{as_texts, parse},
-    infer_rows, read_range,
+    Body, Decode, Head, MakeDecode, Range, TextFile, infer_rows, read_range,
     records::{Scanner, Syntax},
     sample::{json_head, records},
     windows,
 };
 use crate::{
     error::DatasetError,
+    exact::{as_texts, parse},
     input::{
         InputOptions,
         paths::InputFile,

@@ -1,4 +1,6 @@
-//! The errors of reading, placing and splitting datasets.
+//! The errors of reading, placing, splitting and writing datasets.
+
+mod output;
 
 use std::io;
 
@@ -8,7 +10,7 @@ use annulus_sync::Cancelled;
 use arrow::error::ArrowError;
 use thiserror::Error;
 
-use crate::output::OutputError;
+pub use output::OutputError;
 
 /// The reason why a dataset cannot be read, placed or written. Each names the file, column or
 /// option, and what to do.

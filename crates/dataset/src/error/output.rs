@@ -7,7 +7,7 @@ use std::{
 
 use thiserror::Error;
 
-use super::publish::JOURNAL_NAME;
+use crate::file_names::JOURNAL_NAME;
 
 /// The reason why a dataset could not be written or its folder could not be used.
 #[derive(Debug, Error)]

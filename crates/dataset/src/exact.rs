@@ -10,7 +10,7 @@ use arrow::{
 };
 
 /// Returns `schema` with texts in place of the types that are `rounded`, at any depth.
-pub(super) fn as_texts(schema: &Schema, rounded: fn(&DataType) -> bool) -> SchemaRef {
+pub(crate) fn as_texts(schema: &Schema, rounded: fn(&DataType) -> bool) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(|field| as_text(field, rounded)).collect::<Vec<_>>()))
 }
 
@@ -27,7 +27,7 @@ fn as_text(field: &FieldRef, rounded: fn(&DataType) -> bool) -> FieldRef {
 
 /// Returns `batch`, some of whose columns are texts, with the types of `schema`. Returns an error
 /// if a text is not a value of its type, or would be rounded.
-pub(super) fn parse(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+pub(crate) fn parse(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| parse_column(column, field.data_type())).collect::<Result<_, _>>()?;
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
