@@ -7,6 +7,7 @@ use crate::{
     commands::{
         calibrate::{self, CalibrateArgs},
         completions::{self, CompletionsArgs},
+        demo::{self, DemoArgs},
         help::{self, HelpArgs, ManArgs},
         join::{self, JoinArgs},
         partition::{self, PartitionArgs},
@@ -21,6 +22,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
+  annulus demo                            see the three jobs on a small dataset
   annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
   annulus sql -t o=orders/                open a shell with orders/ as table o
   annulus partition events/ --by user --into 64 --output parts
@@ -48,6 +50,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Split, join and query a small dataset that is made for it
+    Demo(DemoArgs),
     /// Run SQL: a query, a file of statements, or a shell
     Sql(Box<SqlArgs>),
     /// Split a dataset into files by key, in bounded memory
@@ -73,6 +77,7 @@ pub enum Command {
 impl Program for Args {
     fn run(self) -> Result<Outcome> {
         match self.command {
+            Command::Demo(args) => demo::run(&args, run_words),
             Command::Sql(args) => sql::run(*args),
             Command::Partition(args) => partition::run(args),
             Command::Verify(args) => verify::run(args),
@@ -85,6 +90,12 @@ impl Program for Args {
             Command::Help(args) => help::run(args, Self::command()),
         }
     }
+}
+
+/// Runs the command that `words` name.
+fn run_words(words: &[String]) -> Result<Outcome> {
+    let line = std::iter::once("annulus").chain(words.iter().map(String::as_str));
+    Args::try_parse_from(line)?.run()
 }
 
 #[cfg(test)]

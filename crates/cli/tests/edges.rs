@@ -70,7 +70,8 @@ fn nested_values_of_json_datasets_have_the_types_that_were_written() {
     let at = folder.path();
     let rows = "SELECT value AS id, arrow_cast(['2024-01-01', NULL], 'List(Utf8)') AS texts, \
                 [1.5, 0.0 / 0.0] AS floats, [CAST(value AS DECIMAL(20,2))] AS decimals, \
-                named_struct('day', DATE '2024-01-02', 'at', TIMESTAMP '2024-01-02 03:04:05', 'name', '1582-10-15') AS s, \
+                named_struct('day', DATE '2024-01-02', 'at', TIMESTAMP '2024-01-02 03:04:05', \
+                'name', '1582-10-15') AS s, \
                 map(['a b', 'c'], [1, 2]) AS m FROM range(3)";
     Annulus::new(["sql", rows, "--output", "rows.parquet"]).at(at).succeeds();
     let types = |table: &str| {

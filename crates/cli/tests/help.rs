@@ -6,8 +6,8 @@ use std::{fs, process::Command};
 
 use support::{Annulus, names};
 
-const COMMANDS: [&str; 10] =
-    ["sql", "partition", "join", "verify", "worker", "topology", "calibrate", "completions", "man", "help"];
+const COMMANDS: [&str; 11] =
+    ["demo", "sql", "partition", "join", "verify", "worker", "topology", "calibrate", "completions", "man", "help"];
 
 #[test]
 fn every_shell_completes_every_command() {

@@ -5,7 +5,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread,
+    thread::{self, Scope},
 };
 
 use annulus_join::{Fragment, FragmentFormat, JoinError, Matched, Output, SideRows, Writer, store_matched};
@@ -16,7 +16,8 @@ use arrow::{
 };
 
 use crate::{
-    CycloError, JoinSpec, Visit,
+    CycloError, JoinSpec, Probe, Visit,
+    feed::Feed,
     local::{Local, Ready},
     lying::Lying,
     own::{Own, Rows},
@@ -96,12 +97,7 @@ impl Around {
                 thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
             }
             if let Rows::Fed { feed, probe, .. } = own_rows {
-                let stopper = host.stopper();
-                let work = move || feed.run(probe, |batches| self.prepare(batches), || stopper.stop());
-                thread::Builder::new()
-                    .name("feed".to_owned())
-                    .spawn_scoped(scope, work)
-                    .map_err(CycloError::Threads)?;
+                self.start_feed(scope, host.stopper(), (feed, probe))?;
             }
             let mut own = Own::new(&self.fragments, self.times, own_rows);
             host.revolve_owned(
@@ -134,6 +130,18 @@ impl Around {
             writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
         }
         Ok(Met { revolution, probed, compared: compared.into_inner() })
+    }
+
+    /// Starts the thread that prepares rows while others go around.
+    fn start_feed<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        stopper: Stopper,
+        (feed, probe): (&'scope Feed, &'scope Probe<'scope>),
+    ) -> Result<(), CycloError> {
+        let work = move || feed.run(probe, |batches| self.prepare(batches), || stopper.stop());
+        thread::Builder::new().name("feed".to_owned()).spawn_scoped(scope, work).map_err(CycloError::Threads)?;
+        Ok(())
     }
 
     /// Converts rows of the probe side to fragments.

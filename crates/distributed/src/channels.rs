@@ -311,6 +311,10 @@ fn plain(url: &Url, error: DataFusionError) -> DataFusionError {
         return DataFusionError::Execution(text.to_owned());
     }
     match inner.downcast_ref::<Status>() {
+        // Made here from the error of a connection: the worker has sent none.
+        Some(status) if status.code() == Code::Unknown && status.source().is_some() => {
+            DataFusionError::Execution("it was lost: the connection to it broke".to_owned())
+        }
         Some(status) if status.code() == Code::Unavailable => DataFusionError::External(status.message().into()),
         _ => error,
     }

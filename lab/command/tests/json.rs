@@ -167,7 +167,7 @@ fn figures() {
     assert!(machine.contains("last-level cache") && machine.contains("NUMA"), "{machine}");
     let texts = queries::clickbench();
     let ring = "reproduce ring --quick --volume 512K --cache cache --out figures";
-    reproduce(&format!("{ring} --clickbench-queries {texts}"));
+    reproduce(&format!("{ring} --clickbench {texts}"));
     let ring: Value = serde_json::from_str(&read("figures/ring.json")).expect("JSON");
     schema::check(&ring, &schema::schema("reproduce-ring.json")).expect("as documented");
     assert_eq!(ring["queries"]["lines"].as_array().map(Vec::len), Some(8));

@@ -3,6 +3,7 @@
 
 pub mod calibrate;
 pub mod completions;
+pub mod demo;
 pub mod help;
 pub mod join;
 pub mod partition;

@@ -5,12 +5,14 @@
 //! worker:      left side  -> input.rs -> stationary.rs: rows in memory, and on disk
 //!              meeting.rs: all tasks of the join learn each other's addresses
 //!              ring.rs: connects them
-//!              algorithm.rs, key_filter.rs: what the sizes suggest
+//!              agreed.rs: the algorithm, by what the sizes suggest (algorithm.rs, key_filter.rs)
 //!              right side -> input.rs -> `annulus-cyclo` (run.rs) -> output.rs
 //! ```
 
 mod access;
+mod agreed;
 mod algorithm;
+mod budget;
 mod cost;
 mod exec;
 mod input;

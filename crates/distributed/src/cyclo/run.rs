@@ -3,25 +3,19 @@
 use std::{
     env,
     num::NonZeroUsize,
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    thread,
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Share, Supply};
-use annulus_datafusion::{AnnulusConfig, CycloJoin, CycloMethod};
-use annulus_join::{CancelToken, JoinError, Partitions, Side};
+use annulus_cyclo::{CycloError, Give, Keep, Share, Supply};
+use annulus_datafusion::{AnnulusConfig, CycloJoin};
+use annulus_join::{CancelToken, JoinError, Side};
 use annulus_roundabout::{Failure, Host, Reason, RoundaboutError, Stopper};
 use datafusion::{
     arrow::array::RecordBatch,
     common::{exec_datafusion_err, exec_err, utils::memory::RecordBatchMemoryCounter},
     error::{DataFusionError, Result},
-    execution::{
-        TaskContext,
-        memory_pool::{MemoryConsumer, MemoryLimit},
-    },
-    physical_plan::SpillManager,
+    execution::TaskContext,
 };
 use tokio::{runtime::Handle, sync::mpsc::Sender, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +23,8 @@ use url::Url;
 
 use super::{
     access::RingAccess,
-    algorithm,
+    agreed::Agreed,
+    budget::{Budget, reservation},
     input::Input,
     kept::Resident,
     key_filter::FilterSizes,
@@ -44,17 +39,8 @@ use crate::{
     workers::address_of,
 };
 
-/// The sizes of fragments, from the largest. The first one is used of which a task's fragments take at
-/// most this share of the memory limit, or the last one.
-const FRAGMENT_BYTES: [usize; 3] = [1 << 20, 1 << 19, 1 << 18];
-const MEMORY_SHARE: usize = 8;
 /// The fragments whose rows are prepared together: each of them then meets few partitions.
-const WAVE: usize = 16;
-/// The most memory of a filter of keys.
-const MOST_FILTER_BYTES: usize = 256 << 20;
-/// The fragments of which a task has the memory: those in a ring's buffers, and three waves.
-const IN_MEMORY: usize = 16 + 3 * WAVE;
-
+pub(super) const WAVE: usize = 16;
 /// Ends a join from another thread.
 #[derive(Clone, Default)]
 pub(super) struct Leaving {
@@ -128,32 +114,11 @@ impl Run {
     }
 
     fn join(self, access: Option<&RingAccess>, silence: Duration) -> Result<(), Ended> {
-        let Self { join, index, count, stationary: left, rotating, output, leaving, context, runtime, metrics, .. } =
-            self;
-        let reserve = || MemoryConsumer::new("CycloJoinExec").register(context.memory_pool());
-        let share = match context.memory_pool().memory_limit() {
-            MemoryLimit::Finite(limit) => limit / MEMORY_SHARE,
-            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
-        };
-        let (in_transit, fragment_bytes) = (reserve(), fragment_bytes(share));
-        // A pool that refuses so little does not end the join: it has no other memory to work with.
-        in_transit.try_grow(fragment_bytes * IN_MEMORY).ok();
-        let for_filter = reserve();
-        let filter_bytes = match self.filter {
-            Some(_) if for_filter.try_grow(share.min(MOST_FILTER_BYTES)).is_ok() => for_filter.size() as u64,
-            _ => 0,
-        };
-        let disk = &context.runtime_env().disk_manager;
-        let spill = disk.tmp_files_enabled().then(|| {
-            let schema = Arc::clone(join.schema(Side::Left));
-            SpillManager::new(context.runtime_env(), metrics.spill.clone(), schema)
-                .with_compression_type(context.session_config().spill_compression())
-        });
-        let in_preparation = reserve();
+        let Self { join, index, stationary: left, rotating, output, leaving, context, runtime, metrics, .. } = self;
+        let budget = Budget::reserve(&context, self.filter.is_some());
         // If there is no memory to prepare it, it is read as any other side, and spilled.
-        let resident = self.resident.filter(|resident| resident.can_stay(&in_preparation));
-        let spilling = MemoryConsumer::new("CycloJoinExec").with_can_spill(spill.is_some());
-        let mut stationary = Stationary::new(spilling.register(context.memory_pool()), spill);
+        let resident = self.resident.filter(|resident| resident.can_stay(&budget.in_preparation));
+        let mut stationary = Stationary::for_task(&join, &context, metrics.spill.clone());
         match &resident {
             Some(resident) => stationary.largest = resident.share.info().rows,
             None => {
@@ -166,76 +131,41 @@ impl Run {
         let present = Present {
             join: self.id,
             index: task_number(index)?,
-            count: task_number(count)?,
+            count: task_number(self.count)?,
             worker: String::new(),
             address: String::new(),
             local: None,
             fabric: None,
             rows: stationary.largest,
             parts: u32::try_from(stationary.parts()).unwrap_or(u32::MAX),
-            fragment_bytes: fragment_bytes as u32,
-            filter_bytes,
+            fragment_bytes: budget.fragment_bytes as u32,
+            filter_bytes: budget.filter_bytes(),
             silence,
         };
-        let (met, mut host) = match (count, access) {
-            (1, access) => alone(&present, access)?,
-            (_, Some(access)) => {
-                let options = context.session_config().options().extensions.get::<AnnulusConfig>();
-                // What a killed process leaves among spilled rows is removed with them.
-                let folders = match options {
-                    Some(AnnulusConfig { share_memory: false, .. }) => Vec::new(),
-                    _ => disk.temp_dir_paths().into_iter().chain([env::temp_dir()]).collect(),
-                };
-                meet((access, &folders), &self.meeting_at, present, &leaving, &runtime)?
-            }
-            (_, None) => return Err(exec_datafusion_err!("a task of a join does not know the other workers").into()),
-        };
+        let meeting = Meeting { at: &self.meeting_at, leaving: &leaving, runtime: &runtime, context: &context };
+        let (met, mut host) = meeting.meet(access, present)?;
         timer.done();
-        metrics.fabric.add(usize::from(met.fabric().is_some()));
-        if let (Some(access), None) = (access, met.fabric())
-            && let Some(own) = access.channels.fabric()
-            && count > 1
-        {
-            tracing::warn!("a join does not use the provider {own}, which other workers do not have: it uses sockets");
-        }
+        note_fabric(access, &met, self.count, &metrics);
         let ended = |error| ended(error, &met, index);
-        let condition = match join.method() {
-            CycloMethod::Hash { build, probe, nulls_equal } => Condition::Hash {
-                build: build.clone(),
-                probe: probe.clone(),
-                nulls_equal: *nulls_equal,
-                partitions: Partitions::for_rows(usize::try_from(met.rows).unwrap_or(usize::MAX)),
-            },
-            CycloMethod::Merge(condition) => Condition::Merge(condition.clone()),
-            CycloMethod::Any(condition) => Condition::Any(condition.clone()),
-        };
-        let session = context.session_config();
-        let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let spec = |condition| {
-            JoinSpec::new(join.output(session.batch_size()), condition, met.fragment_bytes as usize)
-                .with_threads(session.target_partitions().clamp(1, cpus))
-                .with_cancel(leaving.cancel.clone())
-                .with_watch(metrics.watch())
-        };
-        let (mut spec, merge) = (spec(condition), algorithm::merge_condition(join.method()).map(spec));
         let parts = NonZeroUsize::new(met.parts as usize).unwrap_or(NonZeroUsize::MIN);
-        let choice = self.filter.and_then(|filter| filter.choose(&met));
-        let choice = choice.filter(|_| spec.can_filter_keys(parts).unwrap_or(false));
-        // A resident table is prepared for hashing, also where this task reads it.
-        if let (Some(merge), Some(sizes), false) = (merge, &self.filter, self.is_resident)
-            && let Some(keys) = spec.key_form().map_err(ended)?
-            && algorithm::prefers_merge((sizes, choice), &met, keys, WAVE, session.target_partitions())
-        {
-            spec = merge;
-            metrics.merges.add(1);
-        }
+        let agreed = Agreed {
+            join: &join,
+            context: &context,
+            metrics: &metrics,
+            cancel: &leaving.cancel,
+            filter: self.filter.as_ref(),
+            is_resident: self.is_resident,
+            met: &met,
+        };
+        let (spec, choice) = agreed.choose(parts).map_err(ended)?;
         metrics.add_filter(choice);
-        for_filter.shrink(for_filter.size().saturating_sub(choice.map_or(0, |choice| choice.bytes as usize)));
+        budget.keep_of_filter(choice.map_or(0, |choice| choice.bytes as usize));
         let spec = spec.with_key_filter(choice.map(|choice| choice.kind));
         let share = match resident {
             Some(resident) => {
                 let _timer = metrics.setup_time.timer();
-                let prepared = resident.prepare(&join, &spec, met.rows, &in_preparation, reserve())?;
+                let prepared =
+                    resident.prepare(&join, &spec, met.rows, &budget.in_preparation, reservation(&context))?;
                 metrics.stationary_rows.add(prepared.rows());
                 Share::with_prepared(&spec, &prepared, Vec::new())
             }
@@ -244,6 +174,7 @@ impl Run {
         let share = share.map_err(ended)?;
         metrics.revolutions.add(parts.get());
         // Rows that go around several times are kept in the folder of this file.
+        let disk = &context.runtime_env().disk_manager;
         let file = (parts > NonZeroUsize::MIN).then(|| disk.create_tmp_file("cyclo-join")).transpose()?;
         let folder = file.as_ref().and_then(|file| file.path()?.parent());
         let keep = folder.map_or_else(Keep::in_memory, |folder| Keep::new(0, folder));
@@ -265,15 +196,20 @@ impl Run {
     }
 }
 
-/// Returns the size of the fragments that fit in this much memory.
-fn fragment_bytes(memory: usize) -> usize {
-    let [.., least] = FRAGMENT_BYTES;
-    let fits = |bytes: &usize| bytes * IN_MEMORY <= memory;
-    FRAGMENT_BYTES.into_iter().find(fits).unwrap_or(least)
+/// Notes in the metrics whether the ring uses a provider of libfabric, and warns if other workers lack it.
+fn note_fabric(access: Option<&RingAccess>, met: &Met, count: usize, metrics: &RunMetrics) {
+    metrics.fabric.add(usize::from(met.fabric().is_some()));
+    if let (Some(access), None) = (access, met.fabric())
+        && let Some(own) = access.channels.fabric()
+        && count > 1
+    {
+        tracing::warn!("a join does not use the provider {own}, which other workers do not have: it uses sockets");
+    }
 }
 
 fn task_number(number: usize) -> Result<u16> {
-    u16::try_from(number).map_err(|_| exec_datafusion_err!("a join of {number} tasks: a ring has fewer"))
+    u16::try_from(number)
+        .map_err(|_| exec_datafusion_err!("a ring supports at most {} tasks, but the join has {number}", u16::MAX))
 }
 
 /// Returns a ring without other tasks.
@@ -287,32 +223,55 @@ fn alone(present: &Present, access: Option<&RingAccess>) -> Result<(Met, Host), 
     Ok((met, host))
 }
 
-/// Waits for the other tasks, and connects to them. Tasks of one machine meet in the first of `folders` that
-/// will do.
-fn meet(
-    (access, folders): (&RingAccess, &[PathBuf]),
-    at: &Url,
-    present: Present,
-    leaving: &Leaving,
-    runtime: &Handle,
-) -> Result<(Met, Host), Ended> {
-    let RingAccess { channels, own, execution, .. } = access;
-    let listening = Listening::start(own, folders)
-        .map_err(|error| exec_datafusion_err!("worker {} cannot listen for other workers: {error}", address_of(own)))?;
-    let (index, join) = (present.index, format!("{execution}/{}", present.join));
-    let (address, local) = (listening.address.clone(), listening.local());
-    let fabric = channels.fabric().and_then(|name| name.split('@').next()).map(str::to_owned);
-    let present = Present { join, worker: own.to_string(), address, local, fabric, ..present };
-    let met = runtime.block_on(async {
-        tokio::select! {
-            biased;
-            () = leaving.token.cancelled() => exec_err!("the join was ended"),
-            met = channels.meet(at, present) => met,
+/// Where the tasks of a join meet.
+struct Meeting<'a> {
+    at: &'a Url,
+    leaving: &'a Leaving,
+    runtime: &'a Handle,
+    context: &'a TaskContext,
+}
+
+impl Meeting<'_> {
+    /// Returns what all tasks know, and this one's place in the ring.
+    fn meet(&self, access: Option<&RingAccess>, present: Present) -> Result<(Met, Host), Ended> {
+        match (present.count, access) {
+            (1, access) => alone(&present, access),
+            (_, Some(access)) => self.connect(access, present),
+            (_, None) => Err(exec_datafusion_err!("a task of a join does not know the other workers").into()),
         }
-    })?;
-    let host = ring::connect(&met, index, listening, channels, &leaving.stopper);
-    let host = host.map_err(|error| ended(error, &met, index.into()))?;
-    Ok((met, host))
+    }
+
+    /// Waits for the other tasks, and connects to them. Tasks of one machine meet in the first folder for
+    /// spilled rows that will do.
+    fn connect(&self, access: &RingAccess, present: Present) -> Result<(Met, Host), Ended> {
+        let RingAccess { channels, own, execution, .. } = access;
+        let options = self.context.session_config().options().extensions.get::<AnnulusConfig>();
+        // Files left by a killed process are cleaned up with the spill directory.
+        let folders: Vec<_> = match options {
+            Some(AnnulusConfig { share_memory: false, .. }) => Vec::new(),
+            _ => {
+                let disk = &self.context.runtime_env().disk_manager;
+                disk.temp_dir_paths().into_iter().chain([env::temp_dir()]).collect()
+            }
+        };
+        let listening = Listening::start(own, &folders).map_err(|error| {
+            exec_datafusion_err!("worker {} cannot listen for other workers: {error}", address_of(own))
+        })?;
+        let (index, join) = (present.index, format!("{execution}/{}", present.join));
+        let (address, local) = (listening.address.clone(), listening.local());
+        let fabric = channels.fabric().and_then(|name| name.split('@').next()).map(str::to_owned);
+        let present = Present { join, worker: own.to_string(), address, local, fabric, ..present };
+        let met = self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = self.leaving.token.cancelled() => exec_err!("the join was ended"),
+                met = channels.meet(self.at, present) => met,
+            }
+        })?;
+        let host = ring::connect(&met, index, listening, channels, &self.leaving.stopper);
+        let host = host.map_err(|error| ended(error, &met, index.into()))?;
+        Ok((met, host))
+    }
 }
 
 /// Passes the rotating rows on, in waves of this many bytes.

@@ -8,8 +8,11 @@ use datafusion::{
     arrow::array::RecordBatch,
     common::{exec_err, internal_datafusion_err, utils::memory::RecordBatchMemoryCounter},
     error::{DataFusionError, Result},
-    execution::{SpillFile, memory_pool::MemoryReservation},
-    physical_plan::SpillManager,
+    execution::{
+        SpillFile, TaskContext,
+        memory_pool::{MemoryConsumer, MemoryReservation},
+    },
+    physical_plan::{SpillManager, metrics::SpillMetrics},
 };
 use futures::TryStreamExt;
 use tokio::runtime::Handle;
@@ -44,6 +47,16 @@ impl Stationary {
     /// Returns none yet. With `spill`, rows that `memory` does not grant go to disk.
     pub(super) fn new(memory: MemoryReservation, spill: Option<SpillManager>) -> Self {
         Self { first: Vec::new(), on_disk: Vec::new(), spill, rows: 0, largest: 0, memory }
+    }
+
+    /// Returns none yet, with the memory and the disk of a task. `metrics` count what goes to disk.
+    pub(super) fn for_task(join: &CycloJoin, context: &TaskContext, metrics: SpillMetrics) -> Self {
+        let spill = context.runtime_env().disk_manager.tmp_files_enabled().then(|| {
+            SpillManager::new(context.runtime_env(), metrics, Arc::clone(join.schema(Side::Left)))
+                .with_compression_type(context.session_config().spill_compression())
+        });
+        let memory = MemoryConsumer::new("CycloJoinExec").with_can_spill(spill.is_some());
+        Self::new(memory.register(context.memory_pool()), spill)
     }
 
     /// Reads all rows.

@@ -153,8 +153,8 @@ pub struct JoinJob {
 }
 
 impl JoinArgs {
-    /// Checks the arguments against each other.
-    pub fn check(self) -> Result<JoinJob> {
+    /// Checks that there is a condition, and where the join runs.
+    fn check_places(&self) -> Result<()> {
         if self.on.is_empty() && self.condition.is_none() {
             bail!("no join condition: give --on COLUMNS, --where PREDICATE, or both");
         }
@@ -171,13 +171,20 @@ impl JoinArgs {
         if self.cluster.workers.is_some() && self.memory_limit.is_some() {
             bail!("--memory-limit cannot be used with --workers: each worker has a limit of its own");
         }
+        if self.retry > 0 && inputs_each {
+            bail!("--retry cannot be used with --inputs each: without a lost worker, its rows would be missing");
+        }
+        Ok(())
+    }
+
+    /// Checks the arguments against each other.
+    pub fn check(self) -> Result<JoinJob> {
+        self.check_places()?;
+        let (inputs_each, is_remote) = (self.inputs == InputsArg::Each, self.cluster.is_given());
         self.output.as_deref().map_or(Ok(()), check_folder)?;
         let options = self.reading.options()?;
         if options.on_bad_row == BadRows::Quarantine {
             bail!("invalid --on-bad-row 'quarantine': only partition has it; expected fail or skip");
-        }
-        if self.retry > 0 && inputs_each {
-            bail!("--retry cannot be used with --inputs each: without a lost worker, its rows would be missing");
         }
         // Workers run in other folders, so relative paths become absolute.
         let is_relative = |path: &str| !is_url(path) && path != "-" && !path.starts_with('~');

@@ -90,23 +90,7 @@ async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
                 return Ok(Outcome::Done);
             }
             Ok(Err(error)) => error,
-            Err(signal) => {
-                eprintln!("cancelling: partial output is being removed; press Ctrl-C again to end at once");
-                tokio::select! {
-                    is_complete = attempt.abandon() => {
-                        if is_complete && upload.is_none() {
-                            eprintln!("the join had ended before: its result is complete");
-                            return Ok(Outcome::Done);
-                        }
-                        eprintln!("cancelled: the partial output is removed");
-                    }
-                    _ = signals.next() => {
-                        eprintln!("ended at once: the next join removes what is left");
-                        process::exit(128 + i32::from(signal));
-                    }
-                }
-                return Ok(Outcome::Interrupted(signal));
-            }
+            Err(signal) => return Ok(cancel(&attempt, upload.is_some(), &mut signals, signal).await),
         };
         let Some(workers) = &mut remote else { return Err(error) };
         let (lost, rest) = lost_of(workers).await;
@@ -119,6 +103,25 @@ async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
         eprintln!("{} does not answer: {error}; restarting on the other {}", lost.join(", "), rest.urls().len());
         workers.workers = rest;
     }
+}
+
+/// Removes what an interrupted join has written. A second signal ends the process.
+async fn cancel(attempt: &Attempt, is_uploaded: bool, signals: &mut Signals, signal: u8) -> Outcome {
+    eprintln!("cancelling: partial output is being removed; press Ctrl-C again to end at once");
+    tokio::select! {
+        is_complete = attempt.abandon() => {
+            if is_complete && !is_uploaded {
+                eprintln!("the join had ended before: its result is complete");
+                return Outcome::Done;
+            }
+            eprintln!("cancelled: the partial output is removed");
+        }
+        _ = signals.next() => {
+            eprintln!("ended at once: the next join removes what is left");
+            process::exit(128 + i32::from(signal));
+        }
+    }
+    Outcome::Interrupted(signal)
 }
 
 /// Returns the workers that do not answer, and the others, if there are any.

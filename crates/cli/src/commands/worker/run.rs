@@ -48,24 +48,7 @@ pub fn run(args: WorkerArgs) -> Result<Outcome> {
 
 async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
     let signals = Signals::all()?;
-    let identity = match &args.certificates {
-        Some(folder) => Some(Identity::in_folder(folder, Role::Host, args.name.as_ref())?),
-        None if args.insecure || is_local(&args.listen)? => None,
-        None => bail!(
-            "cannot listen at {}: without --certificates, anyone who reaches it can run queries; use an address of \
-             this machine alone, such as 127.0.0.1:7500, or allow it with --insecure",
-            args.listen
-        ),
-    };
-    if let Some(folder) = args.certificates.iter().find(|_| args.child_of.is_none()) {
-        let key = Authority::key_path(folder);
-        if key.exists() {
-            bail!(
-                "'{}' must not be on a worker: its owner can add members to the ring; move it to another machine",
-                key.display()
-            );
-        }
-    }
+    let identity = identity(args)?;
     let roots = |folders: &[PathBuf]| {
         let roots = Roots::new(folders)?;
         args.certificates.iter().try_fold(roots, |roots, keys| roots.without_files_of(keys))
@@ -116,6 +99,32 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
             }
         }
     }
+}
+
+/// Returns the certificate of the worker, if it has one.
+///
+/// # Errors
+/// If it is missing where others reach the worker, or its folder has the key of the ring's authority.
+fn identity(args: &WorkerArgs) -> Result<Option<Identity>> {
+    let identity = match &args.certificates {
+        Some(folder) => Some(Identity::in_folder(folder, Role::Host, args.name.as_ref())?),
+        None if args.insecure || is_local(&args.listen)? => None,
+        None => bail!(
+            "cannot listen at {}: without --certificates, anyone who reaches it can run queries; use an address of \
+             this machine alone, such as 127.0.0.1:7500, or allow it with --insecure",
+            args.listen
+        ),
+    };
+    if let Some(folder) = args.certificates.iter().find(|_| args.child_of.is_none()) {
+        let key = Authority::key_path(folder);
+        if key.exists() {
+            bail!(
+                "'{}' must not be on a worker: its owner can add members to the ring; move it to another machine",
+                key.display()
+            );
+        }
+    }
+    Ok(identity)
 }
 
 /// Serves the process `parent`, which started this one, until it ends or a signal arrives.

@@ -41,8 +41,8 @@ whose pages are taken out meanwhile; 32 and 1024 partitions, all cores.
 Every variant is checked byte by byte before it is timed, with the page size
 that suits it. Where the processor counts events, they are columns. A cell
 that is too short to measure is repeated with more tuples, or left out. For
-the columns, see annulus-lab bench pages --help. When all is measured, pages.json,
-pages.csv and pages.html are written to the folder.
+the columns, see annulus-lab bench pages --help. When all is measured,
+pages.json, pages.csv and pages.html are written to the folder.
 
 Results are kept in the folder as they come. After Ctrl-C or a crash, the same
 command goes on where it was.";

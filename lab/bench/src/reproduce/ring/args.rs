@@ -29,10 +29,11 @@ and what the paper left out: M and N that differ, keys by Zipf's law, two rings
 where one cache would have one, and processor events, if the machine counts any.
 
 There may be more threads than cores; the page labels them. For the columns,
-see annulus-lab bench exchange --help. Each query first runs with stock DataFusion
-and in every other way, to compare the answers. One that fails in a way stands
-on the page, and the same command repeats it. Tables are generated once, as
-Parquet files, and then reused. The program annulus-bench runs no queries.
+see annulus-lab bench exchange --help. Each query first runs with stock
+DataFusion and in every other way, to compare the answers. One that fails in a
+way stands on the page, and the same command repeats it. Tables are generated
+once, as Parquet files, and then reused. Queries of ClickBench are left out
+unless --clickbench names their file.
 
 When all is measured, ring.json, ring.csv, ring-queries.csv and ring.html are
 written to the folder. Results are kept there as they come. After Ctrl-C or a

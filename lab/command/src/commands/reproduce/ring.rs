@@ -44,7 +44,7 @@ pub async fn run(args: Args, spill: &Path) -> Result<Outcome> {
     };
     // Dropping `alive` ends a query that is running on the other thread.
     let (alive, interrupted) = watch::channel(());
-    let texts = args.queries.clickbench_queries.as_deref().map(clickbench::Texts::read).transpose()?;
+    let texts = args.queries.clickbench.as_deref().map(clickbench::Texts::read).transpose()?;
     let spill = spill.to_owned();
     let outcome = blocking::run(move |stop| {
         let mut runner = Runner { caches, spill, texts, interrupted, tables: None, open: None };

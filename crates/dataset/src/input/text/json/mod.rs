@@ -69,7 +69,7 @@ pub(in crate::input) fn open(files: &[&InputFile], options: &InputOptions) -> Re
     let mut fields = sample.fields();
     if fields.rules.is_empty() {
         let reason = "none of its first records is a JSON object with fields; write one object a line, or one array \
-            of objects";
+            of objects, with NaN and Infinity in quotes";
         return Err(DatasetError::corrupt(&first.path, reason));
     }
     give_types(&mut fields, files, options)?;

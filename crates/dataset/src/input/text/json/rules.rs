@@ -64,7 +64,7 @@ impl Mistake {
 
 impl From<Malformed> for Mistake {
     fn from(_: Malformed) -> Self {
-        Self::new("it is not a JSON object")
+        Self::new("it is not a JSON object; NaN and Infinity are none of JSON's numbers, write them in quotes")
     }
 }
 

@@ -28,7 +28,7 @@ pub struct QueryArgs {
     pub hits_rows: u64,
     /// File of ClickBench's queries, one a line [default: without them]
     #[arg(long, value_name = "FILE")]
-    pub clickbench_queries: Option<PathBuf>,
+    pub clickbench: Option<PathBuf>,
     /// ClickBench's own table instead: a Parquet file, or a folder of them
     #[arg(long, value_name = "PATH", conflicts_with_all = ["hits_rows", "quick"])]
     pub hits_data: Option<String>,
@@ -61,7 +61,7 @@ impl QueryPlan {
             threads => threads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
         };
         // Their licence grants no commercial use, so that they are no part of Annulus.
-        let is_there = |suite| suite != Suite::Clickbench || args.clickbench_queries.is_some();
+        let is_there = |suite| suite != Suite::Clickbench || args.clickbench.is_some();
         let cells = threads.iter().flat_map(|&threads| {
             let suites = Suite::ALL.into_iter().filter(|suite| is_there(*suite));
             let queries = suites.flat_map(|suite| suite.queries(ring.quick).into_iter().map(move |q| (suite, q)));
@@ -74,7 +74,7 @@ impl QueryPlan {
         let hits = args.hits_data.clone().map_or(Hits::Generated(hits_rows), Hits::Data);
         let tables = QueryTables { scale, hits, seed: ring.seed };
         let absent = (!is_there(Suite::Clickbench))
-            .then(|| "figure-8, the queries of ClickBench: name their file with --clickbench-queries".to_owned());
+            .then(|| "figure-8, the queries of ClickBench: name their file with --clickbench".to_owned());
         Self { tables, cells: cells.collect(), threads, absent }
     }
 
