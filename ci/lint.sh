@@ -5,6 +5,13 @@ source "$(dirname "$0")/env.sh"
 
 cargo fmt --all --check
 ci/house.sh
+# Links of documents, modules that know each other, and functions that are too long; each finds what is planted.
+ci/links.sh --self-test
+ci/links.sh
+ci/cycles.sh --self-test
+ci/cycles.sh crates/dataset
+ci/functions.sh --self-test
+ci/functions.sh
 # Scripts can be parsed. Those in Python are benchmarks, which a machine without it does not run.
 git ls-files bench ci lab/clickbench | while read -r file; do
     case "$file $(head -1 "$file")" in

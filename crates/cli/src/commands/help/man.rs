@@ -15,7 +15,7 @@ use crate::outcome::Outcome;
 #[derive(clap::Args)]
 #[command(after_long_help = "Examples:
   annulus man | man -l -
-  annulus man bench pages | man -l -
+  annulus man worker status | man -l -
   annulus man --out ~/.local/share/man/man1          install all pages")]
 pub struct ManArgs {
     /// Command whose page to print [default: annulus itself]

@@ -33,7 +33,7 @@ pub struct HelpArgs {
 }
 
 fn topics() -> String {
-    let mut text = "Examples:\n  annulus help bench pages\n  annulus help inputs\n\nTopics:".to_owned();
+    let mut text = "Examples:\n  annulus help worker status\n  annulus help inputs\n\nTopics:".to_owned();
     for (name, about, _) in TOPICS {
         // Writing to a String cannot fail.
         write!(text, "\n  {name:<12}  {about}").ok();
