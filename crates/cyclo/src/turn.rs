@@ -69,8 +69,7 @@ impl Around {
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
     ) -> Result<Met, CycloError> {
         let Self { output, spec: JoinSpec { condition, threads, cancel, watch, .. }, .. } = self;
-        let Part { local, rows: build_rows } = part;
-        let (threads, wanted) = (*threads, output.wanted());
+        let (threads, wanted, Part { local, rows: build_rows }) = (*threads, output.wanted(), part);
         let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
         // Rows of unfinished batches may hold memory of the part, so they are output before it is freed.
         let writer = |thread| Mutex::new(Writer::new(Arc::clone(output), move |batch| emit(thread, batch)));

@@ -128,20 +128,7 @@ impl Run {
             }
         }
         let timer = metrics.meet_time.timer();
-        let present = Present {
-            join: self.id,
-            index: task_number(index)?,
-            count: task_number(self.count)?,
-            worker: String::new(),
-            address: String::new(),
-            local: None,
-            fabric: None,
-            rows: stationary.largest,
-            parts: u32::try_from(stationary.parts()).unwrap_or(u32::MAX),
-            fragment_bytes: budget.fragment_bytes as u32,
-            filter_bytes: budget.filter_bytes(),
-            silence,
-        };
+        let present = registration(self.id, index, self.count, &stationary, &budget, silence)?;
         let meeting = Meeting { at: &self.meeting_at, leaving: &leaving, runtime: &runtime, context: &context };
         let (met, mut host) = meeting.meet(access, present)?;
         timer.done();
@@ -194,6 +181,31 @@ impl Run {
         metrics.add(&share.turn_with(&mut host, supply, &emit).map_err(ended)?);
         host.finish().map_err(|error| ended(error.into()))
     }
+}
+
+/// Returns what a task tells the others, as far as it knows.
+fn registration(
+    join: String,
+    index: usize,
+    count: usize,
+    stationary: &Stationary,
+    budget: &Budget,
+    silence: Duration,
+) -> Result<Present> {
+    Ok(Present {
+        join,
+        index: task_number(index)?,
+        count: task_number(count)?,
+        worker: String::new(),
+        address: String::new(),
+        local: None,
+        fabric: None,
+        rows: stationary.largest,
+        parts: u32::try_from(stationary.parts()).unwrap_or(u32::MAX),
+        fragment_bytes: budget.fragment_bytes as u32,
+        filter_bytes: budget.filter_bytes(),
+        silence,
+    })
 }
 
 /// Notes in the metrics whether the ring uses a provider of libfabric, and warns if other workers lack it.
