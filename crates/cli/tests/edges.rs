@@ -131,3 +131,27 @@ fn a_damaged_manifest_is_an_error() {
     fs::remove_file(&manifest).expect("removed");
     assert_eq!(csv(at, "SELECT count(*) AS n FROM 'parts'"), "n\n2\n");
 }
+
+#[test]
+fn intervals_of_parquet_keep_their_months_or_are_refused() {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, IntervalDayTimeArray, RecordBatch};
+    use datafusion::parquet::arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let interval: ArrayRef =
+        Arc::new(IntervalDayTimeArray::from_iter_values([arrow::datatypes::IntervalDayTime::new(3, 0)]));
+    let batch = RecordBatch::try_from_iter([("iv", interval)]).expect("a batch");
+    for (name, without_schema) in [("arrow.parquet", false), ("plain.parquet", true)] {
+        let file = fs::File::create(folder.path().join(name)).expect("a file");
+        let options = ArrowWriterOptions::new().with_skip_arrow_metadata(without_schema);
+        let mut writer = ArrowWriter::try_new_with_options(file, batch.schema(), options).expect("a writer");
+        writer.write(&batch).expect("written");
+        writer.close().expect("closed");
+    }
+    assert_eq!(csv(folder.path(), "SELECT count(*) AS n FROM 'arrow.parquet' WHERE iv IS NOT NULL"), "n\n1\n");
+    refused(folder.path(), &["sql", "FROM 'plain.parquet'"], "the months of its intervals would be lost");
+    let split = ["partition", "plain.parquet", "--by", "iv", "--into", "1", "--output", "o"];
+    refused(folder.path(), &split, "column 'iv': the months of its intervals would be lost");
+}

@@ -8,7 +8,7 @@ use parquet::{
         ProjectionMask,
         arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     },
-    basic::{Encoding, Type},
+    basic::{ConvertedType, Encoding, Type},
     file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData},
 };
 
@@ -38,6 +38,7 @@ impl ParquetFile {
         guard(&file.path, || {
             let corrupt = |error| DatasetError::corrupt(&file.path, error);
             let metadata = ArrowReaderMetadata::load(&reader, reading.clone()).map_err(corrupt)?;
+            check_intervals(&file.path, &metadata)?;
             let Some(schema) = int96::typed(&metadata, &options.int96.0) else {
                 return Ok(Self { path, place, metadata, coerces_int96: None });
             };
@@ -46,6 +47,23 @@ impl ParquetFile {
             let metadata = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), reading.with_schema(schema));
             Ok(Self { path, place, metadata: metadata.map_err(corrupt)?, coerces_int96: Some(coerces) })
         })
+    }
+}
+
+/// Refuses a file with intervals of Parquet, of months, days and milliseconds, unless the file has the
+/// schema of Arrow: without one, arrow-rs 59 reads them without their months.
+fn check_intervals(path: &str, metadata: &ArrowReaderMetadata) -> Result<(), DatasetError> {
+    let leaves = metadata.parquet_schema().columns();
+    let found = leaves.iter().find(|leaf| leaf.converted_type() == ConvertedType::INTERVAL);
+    match found {
+        Some(leaf) if !int96::has_arrow_schema(metadata) => Err(DatasetError::Schema {
+            path: path.to_owned(),
+            column: leaf.path().string(),
+            reason: "the months of its intervals would be lost; write it as text (CAST(x AS VARCHAR)), or without the \
+                     column"
+                .to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 
