@@ -80,7 +80,7 @@ fn about_types(text: &str) -> Option<String> {
         return None;
     }
     let message = text.split(REPORT).next().unwrap_or(text).trim_end_matches('.');
-    let message = message.replace("Internal error: ", "").replace("type_coercion: ", "");
+    let message = message.replace("Internal error: ", "");
     let is_time = TIMES.iter().any(|time| message.contains(time));
     let remedy = if is_time && message.contains("Utf8") {
         "convert the text, as in to_timestamp(x), or read CSV and JSON with `types` x=timestamp"

@@ -7,21 +7,9 @@ mod support;
 
 use std::{fs, path::Path};
 
+use schema::expect_lines;
 use serde_json::{Value, json};
 use support::{Annulus, names};
-
-/// Checks each line against the schema in `file`.
-#[track_caller]
-fn expect_lines(text: &str, file: &str) {
-    let schema = schema::schema(file);
-    assert!(!text.is_empty(), "no line for {file}");
-    for line in text.lines() {
-        let value = serde_json::from_str(line).expect(line);
-        if let Err(error) = schema::check(&value, &schema) {
-            panic!("{file}: {error}\n{line}");
-        }
-    }
-}
 
 /// Runs a command, whose words are separated by spaces, and checks what it prints.
 #[track_caller]
@@ -115,18 +103,7 @@ fn topology() {
 
 #[test]
 fn every_schema_is_on_the_page_and_describes_its_fields() {
-    let page = fs::read_to_string(schema::folder().join("../json.md")).expect("the page");
-    let files = names(&schema::folder());
-    assert_eq!(page.matches("](schemas/").count(), files.len());
-    for file in files {
-        assert!(page.contains(&format!("](schemas/{file})")), "{file}");
-        let schema = schema::schema(&file);
-        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{file}");
-        let properties = schema["properties"].as_object().into_iter().flatten();
-        for (name, property) in properties {
-            assert!(property["description"].as_str().is_some_and(|text| text.ends_with('.')), "{file}: {name}");
-        }
-    }
+    schema::check_page();
 }
 
 #[test]

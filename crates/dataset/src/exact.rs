@@ -80,11 +80,7 @@ fn is_more_than(text: &str, data_type: &DataType) -> bool {
         // A longer text has a time, or a sign and a year of more than four digits.
         DataType::Date32 => text.len() > "2026-01-01".len() && !text.starts_with(['+', '-']),
         DataType::Timestamp(_, None) if has_zone(text) => true,
-        DataType::Timestamp(unit, _) => {
-            let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction).bytes();
-            fraction.take_while(u8::is_ascii_digit).skip(digits(*unit)).any(|digit| digit != b'0')
-        }
-        DataType::Time32(unit) | DataType::Time64(unit) => {
+        DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => {
             let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction).bytes();
             fraction.take_while(u8::is_ascii_digit).skip(digits(*unit)).any(|digit| digit != b'0')
         }

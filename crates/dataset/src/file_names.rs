@@ -18,7 +18,8 @@ pub(crate) const HIDDEN: &str = ".annulus";
 /// The name of the manifest below its folder. Its folder is hidden, so pyarrow, Spark and DataFusion
 /// do not take it for data. It has no extension, so globs such as `*/*.json` do not match it.
 pub const MANIFEST_NAME: &str = ".annulus/manifest";
-/// The name that older versions gave the manifest. It is read if there is no other one.
+/// The manifest's name in folders that older versions wrote. It is read if the folder has no
+/// [`MANIFEST_NAME`].
 pub const OLD_MANIFEST_NAME: &str = "manifest.json";
 
 /// The journal's name in the hidden folder.

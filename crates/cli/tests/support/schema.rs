@@ -32,6 +32,36 @@ pub fn schema(file: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(&path).expect(file)).expect(file)
 }
 
+/// Checks each line against the schema in `file`.
+#[track_caller]
+pub fn expect_lines(text: &str, file: &str) {
+    let documented = schema(file);
+    assert!(!text.is_empty(), "no line for {file}");
+    for line in text.lines() {
+        let value = serde_json::from_str(line).expect(line);
+        if let Err(error) = check(&value, &documented) {
+            panic!("{file}: {error}\n{line}");
+        }
+    }
+}
+
+/// Checks that the page of JSON output names each schema, and that each describes its fields.
+#[track_caller]
+pub fn check_page() {
+    let page = fs::read_to_string(folder().join("../json.md")).expect("the page");
+    let files = super::support::names(&folder());
+    assert_eq!(page.matches("](schemas/").count(), files.len());
+    for file in files {
+        assert!(page.contains(&format!("](schemas/{file})")), "{file}");
+        let schema = schema(&file);
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{file}");
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        for (name, property) in properties {
+            assert!(property["description"].as_str().is_some_and(|text| text.ends_with('.')), "{file}: {name}");
+        }
+    }
+}
+
 /// Checks a value. An error names what is wrong, and where.
 pub fn check(value: &Value, schema: &Value) -> Result<(), String> {
     at(value, schema, "$")

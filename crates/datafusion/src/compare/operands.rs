@@ -13,14 +13,15 @@ use datafusion::{
 use super::{
     constant,
     error::Incomparable,
+    spans::prepare_spans,
     types::{Digits, common, decimal, finer, float, is_special, items, plain, times},
 };
 
 /// An expression, its type, and its value if it has the same in each row.
 pub(super) struct Operand {
     pub(super) expr: Expr,
-    data_type: DataType,
-    constant: Option<ScalarValue>,
+    pub(super) data_type: DataType,
+    pub(super) constant: Option<ScalarValue>,
 }
 
 impl Operand {
@@ -38,7 +39,7 @@ impl Operand {
         &self.data_type
     }
 
-    fn plain_type(&self) -> &DataType {
+    pub(super) fn plain_type(&self) -> &DataType {
         plain(&self.data_type)
     }
 
@@ -252,54 +253,6 @@ fn remedy(left: &Operand, right: &Operand) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// Converts intervals that are compared with durations: a day has 24 hours, and a month 30 days.
-fn prepare_spans(operands: &mut [Operand]) -> Result<()> {
-    let unit_of = |operand: &Operand| match operand.plain_type() {
-        DataType::Duration(unit) => Some(*unit),
-        _ => None,
-    };
-    if operands.iter().find_map(unit_of).is_none() {
-        return Ok(());
-    }
-    for operand in operands {
-        let Some(nanoseconds) = operand.constant.as_ref().and_then(nanoseconds) else { continue };
-        let Some(span) = duration(nanoseconds) else { continue };
-        operand.data_type = span.data_type();
-        operand.expr = Expr::Literal(span.clone(), None);
-        operand.constant = Some(span);
-    }
-    Ok(())
-}
-
-fn nanoseconds(interval: &ScalarValue) -> Option<i128> {
-    const DAY: i128 = 24 * 60 * 60 * 1_000_000_000;
-    Some(match interval {
-        ScalarValue::IntervalYearMonth(Some(months)) => i128::from(*months) * 30 * DAY,
-        ScalarValue::IntervalDayTime(Some(value)) => {
-            i128::from(value.days) * DAY + i128::from(value.milliseconds) * 1_000_000
-        }
-        ScalarValue::IntervalMonthDayNano(Some(value)) => {
-            (i128::from(value.months) * 30 + i128::from(value.days)) * DAY + i128::from(value.nanoseconds)
-        }
-        _ => return None,
-    })
-}
-
-/// Returns a duration in the coarsest unit that keeps it, so that no other one overflows.
-fn duration(nanoseconds: i128) -> Option<ScalarValue> {
-    let whole = |unit: i128| (nanoseconds % unit == 0).then(|| i64::try_from(nanoseconds / unit).ok()).flatten();
-    if let seconds @ Some(_) = whole(1_000_000_000) {
-        return Some(ScalarValue::DurationSecond(seconds));
-    }
-    if let milliseconds @ Some(_) = whole(1_000_000) {
-        return Some(ScalarValue::DurationMillisecond(milliseconds));
-    }
-    if let microseconds @ Some(_) = whole(1_000) {
-        return Some(ScalarValue::DurationMicrosecond(microseconds));
-    }
-    whole(1).map(|nanoseconds| ScalarValue::DurationNanosecond(Some(nanoseconds)))
 }
 
 /// Returns the type for numbers, if DataFusion's own may lose values of them.

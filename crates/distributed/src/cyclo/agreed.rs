@@ -7,7 +7,7 @@ use annulus_datafusion::{CycloJoin, CycloMethod};
 use annulus_join::{CancelToken, Partitions};
 use datafusion::execution::TaskContext;
 
-use super::{algorithm, key_filter::FilterSizes, meeting::Met, metrics::RunMetrics, run::WAVE};
+use super::{algorithm, budget::WAVE, key_filter::FilterSizes, meeting::Met, metrics::RunMetrics};
 
 /// A join whose tasks have met.
 pub(super) struct Agreed<'a> {

@@ -5,8 +5,8 @@ use datafusion::execution::{
     memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation},
 };
 
-use super::run::WAVE;
-
+/// The fragments whose rows are prepared together: each of them then meets few partitions.
+pub(super) const WAVE: usize = 16;
 /// The sizes of fragments, from the largest. The first one is used of which a task's fragments take at
 /// most this share of the memory limit, or the last one.
 const FRAGMENT_BYTES: [usize; 3] = [1 << 20, 1 << 19, 1 << 18];

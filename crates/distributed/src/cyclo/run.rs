@@ -24,7 +24,7 @@ use url::Url;
 use super::{
     access::RingAccess,
     agreed::Agreed,
-    budget::{Budget, reservation},
+    budget::{Budget, WAVE, reservation},
     input::Input,
     kept::Resident,
     key_filter::FilterSizes,
@@ -39,8 +39,6 @@ use crate::{
     workers::address_of,
 };
 
-/// The fragments whose rows are prepared together: each of them then meets few partitions.
-pub(super) const WAVE: usize = 16;
 /// Ends a join from another thread.
 #[derive(Clone, Default)]
 pub(super) struct Leaving {

@@ -2,6 +2,6 @@
 
 pub mod clickbench;
 mod tables;
-mod text;
+pub mod text;
 pub mod tpcds;
 pub mod tpch;

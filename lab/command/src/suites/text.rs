@@ -12,7 +12,10 @@ use datafusion::{
     },
 };
 
-use crate::comparison::{Cut, Order, Query};
+use crate::{
+    comparison::{Cut, Order, Query},
+    session::Limits,
+};
 
 /// Returns the query of a text. `ctx` has its tables. What its answer determines is found in its plan;
 /// a query without a plan fails when it runs.
@@ -38,6 +41,14 @@ pub async fn query(ctx: &SessionContext, number: u8, text: &str) -> Result<Query
     };
     let sql = text.trim_end().trim_end_matches(';').to_owned();
     Ok(Query { number, sql: sql.into(), order, witness })
+}
+
+/// Leaves the witnesses out where memory is limited: without its `LIMIT`, a query may need more.
+pub fn within(limits: Limits, mut queries: Vec<Query>) -> Vec<Query> {
+    if limits.memory_bytes.is_some() {
+        queries.iter_mut().for_each(|query| query.witness = None);
+    }
+    queries
 }
 
 /// Returns the text of a query without its last `LIMIT`.

@@ -59,15 +59,14 @@ async fn run(
     is_last: bool,
 ) -> Result<()> {
     let PlacedStatement { statement, is_query, .. } = placed;
+    let indented = statement.explained_in_lines();
+    let mut rows = overflow::checked(execute(ctx, statement, is_last).await?);
     if let Some(file) = output {
         let target = file.target().display().to_string();
-        let rows = overflow::checked(execute(ctx, statement, is_last).await?);
         let count = file.write(rows).await.with_context(|| format!("cannot write '{target}'"))?;
         eprintln!("{} in {target}", row_count(count));
         return Ok(());
     }
-    let indented = statement.explained_in_lines();
-    let mut rows = overflow::checked(execute(ctx, statement, is_last).await?);
     if let (Some(indented), Some(width)) = (indented, view.line_width()) {
         rows = plans::fitted(ctx, rows, indented, width).await?;
     }

@@ -11,7 +11,7 @@ use crate::{
     interrupt::until_interrupted,
     outcome::Outcome,
     runtime,
-    suites::clickbench,
+    suites::{clickbench, text},
 };
 
 /// Runs the comparison that `args` ask for.
@@ -35,11 +35,8 @@ async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {
         }
     };
     let open = async |way: &Way| clickbench::open(way, &path, job.comparison.limits, spill).await;
-    let mut queries = texts.queries(&open(&Way::stock()).await?, &job.queries).await?;
-    if job.comparison.limits.memory_bytes.is_some() {
-        // Without its LIMIT, a query may need more memory.
-        queries.iter_mut().for_each(|query| query.witness = None);
-    }
+    let queries = texts.queries(&open(&Way::stock()).await?, &job.queries).await?;
+    let queries = text::within(job.comparison.limits, queries);
     let benchmark = Benchmark { name: "ClickBench", size, queries };
     comparison::run(&job.comparison, &benchmark, page, cluster.remote(), open).await
 }

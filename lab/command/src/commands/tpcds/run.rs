@@ -10,7 +10,7 @@ use crate::{
     interrupt::until_interrupted,
     outcome::Outcome,
     runtime,
-    suites::tpcds,
+    suites::{text, tpcds},
 };
 
 /// Runs the comparison that `args` ask for.
@@ -28,11 +28,8 @@ async fn compare(job: &TpcdsJob, spill: &Path) -> Result<Outcome> {
     let folder = tpcds::ensure(&job.data, job.scale, "--data").await?;
     let open = async |way: &Way| tpcds::open(way, &folder, job.comparison.limits, spill).await;
     let planner = open(&Way::stock()).await?;
-    let mut queries = tpcds::read(&planner, &job.texts, &job.queries).await?;
-    if job.comparison.limits.memory_bytes.is_some() {
-        // Without its LIMIT, a query may need more memory.
-        queries.iter_mut().for_each(|query| query.witness = None);
-    }
+    let queries = tpcds::read(&planner, &job.texts, &job.queries).await?;
+    let queries = text::within(job.comparison.limits, queries);
     let benchmark = Benchmark { name: "TPC-DS", size: format!("Scale factor {}", job.scale), queries };
     comparison::run(&job.comparison, &benchmark, page, cluster.remote(), open).await
 }
