@@ -12,6 +12,9 @@ ci/cycles.sh --self-test
 ci/cycles.sh crates/dataset
 ci/functions.sh --self-test
 ci/functions.sh
+# The licences of what the program contains.
+ci/third-party.sh --self-test
+ci/third-party.sh --check
 # Scripts can be parsed. Those in Python are benchmarks, which a machine without it does not run.
 git ls-files bench ci lab/clickbench | while read -r file; do
     case "$file $(head -1 "$file")" in
