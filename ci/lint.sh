@@ -8,6 +8,8 @@ ci/house.sh
 # Links of documents, modules that know each other, and functions that are too long; each finds what is planted.
 ci/links.sh --self-test
 ci/links.sh
+ci/site.sh --self-test
+ci/site.sh
 ci/cycles.sh --self-test
 ci/cycles.sh crates/dataset
 ci/functions.sh --self-test

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what a Debian machine lacks to build and test Annulus: a C toolchain, libfabric for the feature `ofi`, and Rust's formatter and linter.
+# Installs what a Debian machine lacks to build and test Annulus: a C toolchain, libfabric for the feature `ofi`, the
+# formatter and the linter of Rust, and mdBook, which builds the site of the documentation.
 set -euo pipefail
 
 missing=()
@@ -19,3 +20,10 @@ if ! command -v cargo >/dev/null; then
 fi
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+# The site's builder, in the cache. It runs for a second, so it is not optimized: it compiles in a minute instead of several.
+version=0.5.4
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/annulus/tools
+if [ "$("$tools/bin/mdbook" --version 2>/dev/null)" != "mdbook v$version" ]; then
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=0 cargo install --locked --quiet --force --root "$tools" mdbook --version "$version" \
+        --no-default-features --features search
+fi
