@@ -33,8 +33,8 @@ Examples:
   annulus calibrate                       measure what suits this machine
   annulus help inputs                     read about a topic
 
-Topics of annulus help: inputs, joins, json, outputs, partitioning, queries
-(SQL), topology and workers.
+Topics of annulus help: csv, inputs, joins, json, outputs, partitioning,
+queries (SQL), topology and workers.
 
 Exit codes: 0 for success, 1 for a failure or for answers that differ, 130 if
 interrupted (143 by SIGTERM, 129 by SIGHUP).";

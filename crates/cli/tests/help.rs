@@ -72,6 +72,7 @@ fn help_knows_commands_and_topics() {
     assert!(help.contains("Usage: annulus worker status") && help.contains("--workers"), "{help}");
     let topics = Annulus::new(["help", "help"]).succeeds().stdout;
     for (topic, heading) in [
+        ("csv", "# How do I read a CSV file?"),
         ("inputs", "# Inputs"),
         ("joins", "# Joining datasets"),
         ("json", "# JSON output"),

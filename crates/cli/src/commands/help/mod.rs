@@ -13,7 +13,8 @@ use crate::outcome::Outcome;
 
 /// The name of each topic, what it is about, and its page. The folder is a link to the
 /// repository's.
-const TOPICS: [(&str, &str, &str); 8] = [
+const TOPICS: [(&str, &str, &str); 9] = [
+    ("csv", "headers, dialects, types and bad rows of CSV files", include_str!("../../../docs/csv.md")),
     ("inputs", "files, folders, types and manifests", include_str!("../../../docs/inputs.md")),
     ("joins", "conditions, columns and memory", include_str!("../../../docs/joins.md")),
     ("json", "the output of --json", include_str!("../../../docs/json.md")),
