@@ -24,6 +24,6 @@ cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 version=0.5.4
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/annulus/tools
 if [ "$("$tools/bin/mdbook" --version 2>/dev/null)" != "mdbook v$version" ]; then
-    CARGO_PROFILE_RELEASE_OPT_LEVEL=0 cargo install --locked --quiet --force --root "$tools" mdbook --version "$version" \
-        --no-default-features --features search
+    env -u CARGO_TARGET_DIR CARGO_PROFILE_RELEASE_OPT_LEVEL=0 cargo install --locked --quiet --force --root "$tools" \
+        mdbook --version "$version" --no-default-features --features search
 fi
