@@ -11,7 +11,7 @@ ci/links.sh
 ci/site.sh --self-test
 ci/site.sh
 ci/cycles.sh --self-test
-ci/cycles.sh crates/dataset
+ci/cycles.sh crates/dataset crates/exchange
 ci/functions.sh --self-test
 ci/functions.sh
 # The licences of what the program contains.

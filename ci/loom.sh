@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the models of every lock-free protocol under loom: the transports, the pauses and the reserved ranges of the exchange,
-# the claimed ranges and the free list of the pages, the lock-free manager of the baselines. They must pass; and with each
-# memory ordering of these protocols weakened in turn (the order.rs beside each), at least one of them must fail.
+# its rivals in the laboratory, the claimed ranges and the free list of the pages, the lock-free manager of the baselines. They
+# must pass; and with each memory ordering of these protocols weakened in turn (the order.rs beside each), at least one of them must fail.
 # LOOM_MAX_PREEMPTIONS overrides the models' own bounds.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
@@ -11,15 +11,21 @@ export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 exchange=crates/exchange
 pages=crates/pages
 baselines=lab/baselines
+transports=lab/transports
 
-# The paths of a crate's test programs, one a line: its own, then those named.
+# The paths of the test programs named, one a line: that of the crate first.
 build() {
     local log
-    log=$(cargo test --locked --profile loom --lib --no-run "$@" 2>&1) || { echo "$log" >&2; exit 1; }
+    log=$(cargo test --locked --profile loom --no-run "$@" 2>&1) || { echo "$log" >&2; exit 1; }
     sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$log"
 }
-mapfile -t programs < <(build -p annulus-exchange --test loom_reserve --test loom_ring; build -p annulus-pages; build -p annulus-baselines)
-[ "${#programs[@]}" = 5 ] || { echo "the models did not build" >&2; exit 1; }
+mapfile -t programs < <(
+    build -p annulus-exchange --lib --test loom_reserve --test loom_ring --test loom_transport
+    build -p annulus-pages --lib
+    build -p annulus-baselines --lib
+    build -p annulus-transports --test loom_rivals
+)
+[ "${#programs[@]}" = 7 ] || { echo "the models did not build" >&2; exit 1; }
 
 # The models of a program, one a line: "program model".
 models() {
@@ -27,14 +33,15 @@ models() {
     "$program" $filter --list 2>/dev/null | sed -n "s|\(.*\): test\$|$program \1|p"
 }
 reserve=$(models "${programs[0]}" reserve::loom_models; models "${programs[1]}")
-transport=$(for kind in barrier paper queue; do models "${programs[0]}" "transport::loom_models::${kind}_"; done)
-pairs=$(models "${programs[0]}" transport::loom_models::pairs_)
-domains=$(models "${programs[0]}" transport::loom_models::domains_)
-activity=$(models "${programs[0]}" activity::loom_models; models "${programs[0]}" publish::loom_models)
+queues=$(models "${programs[3]}" queue_)
+domains=$(models "${programs[3]}" domains_)
+activity=$(models "${programs[0]}" activity::loom_models; models "${programs[0]}" exchange::loom_models)
 ring=$(models "${programs[2]}"; models "${programs[0]}" waiting::loom_models)
-ranges=$(models "${programs[3]}" ranges::loom_models)
-chain=$(models "${programs[4]}" manager::chain_models)
-all=("$reserve" "$transport" "$pairs" "$domains" "$activity" "$ring" "$ranges" "$chain")
+ranges=$(models "${programs[4]}" ranges::loom_models)
+chain=$(models "${programs[5]}" manager::chain_models)
+rivals=$(for kind in barrier paper; do models "${programs[6]}" "${kind}_"; done)
+pairs=$(models "${programs[6]}" pairs_)
+all=("$reserve" "$queues" "$domains" "$activity" "$ring" "$ranges" "$chain" "$rivals" "$pairs")
 for models in "${all[@]}"; do
     [ -n "$models" ] || { echo "found no models" >&2; exit 1; }
 done
@@ -94,11 +101,12 @@ trap 'rm -f "$checks" "$results"' EXIT
     weakenings "$exchange/src/lease/order.rs" "$ring"
     weakenings "$exchange/src/waiting/order.rs" "$ring"
     weakenings "$exchange/src/reserve/order.rs" "$reserve"
-    weakenings "$exchange/src/transport/order.rs" "$transport"
-    weakenings "$exchange/src/transport/paper_ring/order.rs" "$transport"
+    weakenings "$exchange/src/transport/order.rs" "$queues"
+    weakenings "$transports/src/order.rs" "$rivals"
+    weakenings "$transports/src/paper_ring/order.rs" "$rivals"
     # The same orderings where a consumer has several queues, and those of the ring that a wait and a stop over several need.
     weakenings "$exchange/src/transport/order.rs" "$pairs"
-    noticed "$domains" fence_flush fence_wait_data fence_wait_room fence_tell
+    noticed "$domains" fence_flush fence_wait_data fence_wait_slot fence_tell
     # The fence of a pause has waiting consumers of two kinds on its other side.
     weakenings "$exchange/src/activity/order.rs" "$activity"
     noticed "$reserve" fence_turns_idle

@@ -105,14 +105,14 @@ impl Timed {
 /// Returns the ways to measure, DataFusion's operator first: all that could be best and that hold a
 /// bounded number of rows.
 fn ways(layout: Layout) -> Vec<Timed> {
-    use ExchangeStrategy::{Channel, Reserve, Ring, RingPerDomain, Spsc};
+    use ExchangeStrategy::{Channel, Reserve, Ring, RingPerDomain};
     let way = |strategy, path| config::Way::new(Strategy::Exchange(strategy), path);
     let mut ways = vec![config::Way::new(Strategy::Stock, DataPath::Auto)];
     if layout != Layout::Variable {
         ways.push(way(Reserve, DataPath::Auto));
     }
     let rings = if domains() > 1 { [Ring, RingPerDomain].as_slice() } else { &[Ring] };
-    for &strategy in rings.iter().chain(&[Channel, Spsc]) {
+    for &strategy in rings.iter().chain(&[Channel]) {
         ways.extend([DataPath::Gather, DataPath::Cluster].map(|path| way(strategy, path)));
     }
     ways.into_iter().map(Timed::new).collect()

@@ -27,8 +27,7 @@ config_namespace! {
     /// ```
     pub struct AnnulusConfig {
         /// How hash repartitions pass rows on: 'stock' is DataFusion's own operator; 'reserve', 'ring',
-        /// 'ring-per-domain', 'paper-ring', 'channel', 'mutex-channel', 'spsc' and 'batch' are
-        /// strategies of the exchange; 'auto' is the cheapest in the profile of this machine, or without
+        /// 'ring-per-domain' and 'channel' are strategies of the exchange; 'auto' is the cheapest in the profile of this machine, or without
         /// one 'reserve' for columns of fixed width and views, else 'ring'
         pub strategy: Strategy, default = Strategy::AUTO
         /// Side that copies the rows: 'gather' is the consumers, 'cluster' is the producers, 'auto' is
@@ -169,7 +168,7 @@ impl Visit for Entries {
 /// ```
 /// use annulus_datafusion::config::{ExchangeStrategy, Strategy};
 ///
-/// assert_eq!("spsc".parse::<Strategy>()?, Strategy::Exchange(ExchangeStrategy::Spsc));
+/// assert_eq!("channel".parse::<Strategy>()?, Strategy::Exchange(ExchangeStrategy::Channel));
 /// assert_eq!(Strategy::Stock.to_string(), "stock");
 /// # Ok::<_, datafusion::error::DataFusionError>(())
 /// ```
@@ -188,7 +187,7 @@ impl Strategy {
 
     /// Returns the words for all strategies, `stock` first.
     pub fn words() -> impl Iterator<Item = &'static str> {
-        [STOCK].into_iter().chain(ExchangeStrategy::ALL.into_iter().map(ExchangeStrategy::word))
+        [STOCK].into_iter().chain(ExchangeStrategy::all().into_iter().map(ExchangeStrategy::word))
     }
 }
 

@@ -173,8 +173,7 @@ fn only_hash_of_unmerged_input_is_replaced() {
     let endless = StreamingTableExec::try_new(common::schema(), vec![], None, [], true, None).unwrap();
     let endless = stock(Arc::new(endless), 3);
     assert!(can_replace(&endless));
-    for (strategy, can) in [("ring", true), ("spsc", true), ("reserve", false), ("paper-ring", false), ("batch", false)]
-    {
+    for (strategy, can) in [("ring", true), ("channel", true), ("reserve", false)] {
         let options = AnnulusConfig { strategy: strategy.parse().unwrap(), ..Default::default() };
         assert_eq!(RingRepartitionExec::can_replace(&endless, &options), can, "{strategy}");
     }

@@ -149,7 +149,7 @@ async fn explain_says_which_strategy_and_why() {
 #[tokio::test]
 async fn the_profile_is_asked_for_the_place_in_the_plan() {
     let session = with_tables(annulus(config(3)));
-    let _file = set_profile(&session, vec![cell(true, &["channel+gather"]), cell(false, &["spsc+cluster"])]).await;
+    let _file = set_profile(&session, vec![cell(true, &["channel+gather"]), cell(false, &["ring+cluster"])]).await;
 
     // The table has 1,600 rows, and a partial grouping may keep them all.
     let grouped = plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await;
@@ -167,7 +167,7 @@ async fn the_profile_is_asked_for_the_place_in_the_plan() {
         .unwrap();
     let state = session.state();
     let passed_on = RingRepartition::default().optimize(Arc::new(alone.unwrap()), state.config_options()).unwrap();
-    assert!(text(&passed_on).contains("strategy=spsc, path=cluster"), "{}", text(&passed_on));
+    assert!(text(&passed_on).contains("strategy=ring, path=cluster"), "{}", text(&passed_on));
 }
 
 #[tokio::test]

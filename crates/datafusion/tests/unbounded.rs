@@ -88,7 +88,7 @@ async fn a_joined_row_is_seen_while_the_inputs_go_on() {
 #[tokio::test]
 async fn strategies_that_keep_rows_back_leave_the_repartition_and_say_why() {
     let (session, _) = session(1 << 20);
-    for (strategy, stays) in [("auto", 0), ("spsc", 0), ("reserve", 2), ("batch", 2), ("stock", 0)] {
+    for (strategy, stays) in [("auto", 0), ("channel", 0), ("reserve", 2), ("stock", 0)] {
         session.sql(&format!("SET annulus.strategy = '{strategy}'")).await.unwrap();
         let plan = session.sql("SELECT a.k, a.v, b.v FROM a JOIN b ON a.k = b.k").await.unwrap();
         let plan = plan.create_physical_plan().await.unwrap();

@@ -1,6 +1,6 @@
 //! The errors of an exchange.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{borrow::Cow, error::Error, fmt, sync::Arc};
 
 pub use annulus_rows::RowsError;
 use arrow::error::ArrowError;
@@ -36,7 +36,7 @@ pub enum ExchangeError {
         /// The value given.
         value: String,
         /// The allowed values, or what to use instead.
-        remedy: &'static str,
+        remedy: Cow<'static, str>,
     },
     /// A batch does not have the columns of the exchange or one hash for each row, or rows could
     /// not be copied.

@@ -1,5 +1,8 @@
 //! The exchange: sends the rows of M producers to N consumers, each row to consumer `hash % N`.
 
+#[cfg(all(test, loom))]
+mod loom_models;
+
 use std::{
     sync::Arc,
     task::{Context, Poll},
@@ -9,12 +12,13 @@ use annulus_rows::RowsError;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use crate::{
-    config::{Choice, ExchangeConfig},
+    admission::Admission,
+    choice::Choice,
+    config::ExchangeConfig,
     error::{ExchangeError, SendError, StopError},
     overflow::{Delivery, Overflow},
     publish::{self, PublishConsumer, PublishProducer},
     reserve::{self, ReserveConsumer, ReserveProducer},
-    ring::Admission,
     stats::ExchangeStats,
     waiting::{block_on, block_until_admitted},
 };
@@ -144,9 +148,9 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Waits until a batch may be sent, and returns [`Admission::Granted`]: the exchange has room,
-    /// or one of its consumers starves. Returns [`Admission::Yield`] if there may be room after the
-    /// consumers have run: let other tasks run, then call again.
+    /// Waits until a batch may be sent, and returns [`Admission::Granted`]: the exchange has a free
+    /// slot, or one of its consumers starves. Returns [`Admission::Yield`] if a slot may be free
+    /// after the consumers have run: let other tasks run, then call again.
     ///
     /// # Errors
     /// The error that stopped the exchange, or [`ExchangeError::ConsumersGone`].
@@ -186,8 +190,8 @@ impl Producer {
     /// Returns whether rows beyond the bound of the exchange wait for slow consumers. A task may
     /// still send while another consumer starves. It should yield first, so that consumers on its
     /// thread can run.
-    pub fn is_crowded(&self) -> bool {
-        on_path!(ProducerPath, &self.path, path => path.is_crowded())
+    pub fn has_overflow(&self) -> bool {
+        on_path!(ProducerPath, &self.path, path => path.has_overflow())
     }
 
     /// Announces that the input has nothing ready, so that waiting consumers see the rows that were

@@ -3,14 +3,16 @@
 use std::{fmt, str::FromStr};
 
 use crate::error::ExchangeError;
+#[cfg(feature = "transports")]
+use crate::other::{OtherTransport, Transport};
 
 /// The structure that passes rows from producers to consumers.
 ///
 /// ```
 /// use annulus_exchange::Strategy;
 ///
-/// assert_eq!("paper-ring".parse::<Strategy>()?, Strategy::PaperRing);
-/// assert_eq!(Strategy::Spsc.to_string(), "spsc");
+/// assert_eq!("channel".parse::<Strategy>()?, Strategy::Channel);
+/// assert_eq!(Strategy::RingPerDomain.to_string(), "ring-per-domain");
 /// # Ok::<(), annulus_exchange::ExchangeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,35 +28,37 @@ pub enum Strategy {
     RingPerDomain,
     /// Producers copy rows straight into reserved ranges of each consumer's open chunk.
     Reserve,
-    /// The ring as its paper has it, to compare with.
-    PaperRing,
     /// A bounded lock-free queue for each consumer.
     Channel,
-    /// A bounded queue under a mutex for each consumer.
-    MutexChannel,
-    /// A bounded queue for each pair of a producer and a consumer.
-    Spsc,
-    /// All rows are kept until every producer has finished.
-    Batch,
+    /// A transport of another crate.
+    #[cfg(feature = "transports")]
+    Other(OtherTransport),
 }
 
 impl Strategy {
-    /// Every strategy, [`Auto`](Self::Auto) first.
-    pub const ALL: [Self; 9] = [
-        Self::Auto,
-        Self::Ring,
-        Self::RingPerDomain,
-        Self::Reserve,
-        Self::PaperRing,
-        Self::Channel,
-        Self::MutexChannel,
-        Self::Spsc,
-        Self::Batch,
-    ];
+    /// The strategies of this crate, [`Auto`](Self::Auto) first.
+    pub const OWN: [Self; 5] = [Self::Auto, Self::Ring, Self::RingPerDomain, Self::Reserve, Self::Channel];
 
-    /// The strategies that pass batches on as they are: those of [`crate::transport`].
-    pub const TRANSPORTS: [Self; 7] =
-        [Self::Ring, Self::RingPerDomain, Self::PaperRing, Self::Channel, Self::MutexChannel, Self::Spsc, Self::Batch];
+    /// The strategies of this crate that pass batches on as they are: those of
+    /// [`crate::transport`].
+    pub const TRANSPORTS: [Self; 3] = [Self::Ring, Self::RingPerDomain, Self::Channel];
+
+    /// Returns every strategy: [`OWN`](Self::OWN), then those that other crates have registered in
+    /// this process.
+    pub fn all() -> Vec<Self> {
+        let all = Self::OWN.into_iter();
+        #[cfg(feature = "transports")]
+        let all = all.chain(OtherTransport::registered().into_iter().map(Self::Other));
+        all.collect()
+    }
+
+    /// Makes a transport a strategy of this process, and returns it. The word of a strategy that is
+    /// there already keeps its meaning.
+    #[cfg(feature = "transports")]
+    pub fn register(transport: &'static dyn Transport) -> Self {
+        let own = Self::OWN.into_iter().find(|own| own.word().eq_ignore_ascii_case(transport.word()));
+        own.unwrap_or_else(|| Self::Other(OtherTransport::register(transport)))
+    }
 
     /// Returns the word for this strategy in options.
     pub fn word(self) -> &'static str {
@@ -63,11 +67,30 @@ impl Strategy {
             Self::Ring => "ring",
             Self::RingPerDomain => "ring-per-domain",
             Self::Reserve => "reserve",
-            Self::PaperRing => "paper-ring",
             Self::Channel => "channel",
-            Self::MutexChannel => "mutex-channel",
-            Self::Spsc => "spsc",
-            Self::Batch => "batch",
+            #[cfg(feature = "transports")]
+            Self::Other(other) => other.word(),
+        }
+    }
+
+    /// Returns whether a consumer can read a batch as soon as it was sent.
+    /// [`Reserve`](Self::Reserve) keeps rows until a batch is full.
+    pub fn shows_at_once(self) -> bool {
+        match self {
+            Self::Auto | Self::Ring | Self::RingPerDomain | Self::Channel => true,
+            Self::Reserve => false,
+            #[cfg(feature = "transports")]
+            Self::Other(other) => other.transport().shows_at_once(),
+        }
+    }
+
+    /// Returns whether all rows are kept until every producer has finished. No strategy of this
+    /// crate does that.
+    pub fn keeps_all(self) -> bool {
+        match self {
+            #[cfg(feature = "transports")]
+            Self::Other(other) => other.transport().keeps_all(),
+            _ => false,
         }
     }
 }
@@ -83,12 +106,15 @@ impl FromStr for Strategy {
 
     /// Returns the strategy that `word` names; case does not matter.
     fn from_str(word: &str) -> Result<Self, ExchangeError> {
-        let strategy = Self::ALL.into_iter().find(|strategy| strategy.word().eq_ignore_ascii_case(word));
-        strategy.ok_or_else(|| ExchangeError::Config {
-            option: "strategy",
-            value: word.to_owned(),
-            remedy: "expected one of auto, ring, ring-per-domain, reserve, paper-ring, channel, mutex-channel, spsc, \
-                     batch",
+        let all = Self::all();
+        let strategy = all.iter().find(|strategy| strategy.word().eq_ignore_ascii_case(word));
+        strategy.copied().ok_or_else(|| {
+            let words: Vec<_> = all.iter().map(|strategy| strategy.word()).collect();
+            ExchangeError::Config {
+                option: "strategy",
+                value: word.to_owned(),
+                remedy: format!("expected one of {}", words.join(", ")).into(),
+            }
         })
     }
 }
@@ -141,7 +167,7 @@ impl FromStr for DataPath {
         path.ok_or_else(|| ExchangeError::Config {
             option: "path",
             value: word.to_owned(),
-            remedy: "expected one of auto, gather, cluster",
+            remedy: "expected one of auto, gather, cluster".into(),
         })
     }
 }

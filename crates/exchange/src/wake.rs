@@ -9,13 +9,13 @@ use std::{
 /// Makes independent calls, and keeps the first panic until all of them have been made.
 #[derive(Default)]
 #[must_use = "a panic is lost unless `finish` is called"]
-pub(crate) struct AllCalls {
+pub struct AllCalls {
     panic: Option<Box<dyn Any + Send>>,
 }
 
 impl AllCalls {
     /// Makes a call. Returns `None` if it panicked.
-    pub(crate) fn call<R>(&mut self, call: impl FnOnce() -> R) -> Option<R> {
+    pub fn call<R>(&mut self, call: impl FnOnce() -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(call)) {
             Ok(result) => Some(result),
             Err(panic) => {
@@ -27,7 +27,7 @@ impl AllCalls {
 
     /// Resumes the first panic, if there was one. A thread that is unwinding already has a panic
     /// of its own, so this one is dropped.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         if let Some(panic) = self.panic
             && !thread::panicking()
         {

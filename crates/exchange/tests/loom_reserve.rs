@@ -1,6 +1,6 @@
 //! Models of the handles of the path of reserved ranges: admission, waking, flushing, ends and
 //! departures. Loom runs them through every interleaving up to a number of preemptions. A handle
-//! that is not woken is a deadlock to loom. The lanes' own models are inside the crate, where loom
+//! that is not woken is a deadlock to loom. The claim words' own models are inside the crate, where loom
 //! can watch rows.
 #![cfg(loom)]
 

@@ -32,7 +32,7 @@ fn handles(
     (senders, receivers, Arc::new((0..consumers).map(|_| Mutex::new(Vec::new())).collect()))
 }
 
-/// Polls for room. On `Yield` it asks again at once: others may have run in between, or not.
+/// Polls for a free slot. On `Yield` it asks again at once: others may have run in between, or not.
 fn poll_ready(
     cx: &mut Context<'_>,
     producer: &mut RingProducer<u32>,
@@ -59,7 +59,7 @@ fn poll_send(
 ) -> Poll<Result<(), ExchangeError>> {
     poll_ready(cx, producer, overflow).map_ok(|()| match producer.try_send(value) {
         Ok(()) => (),
-        Err(TrySendError::Full(_)) => panic!("poll_ready promised room"),
+        Err(TrySendError::Full(_)) => panic!("poll_ready promised a slot"),
         Err(TrySendError::Closed(_)) => (),
     })
 }
@@ -263,7 +263,7 @@ fn consumer_dropped() {
     });
 }
 
-/// A stop reaches a producer that waits for room and a consumer that waits for values.
+/// A stop reaches a producer that waits for a free slot and a consumer that waits for values.
 #[test]
 fn stop_while_blocked() {
     model(2, || {
@@ -444,7 +444,7 @@ fn dropped_while_relieved() {
     });
 }
 
-/// Asks for room until there is some. The overflow keeps the values that it gets, and fails
+/// Asks for a slot until one is free. The overflow keeps the values that it gets, and fails
 /// nevertheless.
 fn relieve_and_fail(producer: &mut RingProducer<u32>, overflow: &Overflow) -> Result<Admission, ExchangeError> {
     block_on(|cx| {

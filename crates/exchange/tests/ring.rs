@@ -49,7 +49,7 @@ fn poll<T: Clone>(consumer: &mut RingConsumer<T>, waker: &Waker) -> (Poll<Result
     (next, seen)
 }
 
-/// Polls for room. On `Yield` it asks again at once.
+/// Polls for a free slot. On `Yield` it asks again at once.
 fn poll_ready<T>(
     producer: &mut RingProducer<T>,
     waker: &Waker,
@@ -210,7 +210,7 @@ fn a_full_ring_yields_as_long_as_a_consumer_reads_on() {
     };
     assert!(yields(&mut producers[0]) && yields(&mut producers[0]));
     consumers[1].next(|_| ControlFlow::Break(())).unwrap();
-    assert!(producers[0].try_send(4).is_ok(), "the laggard made room for one");
+    assert!(producers[0].try_send(4).is_ok(), "the laggard has freed a slot");
     assert_eq!(poll(&mut consumers[0], Waker::noop()).1, [4]);
     assert!(poll(&mut consumers[0], Waker::noop()).0.is_pending());
     assert!(yields(&mut producers[0]) && yields(&mut producers[0]), "it has read on since");
@@ -263,7 +263,7 @@ fn a_waker_that_panics_when_room_appears_does_not_keep_the_sweep() {
     assert!(!ready(&mut producers[0], &panics()));
     assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut consumers[0], Waker::noop()))).is_err());
     for value in 1..5 {
-        assert!(ready(&mut producers[0], Waker::noop()), "value {value} finds no room");
+        assert!(ready(&mut producers[0], Waker::noop()), "value {value} finds no free slot");
         producers[0].try_send(value).unwrap();
         // The first call reports that the cursor has moved: the call that panicked did not record
         // the move.
@@ -295,17 +295,17 @@ fn a_value_whose_drop_panics_leaves_the_ring_usable() {
     }
     let (mut producers, mut consumers) = ring(shape(1, 2, 1, 4));
     for value in 0..4 {
-        producers[0].try_send(Value(value)).unwrap_or_else(|_| panic!("the ring has room"));
+        producers[0].try_send(Value(value)).unwrap_or_else(|_| panic!("the ring has a free slot"));
     }
     let read = |consumer: &mut RingConsumer<Value>| {
         consumer.poll_next(&mut Context::from_waker(Waker::noop()), |_| ControlFlow::Continue(())).is_ready()
     };
     assert!(read(&mut consumers[0]));
     assert!(catch_unwind(AssertUnwindSafe(|| read(&mut consumers[1]))).is_err());
-    // Both have read all values, so no cursor moves until there is room.
+    // Both have read all values, so no cursor moves until a slot is free.
     for value in 4..12 {
-        assert!(ready(&mut producers[0], Waker::noop()), "value {value} finds no room");
-        producers[0].try_send(Value(value)).unwrap_or_else(|_| panic!("the ring has room"));
+        assert!(ready(&mut producers[0], Waker::noop()), "value {value} finds no free slot");
+        producers[0].try_send(Value(value)).unwrap_or_else(|_| panic!("the ring has a free slot"));
         consumers.iter_mut().for_each(|consumer| assert!(read(consumer)));
     }
 }

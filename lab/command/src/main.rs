@@ -19,5 +19,7 @@ use annulus_terminal::heap::CountingAllocator;
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() -> ExitCode {
+    // Rivals are strategies of the laboratory's sessions, and of its workers.
+    annulus_transports::register();
     program::main::<cli::Args>()
 }

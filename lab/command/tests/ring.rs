@@ -187,7 +187,7 @@ fn answered(folder: &Path, most: usize, unequal: Option<u8>) -> (Result<()>, Ans
     let line = Line::parse_from(words.into_iter().chain(files));
     let mut runner = Answers { most, unequal, tables: None, cells: Vec::new() };
     let whole = Whole { args: &line.queries, runner: &mut runner };
-    (ring::run(&line.ring, Some(whole), &Stop::default()), runner)
+    (ring::run(&line.ring, whole, &Stop::default()), runner)
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn the_page_names_a_table_that_is_given() {
     let words = words.into_iter().chain(["--hits-data", "my <hits>.parquet", "--out", out.to_str().unwrap()]);
     let line = Line::parse_from(words);
     let mut runner = Answers { most: usize::MAX, unequal: None, tables: None, cells: Vec::new() };
-    ring::run(&line.ring, Some(Whole { args: &line.queries, runner: &mut runner }), &Stop::default()).unwrap();
+    ring::run(&line.ring, Whole { args: &line.queries, runner: &mut runner }, &Stop::default()).unwrap();
     assert_eq!(runner.tables.unwrap().hits, Hits::Data("my <hits>.parquet".to_owned()));
     let results: Value = serde_json::from_str(&fs::read_to_string(out.join("ring.json")).unwrap()).unwrap();
     let queries = &results["queries"];

@@ -134,7 +134,7 @@ impl Feed {
             send.done();
             sent += 1;
             let woke = producer.stats().wakeups > woken;
-            if (woke && sent >= self.turn) || producer.is_crowded() {
+            if (woke && sent >= self.turn) || producer.has_overflow() {
                 // Lets consumers take their rows while they are in the cache, and free their memory.
                 // But an input has data in the cache as well, such as a reader's buffers, and both
                 // lose some of it with each turn of the other.

@@ -19,7 +19,7 @@ pub use super::{
     demand::{Demand, Layout, Place, row_bytes},
     machine::{domains, machine},
 };
-use crate::config::Way;
+use crate::config::{ExchangeStrategy, Strategy, Way};
 
 /// The version of the file's format. A profile of another version is not used.
 pub const FORMAT: u32 = 2;
@@ -82,12 +82,13 @@ pub struct Cell {
     pub rows: usize,
     /// The number of runs of each way, of which the costs are medians.
     pub rounds: usize,
-    /// The cost of each way.
+    /// The cost of each way. Those of ways that `auto` cannot choose are not read.
+    #[serde(deserialize_with = "costs_of_known_ways")]
     pub costs: Vec<Cost>,
 }
 
 /// What a way costs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
     /// The way.
     pub way: Way,
@@ -118,6 +119,28 @@ impl Cost {
             _ => self.spread,
         }
     }
+}
+
+/// A cost as it is stored, whose way may be one that only older releases have.
+#[derive(Deserialize)]
+struct StoredCost {
+    way: String,
+    open_ns: f64,
+    row_ns: f64,
+    spread: f64,
+    open_spread: f64,
+}
+
+fn costs_of_known_ways<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Cost>, D::Error> {
+    let known = |stored: StoredCost| {
+        let StoredCost { way, open_ns, row_ns, spread, open_spread } = stored;
+        let way: Way = way.parse().ok()?;
+        let is_own = |strategy| ExchangeStrategy::OWN.contains(&strategy);
+        let is_known =
+            matches!(way.strategy, Strategy::Stock) || matches!(way.strategy, Strategy::Exchange(own) if is_own(own));
+        is_known.then_some(Cost { way, open_ns, row_ns, spread, open_spread })
+    };
+    Ok(Vec::<StoredCost>::deserialize(deserializer)?.into_iter().filter_map(known).collect())
 }
 
 /// The part of a profile that is the same in every format.
@@ -288,12 +311,5 @@ fn cached(path: &Path) -> Result<Arc<Profile>> {
 impl Serialize for Way {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Way {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = String::deserialize(deserializer)?;
-        words.parse().map_err(|error: DataFusionError| serde::de::Error::custom(error.strip_backtrace()))
     }
 }

@@ -96,7 +96,7 @@ fn a_lead_by_chance_does_not_overrule_the_rule() {
 
 #[test]
 fn the_strongest_way_beyond_noise_is_taken() {
-    let noisy = Cost { spread: 0.9, ..cost("spsc+gather", 0.0, 0.7) };
+    let noisy = Cost { spread: 0.9, ..cost("ring-per-domain+gather", 0.0, 0.7) };
     let costs = [cost("reserve", 0.0, 1.0), noisy, cost("channel+gather", 0.0, 0.8)];
     let decision = decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default());
     assert_eq!(decision.choice.strategy, Exchange::Channel);
@@ -113,13 +113,13 @@ fn what_cannot_hold_the_columns_is_not_chosen() {
 #[test]
 fn the_nearest_kind_counts() {
     let near = cell(&[cost("channel+gather", 0.0, 1.0)]);
-    let wide = Cell { row_bytes: 256, costs: vec![cost("spsc+cluster", 0.0, 1.0)], ..near.clone() };
-    let many = Cell { outputs: 64, costs: vec![cost("spsc+gather", 0.0, 1.0)], ..near.clone() };
+    let wide = Cell { row_bytes: 256, costs: vec![cost("ring-per-domain+cluster", 0.0, 1.0)], ..near.clone() };
+    let many = Cell { outputs: 64, costs: vec![cost("ring-per-domain+gather", 0.0, 1.0)], ..near.clone() };
     let passed_on = Cell { reads: false, costs: vec![cost("ring+cluster", 0.0, 1.0)], ..near.clone() };
     let cells = [near, wide, many, passed_on];
     let of = |types: &[DataType], place| decide_by(cells.to_vec(), types, place).choice.strategy;
     assert_eq!(of(&[DataType::Int32], Place::default()), Exchange::Channel);
-    assert_eq!(of(&vec![DataType::Int64; 30], Place::default()), Exchange::Spsc);
+    assert_eq!(of(&vec![DataType::Int64; 30], Place::default()), Exchange::RingPerDomain);
     assert_eq!(of(&[DataType::Int64], Place { reads: false, rows: Precision::Absent }), Exchange::Ring);
 }
 
@@ -248,9 +248,9 @@ fn what_was_set_counts_more_than_the_profile() {
     };
     assert_eq!(of(&options, false).0, Exchange::Channel);
     assert_eq!(of(&options, true), (Exchange::Ring, "unbounded input".to_owned()));
-    let set = AnnulusConfig { strategy: Strategy::Exchange(Exchange::Spsc), ..options.clone() };
+    let set = AnnulusConfig { strategy: Strategy::Exchange(Exchange::RingPerDomain), ..options.clone() };
     for unbounded in [false, true] {
-        assert_eq!(of(&set, unbounded), (Exchange::Spsc, "annulus.strategy".to_owned()));
+        assert_eq!(of(&set, unbounded), (Exchange::RingPerDomain, "annulus.strategy".to_owned()));
     }
     let path = AnnulusConfig { path: Path(DataPath::Cluster), ..options };
     assert_eq!(of(&path, false), (Exchange::Ring, "annulus.path".to_owned()));

@@ -46,7 +46,7 @@ fn facts(exec: &RingRepartitionExec) -> Vec<(&'static str, String)> {
     let (choice, config) = (exec.choice(), exec.config());
     let mut facts = vec![("strategy", choice.strategy.to_string())];
     facts.extend(choice.path.map(|path| ("path", path.to_string())));
-    if choice.strategy != Strategy::Batch {
+    if !choice.strategy.keeps_all() {
         facts.push(("groups", config.groups.to_string()));
         facts.extend((config.slots != 0).then(|| ("slots", config.slots.to_string())));
     }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::{
     bridge::{Bridge, Flush, Setup},
     choice::{self, Basis, Decision, Demand, Place, machine, profile::BATCH_ROWS},
-    config::{AnnulusConfig, ExchangeStrategy, Strategy},
+    config::{AnnulusConfig, Strategy},
     error::from_exchange,
     grouping::SkipPartial,
     metrics::NodeMetrics,
@@ -175,8 +175,7 @@ fn is_unbounded(stock: &RepartitionExec) -> bool {
 
 /// Returns whether a batch that was sent can be read at once, by any strategy that this may be.
 fn passes_on_at_once(strategy: Strategy) -> bool {
-    use ExchangeStrategy::{Auto, Channel, MutexChannel, Ring, RingPerDomain, Spsc};
-    matches!(strategy, Strategy::Exchange(Auto | Ring | RingPerDomain | Channel | MutexChannel | Spsc))
+    matches!(strategy, Strategy::Exchange(strategy) if strategy.shows_at_once())
 }
 
 /// Returns the bytes for open chunks: `usual`, but at most 1/32 of a limited pool. A plan may have

@@ -85,7 +85,7 @@ pub type Way = (ExchangeStrategy, DataPath);
 
 /// Every strategy, and each path of the ring.
 pub fn ways() -> impl Iterator<Item = Way> {
-    let strategies = ExchangeStrategy::ALL.into_iter().map(|strategy| (strategy, DataPath::Auto));
+    let strategies = ExchangeStrategy::OWN.into_iter().map(|strategy| (strategy, DataPath::Auto));
     strategies.chain([(ExchangeStrategy::Ring, DataPath::Cluster)])
 }
 

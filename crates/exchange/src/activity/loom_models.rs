@@ -1,4 +1,4 @@
-//! Models of the counts alone. Those of `publish/` and `tests/loom_reserve.rs` have the consumers
+//! Models of the counts alone. Those of `exchange/` and `tests/loom_reserve.rs` have the consumers
 //! that wait.
 
 use std::sync::Arc;

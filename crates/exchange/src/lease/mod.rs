@@ -19,7 +19,7 @@ const CLOSED: u8 = 8;
 /// The outcome of asking for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum LeaseAttempt<R> {
+pub enum LeaseAttempt<R> {
     /// The caller holds it now, with what it protects.
     Taken(R),
     /// Another thread holds it, and wakes the caller when it gives the lease back.
@@ -30,28 +30,29 @@ pub(crate) enum LeaseAttempt<R> {
 
 /// The kind of handle that asks for a consumer's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taker {
+pub enum Taker {
     /// The consumer itself.
     Consumer,
+    /// A producer that relieves the consumer.
     Producer,
 }
 
 /// The events on a lease while it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) struct LeaseGiven {
+pub struct LeaseGiven {
     /// Its consumer has asked for it.
-    pub(crate) wanted_back: bool,
+    pub wanted_back: bool,
     /// A producer has asked for it.
-    pub(crate) wanted: bool,
+    pub wanted: bool,
     /// The consumer is gone, so the caller must do what its end requires.
-    pub(crate) closed: bool,
+    pub closed: bool,
 }
 
 /// The thread that does what the end of a dropped consumer requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Closing {
+pub enum Closing {
     Caller,
     /// The producer that holds the lease, when it gives it back.
     Holder,

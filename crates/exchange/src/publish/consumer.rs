@@ -9,13 +9,14 @@ use std::{
 
 use annulus_rows::gather::BatchBuilder;
 
-use super::{Shared, indexed::IndexedBatch};
+use super::Shared;
 use crate::{
+    contract::Receiver,
     error::{ExchangeError, StopError},
+    indexed::IndexedBatch,
     overflow::Delivery,
     ring::Next,
     stats::ExchangeStats,
-    transport::Receiver,
 };
 
 pub(crate) struct PublishConsumer {

@@ -10,10 +10,10 @@ use std::{
 use annulus_rows::gather::BatchBuilder;
 use arrow::array::RecordBatch;
 
-use super::{Shared, indexed::IndexedBatch};
-use crate::{error::ExchangeError, overflow::Delivery, stats::ExchangeStats, transport::Unread};
+use super::Shared;
+use crate::{contract::Unread, error::ExchangeError, indexed::IndexedBatch, overflow::Delivery, stats::ExchangeStats};
 
-/// The overflow of one consumer, in one lane. It is locked only while the transport is full and a
+/// The overflow of one consumer, in one ring. It is locked only while the transport is full and a
 /// consumer starves, and when it is emptied.
 #[derive(Default)]
 pub(super) struct Laggard {
@@ -43,10 +43,10 @@ impl Laggard {
 
     /// Copies the rows of `consumer` out of batches of the transport, to accounted memory or else
     /// to disk. The transport sees to it that one producer at a time does so for a consumer in a
-    /// lane.
+    /// ring.
     pub(super) fn push(
         consumer: usize,
-        lane: usize,
+        ring: usize,
         batches: &mut dyn Unread<IndexedBatch>,
         shared: &Shared,
         stats: &mut ExchangeStats,
@@ -57,7 +57,7 @@ impl Laggard {
         // may look for the rows in the builder meanwhile.
         let mut taken = None;
         let take = || {
-            let mut queue = shared.laggard(consumer, lane).lock();
+            let mut queue = shared.laggard(consumer, ring).lock();
             let (gone, builder, open_bytes) = (queue.gone, queue.builder.take(), mem::take(&mut queue.open_bytes));
             drop(queue);
             // They are accounted for again, with the rows that come, once a hand-over.
@@ -80,7 +80,7 @@ impl Laggard {
         let Some(builder) = taken.flatten() else { return Ok(()) };
         let open_bytes = builder.allocated_bytes();
         let open_bytes = if shared.account(open_bytes) { open_bytes } else { 0 };
-        let mut queue = shared.laggard(consumer, lane).lock();
+        let mut queue = shared.laggard(consumer, ring).lock();
         stats.locks += 1;
         if queue.gone {
             drop(queue);
@@ -188,7 +188,7 @@ impl Shared {
         if !self.beyond.try_add(bytes) {
             return false;
         }
-        let reserved = self.overflow.try_reserve(bytes);
+        let reserved = self.indexer.overflow.try_reserve(bytes);
         if !reserved {
             self.beyond.subtract(bytes);
         }
@@ -199,7 +199,7 @@ impl Shared {
     fn forget(&self, bytes: usize) {
         if bytes > 0 {
             self.beyond.subtract(bytes);
-            self.overflow.release(bytes);
+            self.indexer.overflow.release(bytes);
         }
     }
 }
@@ -230,7 +230,7 @@ fn keep(
     if shared.account(bytes) {
         return Ok((Delivery::Batch(batch), bytes));
     }
-    let spilled = shared.overflow.spill(consumer, batch).map_err(ExchangeError::Stopped)?;
+    let spilled = shared.indexer.overflow.spill(consumer, batch).map_err(ExchangeError::Stopped)?;
     Ok((Delivery::Spilled(spilled), 0))
 }
 

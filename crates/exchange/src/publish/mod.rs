@@ -9,15 +9,12 @@
 //!   contiguous range. Rows are copied twice, but a consumer reads no rows of others.
 //!
 //! ```text
-//! batch -> IndexedBatch (indexed.rs) -> ../transport/ -> BatchBuilder of each consumer -> output batch
-//!                               full, and a consumer starves: laggard.rs, account or spill
+//! batch -> IndexedBatch (../indexed.rs) -> ../transport/ -> BatchBuilder of each consumer -> output batch
+//!                                  full, and a consumer starves: laggard.rs, account or spill
 //! ```
 
 mod consumer;
-mod indexed;
 mod laggard;
-#[cfg(all(test, loom))]
-mod loom_models;
 mod producer;
 
 use std::sync::Arc;
@@ -36,7 +33,9 @@ use self::laggard::Laggard;
 use crate::{
     activity::Activity,
     config::ExchangeConfig,
+    contract::{Handles, Shape},
     error::ExchangeError,
+    indexed::{IndexedBatch, Indexer},
     overflow::{Beyond, Overflow},
     strategy::{DataPath, Strategy},
     transport::transport,
@@ -44,37 +43,33 @@ use crate::{
 
 /// The state that the handles share beside the transport.
 struct Shared {
-    schema: SchemaRef,
+    indexer: Indexer,
     batch_rows: usize,
     full_batches: bool,
-    modulo: Modulo,
-    cluster: bool,
-    pool: Arc<BufferPool>,
-    overflow: Arc<dyn Overflow>,
     beyond: Beyond,
     /// Whether batches that the budget refuses go to the overflow, because the transport keeps them
     /// all.
     keeps_all: bool,
-    /// The rows that were taken off the transport on behalf of each consumer, for each lane.
+    /// The rows that were taken off the transport on behalf of each consumer, for each ring.
     laggards: Box<[Laggard]>,
     consumers: usize,
     activity: Activity,
 }
 
 impl Shared {
-    /// Returns the overflow of a consumer in a lane.
-    fn laggard(&self, consumer: usize, lane: usize) -> &Laggard {
-        &self.laggards[lane * self.consumers + consumer]
+    /// Returns the overflow of a consumer in a ring.
+    fn laggard(&self, consumer: usize, ring: usize) -> &Laggard {
+        &self.laggards[ring * self.consumers + consumer]
     }
 
-    /// Returns the overflows of a consumer, one for each lane.
+    /// Returns the overflows of a consumer, one for each ring.
     fn laggards_of(&self, consumer: usize) -> impl Iterator<Item = &Laggard> {
         self.laggards[consumer..].iter().step_by(self.consumers)
     }
 
     /// Returns an empty output batch.
     fn builder(&self) -> BatchBuilder {
-        BatchBuilder::new(Arc::clone(&self.schema), self.batch_rows, Arc::clone(&self.pool))
+        BatchBuilder::new(Arc::clone(&self.indexer.schema), self.batch_rows, Arc::clone(&self.indexer.pool))
     }
 }
 
@@ -90,24 +85,36 @@ pub(crate) fn publish(
     overflow: Arc<dyn Overflow>,
 ) -> Result<(Vec<PublishProducer>, Vec<PublishConsumer>), ExchangeError> {
     let shape = config.shape();
-    let (senders, receivers) = transport(strategy, shape)?;
+    let (senders, receivers) = handles(strategy, shape)?;
     let sizes = pool_sizes(&schema, config.batch_rows);
-    let laggards = config.consumers * shape.lanes(strategy);
-    let shared = Arc::new(Shared {
-        batch_rows: config.batch_rows,
-        full_batches: config.full_batches,
+    let laggards = config.consumers * shape.rings(strategy);
+    let indexer = Indexer {
+        schema,
         modulo: Modulo::new(config.consumers),
         cluster: path == DataPath::Cluster,
         pool: BufferPool::new(sizes, config.consumers + (config.groups + 2) * config.group_slots()),
         overflow,
+    };
+    let shared = Arc::new(Shared {
+        indexer,
+        batch_rows: config.batch_rows,
+        full_batches: config.full_batches,
         beyond: Beyond::new(config.overflow_bytes),
-        keeps_all: strategy == Strategy::Batch,
+        keeps_all: strategy.keeps_all(),
         laggards: (0..laggards).map(|_| Laggard::default()).collect(),
         consumers: config.consumers,
         activity: Activity::new(config.producers),
-        schema,
     });
     let producers = senders.into_iter().map(|sender| PublishProducer::new(sender, Arc::clone(&shared)));
     let consumers = receivers.into_iter().map(|receiver| PublishConsumer::new(receiver, Arc::clone(&shared)));
     Ok((producers.collect(), consumers.collect()))
+}
+
+/// Creates the handles of the transport.
+fn handles(strategy: Strategy, shape: Shape) -> Result<Handles<IndexedBatch>, ExchangeError> {
+    match strategy {
+        #[cfg(feature = "transports")]
+        Strategy::Other(other) => Ok(other.transport().handles(shape)),
+        strategy => transport(strategy, shape),
+    }
 }

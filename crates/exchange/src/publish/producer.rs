@@ -8,12 +8,14 @@ use std::{
 
 use arrow::array::RecordBatch;
 
-use super::{Shared, indexed::IndexedBatch, laggard::Laggard};
+use super::{Shared, laggard::Laggard};
 use crate::{
+    admission::Admission,
+    contract::Sender,
     error::{ExchangeError, SendError, StopError},
-    ring::{Admission, TrySendError},
+    indexed::IndexedBatch,
+    ring::TrySendError,
     stats::ExchangeStats,
-    transport::Sender,
 };
 
 pub(crate) struct PublishProducer {
@@ -34,7 +36,7 @@ impl PublishProducer {
 
     pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<Admission, ExchangeError>> {
         let Self { sender, shared, stats, .. } = self;
-        sender.poll_ready(cx, &mut |consumer, lane, batches| Laggard::push(consumer, lane, batches, shared, stats))
+        sender.poll_ready(cx, &mut |consumer, ring, batches| Laggard::push(consumer, ring, batches, shared, stats))
     }
 
     pub(crate) fn send_hashed(&mut self, batch: RecordBatch, hashes: &[u64]) -> Result<(), SendError<RecordBatch>> {
@@ -42,7 +44,7 @@ impl PublishProducer {
             self.shared.activity.resume();
             self.stats.shared_ops += 1;
         }
-        let indexed = match IndexedBatch::try_new(&batch, hashes, &self.shared, &mut self.stats) {
+        let indexed = match self.shared.indexer.index(&batch, hashes, &mut self.stats) {
             Ok(indexed) => indexed,
             Err(error) => return Err(SendError { value: batch, error }),
         };
@@ -81,7 +83,7 @@ impl PublishProducer {
     }
 
     /// Returns false: rows beyond the bound are moved out of the transport at once.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub(crate) fn has_overflow(&self) -> bool {
         false
     }
 

@@ -30,7 +30,7 @@ pub(crate) enum ColumnLayout {
 
 impl ColumnLayout {
     /// Returns the layout for a type, or `None` if chunks do not hold it.
-    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+    pub(crate) fn for_type(data_type: &DataType) -> Option<Self> {
         match data_type {
             DataType::Boolean => Some(Self::Bool),
             DataType::Utf8View | DataType::BinaryView => Some(Self::View),
@@ -83,7 +83,7 @@ impl ChunkShape {
     /// consumer. The pool keeps the buffers of `keep` idle chunks.
     pub(crate) fn new(schema: SchemaRef, config: &ExchangeConfig, keep: usize) -> Self {
         let layout = |field: &Arc<Field>| {
-            ColumnLayout::of(field.data_type()).expect("the exchange checks that the type is supported")
+            ColumnLayout::for_type(field.data_type()).expect("the exchange checks that the type is supported")
         };
         let layouts: Vec<_> = schema.fields().iter().map(layout).collect();
         let row_bytes: usize = layouts.iter().map(|layout| layout.width()).sum();
@@ -213,16 +213,16 @@ impl Chunk {
     pub(crate) fn claim_heap(&self, shape: &ChunkShape, column: usize, bytes: usize) -> HeapRange {
         let heap = self.columns[column].heap.as_ref().expect("only columns of views have long strings");
         if let Some(block) = &heap.block {
-            let room = |used: usize| (used + bytes <= block.capacity()).then_some(used + bytes);
-            if let Ok(offset) = heap.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
+            let grown = |used: usize| (used + bytes <= block.capacity()).then_some(used + bytes);
+            if let Ok(offset) = heap.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown) {
                 // SAFETY: offset + bytes is within the block.
                 let ptr = unsafe { block.as_ptr().as_ptr().add(offset) };
                 return HeapRange { ptr, buffer: 0, offset: offset as u32 };
             }
         }
         let mut extra = heap.extra.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = |last: &Extra| last.block.capacity() - last.used;
-        if extra.last().is_none_or(|last| room(last) < bytes) {
+        let free = |last: &Extra| last.block.capacity() - last.used;
+        if extra.last().is_none_or(|last| free(last) < bytes) {
             let former = extra.last().map_or(0, |last| last.block.capacity());
             let twice = (2 * former).clamp(MIN_HEAP, MAX_HEAP).max(bytes);
             extra.push(Extra { block: shape.pool.take(twice), used: 0 });

@@ -13,11 +13,11 @@ use arrow::array::{Array, AsArray, RecordBatch};
 
 use super::{
     chunk::{Chunk, ChunkShape, ColumnLayout},
+    claim::Claim,
     kernels::{
         Values, ViewSource, copy_run, gather, long_bytes, move_strings, prefetch_run, scatter_all, scatter_views,
         strings_within,
     },
-    lane::Claim,
 };
 
 /// A claim, and the rows of the input that go there. They are a range of the grouped order.
@@ -64,8 +64,8 @@ pub(crate) struct Combiner(Vec<Line>);
 struct Line(#[expect(dead_code, reason = "only its bytes are used")] [u8; 64]);
 
 impl Combiner {
-    /// Makes room for `rows` values, and returns its address.
-    fn room<T>(&mut self, rows: usize) -> *mut T {
+    /// Takes memory for `rows` values, and returns its address.
+    fn with_capacity<T>(&mut self, rows: usize) -> *mut T {
         let lines = (rows * size_of::<T>()).div_ceil(size_of::<Line>());
         if self.0.len() < lines {
             self.0.resize(lines, Line([0; 64]));
@@ -187,11 +187,11 @@ impl TargetColumn<'_> {
                 Order::Gather(rows) => {
                     let Some(source) = sources.next() else { return };
                     for segment in self.segments {
-                        gather(source.start, segment.of(rows), out(segment));
+                        gather(source.start, segment.rows_of(rows), out(segment));
                     }
                 }
                 Order::Combine(positions, end) => {
-                    let combined = self.combiner.room::<T>(end as usize);
+                    let combined = self.combiner.with_capacity::<T>(end as usize);
                     scatter_all(sources, positions, combined);
                     let bytes = |segment: &Segment| segment.claim.len as usize * size_of::<T>();
                     for (index, segment) in self.segments.iter().enumerate() {
@@ -209,7 +209,7 @@ impl TargetColumn<'_> {
     /// # Safety
     /// `column` has arrays of views with a value for every row.
     unsafe fn copy_views(&mut self, column: &[&dyn Array], cost: &mut CopyCost) {
-        let sources: Vec<ViewSource<'_>> = column.iter().map(|array| ViewSource::of(*array)).collect();
+        let sources: Vec<ViewSource<'_>> = column.iter().map(|array| ViewSource::from_array(*array)).collect();
         let all = sources.iter().map(|source| Values { start: source.views.as_ptr(), len: source.views.len() });
         if sources.iter().all(|source| source.buffers.is_empty()) {
             // SAFETY: every value is inline; the caller's promise holds for the views.
@@ -222,7 +222,7 @@ impl TargetColumn<'_> {
         let combined = match self.order {
             Order::Gather(_) => &mut [],
             Order::Combine(positions, end) => {
-                let combined = self.combiner.room::<u128>(end as usize);
+                let combined = self.combiner.with_capacity::<u128>(end as usize);
                 // SAFETY: as in `copy`; the combining buffer has room for all views, and is initialised.
                 unsafe {
                     scatter_views(&sources, positions, combined);
@@ -244,7 +244,7 @@ impl TargetColumn<'_> {
                 let out = segment.claim.chunk().values(self.column).cast::<u128>().add(segment.claim.start as usize);
                 let run = match self.order {
                     Order::Gather(rows) => {
-                        gather(sources[0].views.as_ptr(), segment.of(rows), out);
+                        gather(sources[0].views.as_ptr(), segment.rows_of(rows), out);
                         std::slice::from_raw_parts_mut(out, len)
                     }
                     Order::Combine(..) => &mut combined[first..][..len],
@@ -270,7 +270,7 @@ impl TargetColumn<'_> {
 }
 
 impl Segment {
-    fn of<'a>(&self, rows: &'a [u32]) -> &'a [u32] {
+    fn rows_of<'a>(&self, rows: &'a [u32]) -> &'a [u32] {
         &rows[self.first as usize..][..self.claim.len as usize]
     }
 }

@@ -1,5 +1,5 @@
-//! The gate, which admits producers while the queues have room or a consumer starves. Waiting
-//! producers are parked here.
+//! The gate, which admits producers while the queues are below their bound or a consumer starves.
+//! Waiting producers are parked here.
 
 use std::{sync::PoisonError, task::Waker};
 
@@ -16,8 +16,8 @@ use crate::{stats::ExchangeStats, wake::AllCalls};
 /// waits for ever.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The number of chunks in the consumers' queues, including spilled ones: room on disk does not
-    /// justify reading ahead of the consumers.
+    /// The number of chunks in the consumers' queues, including spilled ones: space on disk does
+    /// not justify reading ahead of the consumers.
     queued: AtomicUsize,
     /// An upper bound on the number of consumers with a waker in their queue: a consumer is counted
     /// before its waker can be seen, and until after the waker was taken.

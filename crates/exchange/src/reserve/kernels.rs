@@ -36,7 +36,7 @@ pub(super) struct ViewSource<'a> {
 }
 
 impl<'a> ViewSource<'a> {
-    pub(super) fn of(array: &'a dyn Array) -> Self {
+    pub(super) fn from_array(array: &'a dyn Array) -> Self {
         match array.data_type() {
             DataType::Utf8View => {
                 let array = array.as_byte_view::<StringViewType>();

@@ -1,12 +1,12 @@
-//! Models of the lane. Loom runs them through every interleaving up to a number of preemptions. The
-//! rows are cells that loom watches, so a chunk that is handed over before its rows are visible
-//! fails the model. `tests/loom_reserve.rs` models the handles.
+//! Models of the claim word. Loom runs them through every interleaving up to a number of
+//! preemptions. The rows are cells that loom watches, so a chunk that is handed over before its
+//! rows are visible fails the model. `tests/loom_reserve.rs` models the handles.
 
 use std::sync::Arc;
 
 use loom::{cell::UnsafeCell, thread};
 
-use super::lane::{Claim, Lane, Open};
+use super::claim::{Claim, ClaimWord, CountedChunk};
 
 const CAPACITY: u32 = 2;
 
@@ -16,15 +16,15 @@ struct Rows([UnsafeCell<u32>; CAPACITY as usize]);
 // SAFETY: each row is written under its claim, and read by the owner of the whole chunk.
 unsafe impl Sync for Rows {}
 
-type TestLane = Arc<Lane<Rows>>;
+type TestWord = Arc<ClaimWord<Rows>>;
 
-fn fresh() -> Box<Open<Rows>> {
-    Open::new(Rows(std::array::from_fn(|_| UnsafeCell::new(0))), CAPACITY)
+fn fresh() -> Box<CountedChunk<Rows>> {
+    CountedChunk::new(Rows(std::array::from_fn(|_| UnsafeCell::new(0))), CAPACITY)
 }
 
-fn claim(lane: &TestLane, rows: u32) -> Vec<Claim<Rows>> {
+fn claim(word: &TestWord, rows: u32) -> Vec<Claim<Rows>> {
     let mut claims = Vec::new();
-    lane.claim(rows, fresh, drop, &mut claims);
+    word.claim(rows, fresh, drop, &mut claims);
     assert_eq!(claims.iter().map(|claim| claim.len).sum::<u32>(), rows);
     claims
 }
@@ -42,13 +42,13 @@ fn write(claims: Vec<Claim<Rows>>, value: u32) -> Vec<u32> {
     whole
 }
 
-fn rows(open: Box<Open<Rows>>) -> Vec<u32> {
+fn rows(open: Box<CountedChunk<Rows>>) -> Vec<u32> {
     // SAFETY: the chunk is whole, so no claim on it is left.
     (0..open.rows()).map(|row| open.chunk.0[row].with(|cell| unsafe { *cell })).collect()
 }
 
-fn sealed(lane: &TestLane) -> Vec<u32> {
-    lane.seal().map(rows).unwrap_or_default()
+fn sealed(word: &TestWord) -> Vec<u32> {
+    word.seal().map(rows).unwrap_or_default()
 }
 
 fn model(body: impl Fn() + Send + Sync + 'static) {
@@ -68,12 +68,12 @@ fn assert_rows(parts: impl IntoIterator<Item = Vec<u32>>, expected: &[u32]) {
 #[test]
 fn claims_cross_a_chunk() {
     model(|| {
-        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
-        let first = write(claim(&lane, 1), 1);
-        let other = Arc::clone(&lane);
+        let word: TestWord = Arc::new(ClaimWord::new(CAPACITY));
+        let first = write(claim(&word, 1), 1);
+        let other = Arc::clone(&word);
         let two = thread::spawn(move || write(claim(&other, 2), 2));
-        let three = write(claim(&lane, 2), 3);
-        assert_rows([first, two.join().unwrap(), three, sealed(&lane)], &[1, 2, 2, 3, 3]);
+        let three = write(claim(&word, 2), 3);
+        assert_rows([first, two.join().unwrap(), three, sealed(&word)], &[1, 2, 2, 3, 3]);
     });
 }
 
@@ -81,10 +81,10 @@ fn claims_cross_a_chunk() {
 #[test]
 fn last_completion_has_all_rows() {
     model(|| {
-        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
-        let other = Arc::clone(&lane);
+        let word: TestWord = Arc::new(ClaimWord::new(CAPACITY));
+        let other = Arc::clone(&word);
         let one = thread::spawn(move || write(claim(&other, 1), 1));
-        let two = write(claim(&lane, 1), 2);
+        let two = write(claim(&word, 1), 2);
         assert_rows([one.join().unwrap(), two], &[1, 2]);
     });
 }
@@ -94,11 +94,11 @@ fn last_completion_has_all_rows() {
 #[test]
 fn seal_meets_claims() {
     model(|| {
-        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
-        let other = Arc::clone(&lane);
+        let word: TestWord = Arc::new(ClaimWord::new(CAPACITY));
+        let other = Arc::clone(&word);
         let one = thread::spawn(move || [write(claim(&other, 1), 1), write(claim(&other, 1), 2)].concat());
-        let two = sealed(&lane);
-        assert_rows([one.join().unwrap(), two, sealed(&lane)], &[1, 2]);
+        let two = sealed(&word);
+        assert_rows([one.join().unwrap(), two, sealed(&word)], &[1, 2]);
     });
 }
 
@@ -106,25 +106,25 @@ fn seal_meets_claims() {
 #[test]
 fn seals_meet_each_other() {
     model(|| {
-        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
-        let pending = claim(&lane, 1);
-        let other = Arc::clone(&lane);
+        let word: TestWord = Arc::new(ClaimWord::new(CAPACITY));
+        let pending = claim(&word, 1);
+        let other = Arc::clone(&word);
         let one = thread::spawn(move || sealed(&other));
-        let other = Arc::clone(&lane);
+        let other = Arc::clone(&word);
         let two = thread::spawn(move || sealed(&other));
         let three = write(pending, 3);
-        assert_rows([one.join().unwrap(), two.join().unwrap(), three, sealed(&lane)], &[3]);
+        assert_rows([one.join().unwrap(), two.join().unwrap(), three, sealed(&word)], &[3]);
     });
 }
 
-/// A lane that is dropped with an open chunk frees it.
+/// A claim word that is dropped with an open chunk frees it.
 #[test]
-fn lane_dropped_with_rows() {
+fn claim_word_dropped_with_rows() {
     model(|| {
-        let lane: TestLane = Arc::new(Lane::new(CAPACITY));
-        let other = Arc::clone(&lane);
+        let word: TestWord = Arc::new(ClaimWord::new(CAPACITY));
+        let other = Arc::clone(&word);
         let one = thread::spawn(move || write(claim(&other, 1), 1));
-        drop(lane);
+        drop(word);
         assert_rows([one.join().unwrap()], &[]);
     });
 }

@@ -7,16 +7,16 @@
 //! queue. `PROTOCOL.md` beside this file has the rules.
 //!
 //! ```text
-//! batch -> RowIndex -> claim (lane.rs) -> copy (copy.rs) into the chunk (chunk.rs) -> complete -> queue.rs -> consumer
+//! batch -> RowIndex -> claim (claim.rs) -> copy (copy.rs) into the chunk (chunk.rs) -> complete -> queue.rs -> consumer
 //!                                          admission: gate.rs                        over the bound: account, or spill
 //! ```
 
 mod chunk;
+mod claim;
 mod consumer;
 mod copy;
 mod gate;
 mod kernels;
-mod lane;
 #[cfg(all(test, loom))]
 mod loom_models;
 mod order;
@@ -36,8 +36,8 @@ use shared::Shared;
 
 /// Returns whether chunks can hold every column of the schema: fixed widths, booleans and views.
 pub(crate) fn supports(config: &ExchangeConfig, schema: &Schema) -> bool {
-    config.batch_rows <= lane::MAX_ROWS
-        && schema.fields().iter().all(|field| chunk::ColumnLayout::of(field.data_type()).is_some())
+    config.batch_rows <= claim::MAX_ROWS
+        && schema.fields().iter().all(|field| chunk::ColumnLayout::for_type(field.data_type()).is_some())
 }
 
 /// Creates the handles of an exchange on this path, which must [support](supports) the

@@ -6,13 +6,13 @@ use annulus_sync::{fences, orderings};
 orderings! {
     /// The compare-and-swap that claims rows. It sees the chunk that another claim installed, and
     /// publishes the one that it installs.
-    lane_claim = AcqRel;
-    /// The compare-and-swap that takes the open chunk out of the lane.
-    lane_seal = Acquire;
+    rows_claim = AcqRel;
+    /// The compare-and-swap that takes the open chunk out of the claim word.
+    rows_seal = Acquire;
     /// The `fetch_add` that completes a claim and publishes its rows. The last one sees all rows.
-    lane_complete = AcqRel;
+    rows_complete = AcqRel;
     /// The end of a producer, after it has handed over all its rows. The last one sees the rows
-    /// that the others left in the lanes.
+    /// that the others left in the claim words.
     last_finish = AcqRel;
 }
 

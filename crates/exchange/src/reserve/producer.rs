@@ -12,8 +12,8 @@ use arrow::array::RecordBatch;
 
 use super::{
     chunk::Chunk,
+    claim::Claim,
     copy::{Combiner, Order, Segment, copy_batches},
-    lane::Claim,
     shared::Shared,
 };
 use crate::{
@@ -147,7 +147,7 @@ impl ReserveProducer {
         in_flight.producer.complete();
     }
 
-    /// Claims room for every row whose consumer is still there.
+    /// Claims a range for every row whose consumer is still there.
     fn claim(&mut self) {
         let shared = &*self.shared;
         let capacity = shared.shape.capacity as u32;
@@ -158,7 +158,7 @@ impl ReserveProducer {
             }
             while first < end {
                 let rows = capacity.min(end - first);
-                self.stats.shared_ops += shared.lane(consumer).claim(
+                self.stats.shared_ops += shared.claim_word(consumer).claim(
                     rows,
                     || shared.fresh_chunk(),
                     |open| shared.discard(*open),
@@ -186,7 +186,7 @@ impl ReserveProducer {
         }
     }
 
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub(crate) fn has_overflow(&self) -> bool {
         self.shared.gate.is_over()
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use annulus_sync::{Mutex, MutexGuard};
 
-use super::{chunk::Chunk, lane::Open};
+use super::{chunk::Chunk, claim::CountedChunk};
 use crate::{overflow::SpilledBatch, stats::ExchangeStats};
 
 /// An item that waits for its consumer.
@@ -17,7 +17,7 @@ pub(crate) enum Item {
     /// A chunk in memory, for which `reserved` bytes are accounted.
     Chunk {
         /// The chunk, whole.
-        open: Box<Open<Chunk>>,
+        open: Box<CountedChunk<Chunk>>,
         /// The bytes to release when it leaves the queue.
         reserved: usize,
         /// The bytes of the chunk that exceed the bound of the exchange.
@@ -96,7 +96,7 @@ impl<I> Queue<I> {
     }
 
     /// Takes the next item, or else the one that `make` finds. Nothing is appended meanwhile, so
-    /// the rows that `make` takes out of the lane come before all rows claimed later (R9).
+    /// the rows that `make` takes out of the claim word come before all rows claimed later (R9).
     pub(crate) fn pop_or_else(&self, make: impl FnOnce() -> Option<I>, stats: &mut ExchangeStats) -> Poll<Found<I>> {
         let mut state = self.lock(stats);
         if state.items.is_empty() && !state.ended {

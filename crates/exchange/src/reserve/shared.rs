@@ -1,5 +1,5 @@
-//! The state that the handles of an exchange share: the lanes, the gate, the live handles, and the
-//! first error.
+//! The state that the handles of an exchange share: the claim words, the gate, the live handles,
+//! and the first error.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -12,8 +12,8 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use super::{
     chunk::{Chunk, ChunkShape},
+    claim::{ClaimWord, CountedChunk},
     gate::Gate,
-    lane::{Lane, Open},
     order,
     queue::{Closed, Item, Queue},
 };
@@ -42,9 +42,9 @@ pub(crate) struct Shared {
     stopped: OnceLock<ExchangeError>,
 }
 
-/// The lane and the queue of one consumer.
+/// The claim word and the queue of one consumer.
 struct PerConsumer {
-    lane: Lane<Chunk>,
+    claim_word: ClaimWord<Chunk>,
     /// Whether the consumer is gone, so that its rows need not be copied.
     gone: AtomicBool,
     queue: Queue,
@@ -56,7 +56,7 @@ impl Shared {
         let shape = ChunkShape::new(schema, config, config.consumers + limit);
         let capacity = shape.capacity as u32;
         let per_consumer =
-            |_| PerConsumer { lane: Lane::new(capacity), gone: AtomicBool::new(false), queue: Queue::new() };
+            |_| PerConsumer { claim_word: ClaimWord::new(capacity), gone: AtomicBool::new(false), queue: Queue::new() };
         Self {
             shape,
             modulo: Modulo::new(config.consumers),
@@ -72,8 +72,8 @@ impl Shared {
         }
     }
 
-    pub(crate) fn lane(&self, consumer: usize) -> &Lane<Chunk> {
-        &self.consumers[consumer].lane
+    pub(crate) fn claim_word(&self, consumer: usize) -> &ClaimWord<Chunk> {
+        &self.consumers[consumer].claim_word
     }
 
     pub(crate) fn queue(&self, consumer: usize) -> &Queue {
@@ -132,20 +132,20 @@ impl Shared {
     }
 
     /// Creates an empty chunk. Its memory is accounted for if the budget allows.
-    pub(crate) fn fresh_chunk(&self) -> Box<Open<Chunk>> {
+    pub(crate) fn fresh_chunk(&self) -> Box<CountedChunk<Chunk>> {
         let bytes = self.shape.fixed_bytes();
         let reserved = if self.overflow.try_reserve(bytes) { bytes } else { 0 };
-        Open::new(self.shape.chunk(reserved), self.shape.capacity as u32)
+        CountedChunk::new(self.shape.chunk(reserved), self.shape.capacity as u32)
     }
 
     /// Gives back a chunk that is not needed.
-    pub(crate) fn discard(&self, open: Open<Chunk>) {
+    pub(crate) fn discard(&self, open: CountedChunk<Chunk>) {
         self.overflow.release(open.chunk.reserved_bytes);
     }
 
     /// Hands a whole chunk to its consumer: in memory if the budget allows, else through the
     /// embedder's disk.
-    pub(crate) fn deliver(&self, consumer: usize, open: Box<Open<Chunk>>, stats: &mut ExchangeStats) {
+    pub(crate) fn deliver(&self, consumer: usize, open: Box<CountedChunk<Chunk>>, stats: &mut ExchangeStats) {
         // R7: a claim that was given up unwritten was completed after the stop, so the stop is visible
         // here.
         if !self.wants(consumer) || self.stop_error().is_some() {
@@ -178,7 +178,7 @@ impl Shared {
         }
     }
 
-    fn spill(&self, consumer: usize, open: Open<Chunk>, held: Held<'_>) -> Result<Item, ExchangeError> {
+    fn spill(&self, consumer: usize, open: CountedChunk<Chunk>, held: Held<'_>) -> Result<Item, ExchangeError> {
         let batch = self.batch(open)?;
         let spilled = self.overflow.spill(consumer, batch).map(Item::Spilled).map_err(ExchangeError::Stopped);
         drop(held);
@@ -186,12 +186,12 @@ impl Shared {
     }
 
     /// Returns the accounting of a chunk, which is undone when it is dropped, unless it is kept.
-    fn held(&self, open: &Open<Chunk>) -> Held<'_> {
+    fn held(&self, open: &CountedChunk<Chunk>) -> Held<'_> {
         Held { overflow: &*self.overflow, bytes: open.chunk.reserved_bytes }
     }
 
     /// Returns the rows of a whole chunk.
-    pub(crate) fn batch(&self, open: Open<Chunk>) -> Result<RecordBatch, ExchangeError> {
+    pub(crate) fn batch(&self, open: CountedChunk<Chunk>) -> Result<RecordBatch, ExchangeError> {
         let rows = open.rows();
         // SAFETY: the chunk is whole. Every claim was completed with Release, and the last completion
         // acquired them (R3).
@@ -210,14 +210,14 @@ impl Shared {
 
     /// Hands over the rows of a consumer's open chunk.
     pub(crate) fn flush(&self, consumer: usize, stats: &mut ExchangeStats) {
-        if let Some(open) = self.lane(consumer).seal() {
+        if let Some(open) = self.claim_word(consumer).seal() {
             self.deliver(consumer, open, stats);
         }
     }
 
     /// Takes the rows of a consumer's open chunk, for the consumer itself.
     pub(crate) fn take_open(&self, consumer: usize) -> Option<Item> {
-        let open = self.lane(consumer).seal()?;
+        let open = self.claim_word(consumer).seal()?;
         if self.stop_error().is_some() {
             // R7, as in `deliver`.
             self.discard(*open);
@@ -247,7 +247,7 @@ impl Shared {
         let all_idle = self.activity.finish();
         self.flush_if(all_idle, stats);
         stats.shared_ops += 2;
-        // Only now, when all rows that this producer took out of a lane are in its queue (R8).
+        // Only now, when all rows that this producer took out of a claim word are in its queue (R8).
         if self.unfinished.fetch_sub(1, order::last_finish()) > 1 {
             return;
         }
@@ -287,7 +287,7 @@ impl Shared {
         for item in items {
             calls.call(|| self.take(item, stats, |_| ()));
         }
-        if let Some(open) = self.lane(consumer).seal() {
+        if let Some(open) = self.claim_word(consumer).seal() {
             calls.call(|| self.discard(*open));
         }
         self.live_consumers.fetch_sub(1, Relaxed);
@@ -327,7 +327,7 @@ impl Drop for Held<'_> {
 impl Drop for Shared {
     fn drop(&mut self) {
         for consumer in &self.consumers {
-            if let Some(open) = consumer.lane.seal() {
+            if let Some(open) = consumer.claim_word.seal() {
                 self.overflow.release(open.chunk.reserved_bytes);
             }
         }

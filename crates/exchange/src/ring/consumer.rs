@@ -15,7 +15,7 @@ use crate::{
     error::{ExchangeError, StopError},
     lease::{LeaseAttempt, Taker},
     stats::ExchangeStats,
-    waiting::{Local, block_on},
+    waiting::{HandleStats, block_on},
 };
 
 /// The outcome of [`RingConsumer::poll_next`].
@@ -36,12 +36,12 @@ pub(crate) struct Stopper<T>(Arc<Shared<T>>);
 impl<T> Stopper<T> {
     /// Stops the ring, unless it was stopped before.
     pub(crate) fn stop(&self, error: ExchangeError) {
-        self.0.stop(error, &mut Local::default());
+        self.0.stop(error, &mut HandleStats::default());
     }
 
     /// Wakes every waiting consumer.
     pub(crate) fn wake_consumers(&self) {
-        self.0.tell(&self.0.consumers, &mut Local::default());
+        self.0.tell(&self.0.consumers, &mut HandleStats::default());
     }
 }
 
@@ -55,13 +55,13 @@ pub struct RingConsumer<T> {
     /// relieved this consumer.
     cursor: u64,
     finished: bool,
-    local: Local,
+    stats: HandleStats,
     one_thread: PhantomData<Cell<()>>,
 }
 
 impl<T> RingConsumer<T> {
     pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
-        Self { shared, index, cursor: 0, finished: false, local: Local::default(), one_thread: PhantomData }
+        Self { shared, index, cursor: 0, finished: false, stats: HandleStats::default(), one_thread: PhantomData }
     }
 
     /// Calls `visit` with the next published values, in ticket order. Ends when `visit` breaks, no
@@ -84,21 +84,21 @@ impl<T> RingConsumer<T> {
     ) -> Poll<Result<Next, ExchangeError>> {
         let mut outcome = self.advance(&mut visit);
         if outcome.is_pending() {
-            let first = self.shared.consumers.register(self.index, cx.waker(), &mut self.local);
+            let first = self.shared.consumers.register(self.index, cx.waker(), &mut self.stats);
             order::fence_wait_data();
             if first {
-                // Producers that wait for room while this consumer starves must relieve the slow
+                // Producers that wait for a free slot while this consumer starves must relieve the slow
                 // ones. They are woken whatever the second look finds: this consumer stays listed,
                 // so the next one that starves will not be the first.
-                self.shared.producers.wake_all(&mut self.local);
+                self.shared.producers.wake_all(&mut self.stats);
             }
             outcome = self.advance(&mut visit);
         }
         if outcome.is_ready() {
-            self.local.served();
+            self.stats.served();
             return outcome;
         }
-        self.local.waits();
+        self.stats.waits();
         Poll::Pending
     }
 
@@ -110,7 +110,7 @@ impl<T> RingConsumer<T> {
     ) -> Poll<Result<Next, ExchangeError>> {
         let outcome = self.advance(&mut visit);
         if outcome.is_ready() {
-            self.local.served();
+            self.stats.served();
         }
         outcome
     }
@@ -132,12 +132,12 @@ impl<T> RingConsumer<T> {
     /// Stops the ring: from now on every call of every handle returns [`ExchangeError::Stopped`],
     /// unless another error came first.
     pub fn stop(&mut self, error: StopError) {
-        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.stats);
     }
 
     /// Returns the counters of this handle.
     pub fn stats(&self) -> ExchangeStats {
-        self.local.stats
+        self.stats.counts
     }
 
     /// Returns the number of this consumer, from 0.
@@ -166,10 +166,10 @@ impl<T> RingConsumer<T> {
         if !ended && self.sees_nothing() {
             return Poll::Pending;
         }
-        let attempt = self.shared.state.take_lease(self.index, Taker::Consumer, &mut self.local.stats);
+        let attempt = self.shared.state.take_lease(self.index, Taker::Consumer, &mut self.stats.counts);
         let LeaseAttempt::Taken(cursor) = attempt else { return Poll::Pending };
         let relieved = std::mem::replace(&mut self.cursor, cursor) != cursor;
-        let mut lease = Lease::new(&self.shared, &mut self.local, self.index, cursor);
+        let mut lease = Lease::new(&self.shared, &mut self.stats, self.index, cursor);
         // Checked again: if a hand-over failed, the value at the cursor may have been taken in part. Rule
         // 10.
         if let Some(error) = self.shared.error() {
@@ -190,7 +190,7 @@ impl<T> RingConsumer<T> {
         }
         self.cursor = lease.cursor();
         drop(lease);
-        self.local.stats.batches += visited as u64;
+        self.stats.counts.batches += visited as u64;
         match visited {
             0 if ended => {
                 self.finished = true;
@@ -204,7 +204,7 @@ impl<T> RingConsumer<T> {
 
 impl<T> Drop for RingConsumer<T> {
     fn drop(&mut self) {
-        self.shared.leave(self.index, &mut self.local);
+        self.shared.leave(self.index, &mut self.stats);
     }
 }
 

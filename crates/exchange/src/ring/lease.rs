@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::shared::Shared;
-use crate::{error::ExchangeError, waiting::Local, wake::AllCalls};
+use crate::{error::ExchangeError, waiting::HandleStats, wake::AllCalls};
 
 /// A consumer's lease while it is held, by the consumer or by a producer that relieves it. It is
 /// never held across the return of a public method. Dropping it stores the cursor and gives the
@@ -11,7 +11,7 @@ use crate::{error::ExchangeError, waiting::Local, wake::AllCalls};
 #[derive(Debug)]
 pub(super) struct Lease<'a, T> {
     shared: &'a Shared<T>,
-    local: &'a mut Local,
+    stats: &'a mut HandleStats,
     consumer: usize,
     cursor: u64,
     stored: u64,
@@ -19,8 +19,8 @@ pub(super) struct Lease<'a, T> {
 
 impl<'a, T> Lease<'a, T> {
     /// Wraps a lease that was just taken with the consumer's cursor at `cursor`.
-    pub(super) fn new(shared: &'a Shared<T>, local: &'a mut Local, consumer: usize, cursor: u64) -> Self {
-        Self { shared, local, consumer, cursor, stored: cursor }
+    pub(super) fn new(shared: &'a Shared<T>, stats: &'a mut HandleStats, consumer: usize, cursor: u64) -> Self {
+        Self { shared, stats, consumer, cursor, stored: cursor }
     }
 
     /// Returns the next ticket to read.
@@ -45,7 +45,7 @@ impl<'a, T> Lease<'a, T> {
         self.cursor += 1;
         if self.cursor.is_multiple_of(self.shared.group) {
             self.store();
-            self.shared.passed(self.consumer, self.local);
+            self.shared.passed(self.consumer, self.stats);
         }
     }
 
@@ -61,21 +61,21 @@ impl<T> Drop for Lease<'_, T> {
         if moved {
             self.store();
         }
-        let given = self.shared.state.give_lease(self.consumer, &mut self.local.stats);
+        let given = self.shared.state.give_lease(self.consumer, &mut self.stats.counts);
         if given.closed {
             self.shared.state.retire(self.consumer);
         }
         let mut calls = AllCalls::default();
         if moved || given.closed {
-            calls.call(|| self.shared.passed(self.consumer, self.local));
+            calls.call(|| self.shared.passed(self.consumer, self.stats));
         }
         if given.wanted_back {
             // All consumers are woken, because the list cannot wake a single one. They starve, and
             // a value will be published soon.
-            calls.call(|| self.shared.tell(&self.shared.consumers, self.local));
+            calls.call(|| self.shared.tell(&self.shared.consumers, self.stats));
         }
         if given.wanted {
-            calls.call(|| self.shared.tell(&self.shared.producers, self.local));
+            calls.call(|| self.shared.tell(&self.shared.producers, self.stats));
         }
         calls.finish();
     }
@@ -134,7 +134,7 @@ impl<T> Drop for HandOver<'_, T> {
     fn drop(&mut self) {
         // Before the lease is given back: part of the value at the cursor may have been taken. Rule 10.
         if let Some(failure) = self.failure.take() {
-            self.lease.shared.stop(failure, self.lease.local);
+            self.lease.shared.stop(failure, self.lease.stats);
         }
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! let (mut producers, mut consumers) = ring(RingConfig::new(1, 2).with_slots(4));
 //! let mut producer = producers.remove(0);
-//! producer.try_send("hello").expect("there is room");
+//! producer.try_send("hello").expect("a free slot");
 //! producer.finish();
 //!
 //! for consumer in &mut consumers {
@@ -34,10 +34,11 @@ mod shared;
 mod slot;
 mod state;
 
+pub use crate::admission::Admission;
 pub(crate) use consumer::Stopper;
 pub use consumer::{Next, RingConsumer};
 pub use lease::HandOver;
-pub use producer::{Admission, RingProducer, TrySendError};
+pub use producer::{RingProducer, TrySendError};
 
 use annulus_sync::Arc;
 

@@ -33,8 +33,8 @@ fences! {
     fence_flush;
     /// A consumer: waker registered, then "is there a slot? does a producer wait?".
     fence_wait_data;
-    /// A producer: waker registered, then "is there room? does a consumer starve?".
-    fence_wait_room;
+    /// A producer: waker registered, then "is there a free slot? does a consumer starve?".
+    fence_wait_slot;
     /// A handle: a rare event stored (stop, the last end, a wanted lease), then "does any handle wait?".
     fence_tell;
     /// The mover of a cursor: cursor stored, then "does the sweep wait for it?".

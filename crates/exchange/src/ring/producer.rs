@@ -15,28 +15,19 @@ use super::{
     state::Window,
 };
 use crate::{
+    admission::Admission,
     error::{ExchangeError, SendError, StopError},
     stats::ExchangeStats,
-    waiting::{Local, Patience, block_until_admitted},
+    waiting::{HandleStats, Patience, block_until_admitted},
 };
 
 /// The reason why [`RingProducer::try_send`] did not send, with the value.
 #[derive(Debug)]
 pub enum TrySendError<T> {
-    /// There is no room: wait for [`RingProducer::poll_ready`].
+    /// No slot is free: wait for [`RingProducer::poll_ready`].
     Full(T),
     /// The ring was stopped, or every consumer is gone.
     Closed(SendError<T>),
-}
-
-/// The answer to a producer that asks whether it may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Admission {
-    /// There is room: the producer may send.
-    Granted,
-    /// There may be room after other tasks have run. A task yields, then asks again.
-    Yield,
 }
 
 /// The sending handle of one thread or task.
@@ -53,14 +44,14 @@ pub struct RingProducer<T> {
     /// Whether a value was published since the consumers were last woken.
     unannounced: bool,
     finished: bool,
-    local: Local,
+    stats: HandleStats,
     one_thread: PhantomData<Cell<()>>,
 }
 
 impl<T> RingProducer<T> {
     pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
-        let (window, local) = (Window::default(), Local::default());
-        let patience = Patience::of(shared.producers.handles() + shared.consumers.handles());
+        let (window, stats) = (Window::default(), HandleStats::default());
+        let patience = Patience::new(shared.producers.handles() + shared.consumers.handles());
         Self {
             shared,
             index,
@@ -69,16 +60,16 @@ impl<T> RingProducer<T> {
             patience,
             unannounced: false,
             finished: false,
-            local,
+            stats,
             one_thread: PhantomData,
         }
     }
 
-    /// Waits for room, and returns [`Admission::Granted`] when the next
-    /// [`try_send`](Self::try_send) will find room. It reserves nothing, so the caller need not
-    /// send. Returns [`Admission::Yield`] if the ring is full and its consumers may only need to
-    /// run: the caller lets other tasks run, then calls again. This repeats as long as a consumer
-    /// reads in between.
+    /// Waits for a free slot, and returns [`Admission::Granted`] when the next
+    /// [`try_send`](Self::try_send) will find a free slot. It reserves nothing, so the caller need
+    /// not send. Returns [`Admission::Yield`] if the ring is full and its consumers may only need
+    /// to run: the caller lets other tasks run, then calls again. This repeats as long as a
+    /// consumer reads in between.
     ///
     /// If the ring is full while a consumer starves and none has read, `overflow(consumer, values)`
     /// is called for each consumer that lags behind in the oldest group. It takes the values of
@@ -103,15 +94,15 @@ impl<T> RingProducer<T> {
     ) -> Poll<Result<Admission, ExchangeError>> {
         let mut outcome = self.admission(&mut overflow);
         if outcome.is_pending() {
-            self.shared.producers.register(self.index, cx.waker(), &mut self.local);
-            super::order::fence_wait_room();
+            self.shared.producers.register(self.index, cx.waker(), &mut self.stats);
+            super::order::fence_wait_slot();
             outcome = self.admission(&mut overflow);
         }
-        self.local.returns(!matches!(outcome, Poll::Pending | Poll::Ready(Ok(Admission::Yield))));
+        self.stats.returns(!matches!(outcome, Poll::Pending | Poll::Ready(Ok(Admission::Yield))));
         outcome
     }
 
-    /// Sends `value` if there is room for it: one `fetch_add` and one store. Once per group, it
+    /// Sends `value` if a slot is free: one `fetch_add` and one store. Once per group, it
     /// wakes the waiting consumers. It never waits, and hands nothing over.
     ///
     /// # Errors
@@ -120,18 +111,18 @@ impl<T> RingProducer<T> {
         if let Some(error) = self.shared.error() {
             return Err(TrySendError::Closed(SendError { value, error }));
         }
-        if !self.has_room() {
+        if !self.has_free_slot() {
             return Err(TrySendError::Full(value));
         }
         // Between the claim and the publish nothing may wait, fail or panic: it would leave a hole.
         // Rule 1.
-        let ticket = self.shared.state.claim(&mut self.local.stats);
+        let ticket = self.shared.state.claim(&mut self.stats.counts);
         // SAFETY: the ticket is ours, and its slot is free because this producer was admitted (PROTOCOL.md,
         // "Admission, and why a slot is free").
         unsafe { self.shared.slot(ticket).publish(ticket, value) };
         self.window.tail = ticket + 1;
-        self.local.stats.handoffs += 1;
-        self.local.stats.batches += 1;
+        self.stats.counts.handoffs += 1;
+        self.stats.counts.batches += 1;
         self.unannounced = true;
         if self.window.tail.is_multiple_of(self.shared.group) {
             self.idle();
@@ -144,7 +135,7 @@ impl<T> RingProducer<T> {
         self.shared.error()
     }
 
-    /// Sends `value`, and blocks this thread while there is no room. `overflow` is used as in
+    /// Sends `value`, and blocks this thread while no slot is free. `overflow` is used as in
     /// [`poll_ready`](Self::poll_ready).
     ///
     /// # Errors
@@ -171,13 +162,13 @@ impl<T> RingProducer<T> {
     /// nothing was sent since the last call.
     pub fn idle(&mut self) {
         if std::mem::take(&mut self.unannounced) {
-            self.shared.flush(&mut self.local);
+            self.shared.flush(&mut self.stats);
         }
     }
 
     /// Wakes every waiting consumer, even if there is nothing for it to read.
     pub(crate) fn wake_consumers(&mut self) {
-        self.shared.tell(&self.shared.consumers, &mut self.local);
+        self.shared.tell(&self.shared.consumers, &mut self.stats);
     }
 
     /// Ends this producer's input, and returns its counters. After the last producer's end the
@@ -190,23 +181,23 @@ impl<T> RingProducer<T> {
     /// may be sent afterwards.
     pub(crate) fn end(&mut self) -> ExchangeStats {
         self.finished = true;
-        if self.shared.state.producer_finished(&mut self.local.stats) {
-            self.shared.tell(&self.shared.consumers, &mut self.local);
+        if self.shared.state.producer_finished(&mut self.stats.counts) {
+            self.shared.tell(&self.shared.consumers, &mut self.stats);
         } else {
             self.idle();
         }
-        self.local.stats
+        self.stats.counts
     }
 
     /// Stops the ring: from now on every call of every handle returns [`ExchangeError::Stopped`],
     /// unless another error came first.
     pub fn stop(&mut self, error: StopError) {
-        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.stats);
     }
 
     /// Returns the counters of this handle.
     pub fn stats(&self) -> ExchangeStats {
-        self.local.stats
+        self.stats.counts
     }
 
     /// Returns the number of this producer, from 0.
@@ -214,7 +205,7 @@ impl<T> RingProducer<T> {
         self.index
     }
 
-    fn has_room(&mut self) -> bool {
+    fn has_free_slot(&mut self) -> bool {
         if self.window.used() >= self.shared.bound {
             self.window = self.shared.state.window();
         }
@@ -236,10 +227,10 @@ impl<T> RingProducer<T> {
 
     /// Stops the ring because this producer is lost.
     pub(crate) fn lost(&mut self) {
-        self.shared.stop(self.loss(), &mut self.local);
+        self.shared.stop(self.loss(), &mut self.stats);
     }
 
-    /// Checks for room, and makes some by relieving laggards.
+    /// Checks for a free slot, and frees some by relieving laggards.
     fn admission(
         &mut self,
         mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
@@ -248,7 +239,7 @@ impl<T> RingProducer<T> {
             return Poll::Ready(Err(error));
         }
         loop {
-            if self.has_room() {
+            if self.has_free_slot() {
                 self.patience.renew();
                 return Poll::Ready(Ok(Admission::Granted));
             }
@@ -256,7 +247,7 @@ impl<T> RingProducer<T> {
                 self.idle();
                 return Poll::Ready(Ok(Admission::Yield));
             }
-            match self.shared.relieve(self.number, &mut self.local, &mut overflow) {
+            match self.shared.relieve(self.number, &mut self.stats, &mut overflow) {
                 // Another thread may still be sweeping. If so, it wakes this producer when it is done.
                 Ok(Relief::Nothing) => return Poll::Pending,
                 Ok(Relief::Moved) => {}

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::ExchangeError,
     lease::{Closing, LeaseAttempt, Taker},
-    waiting::{Local, Parked},
+    waiting::{HandleStats, Parked},
     wake::AllCalls,
 };
 
@@ -29,7 +29,7 @@ pub(super) struct Shared<T> {
     pub(super) bound: u64,
 }
 
-/// Whether the hand-over of laggards' values may have made room.
+/// Whether the hand-over of laggards' values may have freed slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Relief {
@@ -76,24 +76,24 @@ impl<T> Shared<T> {
 
     /// Stops all handles with `error`, unless the ring was stopped before or its consumers are
     /// gone. Rule 8.
-    pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
-        self.state.halt().stop(error, local);
+    pub(super) fn stop(&self, error: ExchangeError, stats: &mut HandleStats) {
+        self.state.halt().stop(error, stats);
         let mut calls = AllCalls::default();
-        calls.call(|| self.tell(&self.consumers, local));
-        calls.call(|| self.tell(&self.producers, local));
+        calls.call(|| self.tell(&self.consumers, stats));
+        calls.call(|| self.tell(&self.producers, stats));
         calls.finish();
     }
 
     /// Wakes all handles of one side after a rare event was stored. Rule 8.
-    pub(super) fn tell(&self, side: &Parked, local: &mut Local) {
+    pub(super) fn tell(&self, side: &Parked, stats: &mut HandleStats) {
         order::fence_tell();
-        side.wake_all(local);
+        side.wake_all(stats);
     }
 
     /// Wakes the consumers that wait, after a value was published. Rule 7.
-    pub(super) fn flush(&self, local: &mut Local) {
+    pub(super) fn flush(&self, stats: &mut HandleStats) {
         order::fence_flush();
-        self.consumers.wake_all(local);
+        self.consumers.wake_all(stats);
     }
 
     /// Returns whether a live consumer waits and has seen everything that was published.
@@ -109,29 +109,30 @@ impl<T> Shared<T> {
     pub(super) fn relieve(
         &self,
         producer: usize,
-        local: &mut Local,
+        stats: &mut HandleStats,
         mut overflow: impl FnMut(usize, &mut HandOver<'_, T>) -> Result<(), ExchangeError>,
     ) -> Result<Relief, ExchangeError> {
         if !self.someone_starves() {
             // Consumers that wait nevertheless have something to read. When the list is empty, the
-            // next one that waits is the first, and wakes the producers that wait for room.
-            self.consumers.wake_all(local);
+            // next one that waits is the first, and wakes the producers that wait for a free slot.
+            self.consumers.wake_all(stats);
             return Ok(Relief::Nothing);
         }
         let end = self.group_end(self.state.released_hint());
         let unread = |cursor| cursor < end && self.slot(cursor).is_published(cursor);
         let lags = |consumer: &usize| self.state.cursor_hint(*consumer).is_some_and(unread);
         let laggards = || (0..self.state.consumers()).filter(lags);
-        if laggards().any(|consumer| self.state.want_lease(consumer, &mut local.stats)) {
-            // One of them is reading: it makes room, or wakes this producer when its call ends.
+        if laggards().any(|consumer| self.state.want_lease(consumer, &mut stats.counts)) {
+            // One of them is reading: it frees slots, or wakes this producer when its call ends.
             return Ok(Relief::Nothing);
         }
         let mut relief = Relief::Nothing;
         for consumer in laggards() {
-            let LeaseAttempt::Taken(cursor) = self.state.take_lease(consumer, Taker::Producer, &mut local.stats) else {
+            let LeaseAttempt::Taken(cursor) = self.state.take_lease(consumer, Taker::Producer, &mut stats.counts)
+            else {
                 continue;
             };
-            let lease = Lease::new(self, local, consumer, cursor);
+            let lease = Lease::new(self, stats, consumer, cursor);
             if let Some(error) = self.error() {
                 return Err(error);
             }
@@ -151,9 +152,9 @@ impl<T> Shared<T> {
 
     /// Frees the slots that every consumer has passed, if the sweep waited for the cursor that has
     /// moved. Rule 6.
-    pub(super) fn passed(&self, consumer: usize, local: &mut Local) {
-        if self.state.passed(consumer, &mut local.stats) == Sweep::Taken {
-            Sweeper { shared: self, local, from: consumer, holds: true, in_use: u64::MAX }.sweep();
+    pub(super) fn passed(&self, consumer: usize, stats: &mut HandleStats) {
+        if self.state.passed(consumer, &mut stats.counts) == Sweep::Taken {
+            Sweeper { shared: self, stats, from: consumer, holds: true, in_use: u64::MAX }.sweep();
         }
     }
 
@@ -174,8 +175,8 @@ impl<T> Shared<T> {
 
     /// Clears the ring after the last consumer has gone. The sweep is kept for good, since no
     /// consumer is left to hand it to.
-    fn all_gone(&self, local: &mut Local) {
-        self.state.halt().consumers_gone(local);
+    fn all_gone(&self, stats: &mut HandleStats) {
+        self.state.halt().consumers_gone(stats);
         let mut ticket = self.state.released_hint();
         while self.slot(ticket).is_published(ticket) {
             // SAFETY: we hold the sweep, every consumer is gone, and the slot is never written again since
@@ -183,14 +184,14 @@ impl<T> Shared<T> {
             drop(unsafe { self.slot(ticket).clear() });
             ticket += 1;
         }
-        self.tell(&self.producers, local);
+        self.tell(&self.producers, stats);
     }
 
     /// Removes a consumer that is dropped: nothing waits for it from now on.
-    pub(super) fn leave(&self, consumer: usize, local: &mut Local) {
-        if self.state.close_lease(consumer, &mut local.stats) == Closing::Caller {
+    pub(super) fn leave(&self, consumer: usize, stats: &mut HandleStats) {
+        if self.state.close_lease(consumer, &mut stats.counts) == Closing::Caller {
             self.state.retire(consumer);
-            self.passed(consumer, local);
+            self.passed(consumer, stats);
         }
         self.consumers.forget(consumer);
     }
@@ -204,7 +205,7 @@ impl<T> Shared<T> {
 /// does for a vector of such values.
 struct Sweeper<'a, T> {
     shared: &'a Shared<T>,
-    local: &'a mut Local,
+    stats: &'a mut HandleStats,
     /// The consumer whose cursor moved.
     from: usize,
     holds: bool,
@@ -217,14 +218,14 @@ impl<T> Sweeper<'_, T> {
         let shared = self.shared;
         while let Survey::Slowest { consumer: slowest, cursor } = shared.state.survey(self.from) {
             self.in_use = self.in_use.min(shared.free(cursor).unwrap_or(u64::MAX));
-            if shared.state.hand_on(slowest, cursor, &mut self.local.stats) == Sweep::NotOurs {
+            if shared.state.hand_on(slowest, cursor, &mut self.stats.counts) == Sweep::NotOurs {
                 self.holds = false;
                 return;
             }
             self.from = slowest;
         }
         self.in_use = u64::MAX;
-        shared.all_gone(self.local);
+        shared.all_gone(self.stats);
         self.holds = false;
     }
 }
@@ -234,11 +235,11 @@ impl<T> Drop for Sweeper<'_, T> {
         if self.holds {
             self.sweep();
         }
-        // Producers are woken when the ring is half empty (rule 7), or for any room while a
+        // Producers are woken when the ring is half empty (rule 7), or for any free slot while a
         // consumer waits. The fence of `hand_on` stands between freeing the slots and these checks.
         let Shared { bound, consumers, .. } = self.shared;
         if self.in_use != u64::MAX && (self.in_use <= bound / 2 || consumers.any()) {
-            self.shared.producers.wake_all(self.local);
+            self.shared.producers.wake_all(self.stats);
         }
     }
 }

@@ -99,7 +99,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(producers: usize, consumers: usize) -> Self {
         let reader = |_| CachePadded::new(Reader { cursor: AtomicU64::new(0), lease: LeaseWord::new() });
-        let ends = Ends { halt: Halt::new(), open_producers: AtomicUsize::new(producers) };
+        let ends = Ends { halt: Halt::new(consumers), open_producers: AtomicUsize::new(producers) };
         Self {
             tail: CachePadded::new(AtomicU64::new(0)),
             released: CachePadded::new(AtomicU64::new(0)),

@@ -19,7 +19,7 @@ use crate::{
     error::{ExchangeError, StopError},
     ring::{Admission, Next, RingConsumer, RingProducer, Stopper, TrySendError, ring},
     stats::ExchangeStats,
-    waiting::Local,
+    waiting::HandleStats,
     wake::AllCalls,
 };
 
@@ -59,8 +59,13 @@ pub(super) fn handles_in<T: Parcel>(shape: Shape, domains: &[usize]) -> Handles<
     });
     let receivers = receivers.into_iter().map(|rings| {
         let open = vec![true; rings.len()];
-        Box::new(DomainReceiver { rings, open, next: 0, local: Local::default(), stoppers: Arc::clone(&stoppers) })
-            as Box<dyn Receiver<T>>
+        Box::new(DomainReceiver {
+            rings,
+            open,
+            next: 0,
+            stats: HandleStats::default(),
+            stoppers: Arc::clone(&stoppers),
+        }) as Box<dyn Receiver<T>>
     });
     (senders.collect(), receivers.collect())
 }
@@ -154,7 +159,7 @@ struct DomainReceiver<T: Parcel> {
     /// The ring to look at first.
     next: usize,
     /// The waits of this consumer, which are not those of its rings.
-    local: Local,
+    stats: HandleStats,
     stoppers: Arc<[Stopper<T>]>,
 }
 
@@ -197,7 +202,7 @@ impl<T: Parcel> Receiver<T> for DomainReceiver<T> {
         if found.is_pending() {
             found = self.look(|ring| ring.poll_next(cx, &mut *visit));
         }
-        self.local.returns(found.is_ready());
+        self.stats.returns(found.is_ready());
         if let Poll::Ready(Err(error)) = &found {
             // It may not have reached the other rings yet. This consumer may leave now, and their producers
             // must not take that for the reason.
@@ -213,7 +218,7 @@ impl<T: Parcel> Receiver<T> for DomainReceiver<T> {
     fn stats(&self) -> ExchangeStats {
         let mut total = ExchangeStats::default();
         self.rings.iter().for_each(|ring| total += ring.stats());
-        let ExchangeStats { waits, wait_ns, .. } = self.local.stats;
+        let ExchangeStats { waits, wait_ns, .. } = self.stats.counts;
         ExchangeStats { waits, wait_ns, ..total }
     }
 }

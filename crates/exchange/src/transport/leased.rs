@@ -1,5 +1,5 @@
 //! A consumer's end of a transport, which the consumer and relieving producers use in turn. The
-//! transports' unsafe code is here and in `paper_ring/group.rs`.
+//! transports' unsafe code is here.
 
 use annulus_sync::UnsafeCell;
 
@@ -10,7 +10,7 @@ use crate::{
 
 /// A value that only the holder of its lease uses.
 #[derive(Debug)]
-pub(super) struct Leased<R> {
+pub struct Leased<R> {
     word: LeaseWord,
     cell: UnsafeCell<R>,
 }
@@ -20,12 +20,13 @@ pub(super) struct Leased<R> {
 unsafe impl<R: Send> Sync for Leased<R> {}
 
 impl<R> Leased<R> {
-    pub(super) fn new(value: R) -> Self {
+    /// Creates a free lease of `value`.
+    pub fn new(value: R) -> Self {
         Self { word: LeaseWord::new(), cell: UnsafeCell::new(value) }
     }
 
     /// Takes the lease, or sets a flag for its holder.
-    pub(super) fn take(&self, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt<Held<'_, R>> {
+    pub fn take(&self, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt<Held<'_, R>> {
         match self.word.take(taker, stats) {
             LeaseAttempt::Taken(()) => LeaseAttempt::Taken(Held { leased: self }),
             LeaseAttempt::Busy => LeaseAttempt::Busy,
@@ -34,13 +35,13 @@ impl<R> Leased<R> {
     }
 
     /// Returns whether the lease is held. If it is, sets a flag that a producer wants it.
-    pub(super) fn want(&self, stats: &mut ExchangeStats) -> bool {
+    pub fn want(&self, stats: &mut ExchangeStats) -> bool {
         self.word.want(stats)
     }
 
     /// Closes the lease of a consumer that is dropped, and calls `end` with the value, unless a
     /// producer holds the lease: then the producer does that when it gives the lease back.
-    pub(super) fn close(&self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) {
+    pub fn close(&self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) {
         if self.word.close(stats) == Closing::Caller {
             // SAFETY: the lease was free when it was closed, so no thread holds it or takes it again.
             self.cell.with_mut(|value| end(unsafe { &mut *value }));
@@ -48,27 +49,27 @@ impl<R> Leased<R> {
     }
 
     /// Returns whether the consumer is gone. A hint.
-    pub(super) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.word.is_closed()
     }
 }
 
 /// The lease while it is held.
 #[must_use = "the lease is held until it is given back"]
-pub(super) struct Held<'a, R> {
+pub struct Held<'a, R> {
     leased: &'a Leased<R>,
 }
 
 impl<R> Held<'_, R> {
     /// Calls `f` with the value.
-    pub(super) fn with<O>(&mut self, f: impl FnOnce(&mut R) -> O) -> O {
+    pub fn with<O>(&mut self, f: impl FnOnce(&mut R) -> O) -> O {
         // SAFETY: this thread holds the lease.
         self.leased.cell.with_mut(|value| f(unsafe { &mut *value }))
     }
 
     /// Gives the lease back, and returns the events on it meanwhile. If the consumer went away,
     /// calls `end` with the value.
-    pub(super) fn give(self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) -> LeaseGiven {
+    pub fn give(self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) -> LeaseGiven {
         let given = self.leased.word.give(stats);
         if given.closed {
             // SAFETY: the lease is closed, so no thread takes it again, and this thread was its last holder.

@@ -14,7 +14,7 @@ fences! {
     fence_sent;
     /// A consumer: waker registered, then "is there a value? does a producer wait?".
     fence_wait_value;
-    /// A producer: waker registered, then "is there room? does a consumer starve?".
+    /// A producer: waker registered, then "is there a free slot? does a consumer starve?".
     fence_wait_space;
     /// A handle: values taken, a lease given back, a stop or an end stored, then "does any handle
     /// wait?".

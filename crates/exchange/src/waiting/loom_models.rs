@@ -5,7 +5,7 @@ use std::{sync::Arc, task::Poll};
 use annulus_sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 use loom::thread;
 
-use super::{Local, Parked, bell::model, block_on};
+use super::{HandleStats, Parked, bell::model, block_on};
 
 /// Handles that wait until the number of events is large enough.
 struct Waiting {
@@ -19,13 +19,13 @@ impl Waiting {
     }
 
     fn wait(&self, handle: usize, events: usize) {
-        let mut local = Local::default();
+        let mut stats = HandleStats::default();
         let ready = || self.events.load(Relaxed) >= events;
         block_on(|cx| {
             if ready() {
                 return Poll::Ready(());
             }
-            self.parked.register(handle, cx.waker(), &mut local);
+            self.parked.register(handle, cx.waker(), &mut stats);
             fence(SeqCst);
             if ready() { Poll::Ready(()) } else { Poll::Pending }
         });
@@ -34,7 +34,7 @@ impl Waiting {
     fn happen(&self) {
         self.events.fetch_add(1, Relaxed);
         fence(SeqCst);
-        self.parked.wake_all(&mut Local::default());
+        self.parked.wake_all(&mut HandleStats::default());
     }
 }
 
@@ -80,10 +80,10 @@ fn a_thread_waits_on_two_lists() {
         let lists = [Waiting::new(2), Waiting::new(2)];
         let both = lists.clone();
         let both = thread::spawn(move || {
-            let mut local = Local::default();
+            let mut stats = HandleStats::default();
             block_on(|cx| {
                 for list in &both {
-                    let _ = list.parked.register(0, cx.waker(), &mut local);
+                    let _ = list.parked.register(0, cx.waker(), &mut stats);
                 }
                 fence(SeqCst);
                 let ready = both.iter().all(|list| list.events.load(Relaxed) > 0);

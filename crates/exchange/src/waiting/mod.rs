@@ -8,6 +8,8 @@ mod loom_models;
 mod order;
 mod parked;
 mod relay;
+#[cfg(feature = "transports")]
+mod seats;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -21,28 +23,31 @@ use std::{
 use annulus_sync::yield_now;
 
 pub(crate) use parked::Parked;
+#[cfg(feature = "transports")]
+pub use seats::{Seat, WaitList};
 
 use self::relay::Blocking;
-use crate::{error::ExchangeError, ring::Admission, stats::ExchangeStats};
+use crate::{admission::Admission, error::ExchangeError, stats::ExchangeStats};
 
-/// The counters of a handle.
+/// The counters of a handle, and the time since when it waits.
 #[derive(Debug, Default)]
-pub(crate) struct Local {
-    pub(crate) stats: ExchangeStats,
+pub struct HandleStats {
+    /// The counters.
+    pub counts: ExchangeStats,
     waiting_since: Option<Instant>,
 }
 
-impl Local {
+impl HandleStats {
     /// Counts a wait: the call returns without a result.
     pub(crate) fn waits(&mut self) {
         if self.waiting_since.is_none() {
             self.waiting_since = Some(Instant::now());
-            self.stats.waits += 1;
+            self.counts.waits += 1;
         }
     }
 
     /// Counts a call that gives its result, or waits for it.
-    pub(crate) fn returns(&mut self, result: bool) {
+    pub fn returns(&mut self, result: bool) {
         if result { self.served() } else { self.waits() }
     }
 
@@ -50,12 +55,12 @@ impl Local {
     pub(crate) fn served(&mut self) {
         if let Some(since) = self.waiting_since.take() {
             let waited = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.stats.wait_ns = self.stats.wait_ns.saturating_add(waited);
+            self.counts.wait_ns = self.counts.wait_ns.saturating_add(waited);
         }
     }
 }
 
-/// The number of times that a producer yields when it finds no room and no consumer reads. Once is
+/// The number of times that a producer yields when it finds no free slot and no consumer reads. Once is
 /// not enough: a runtime that checks its timers at that moment resumes the producer at once. Models
 /// have no such runtime.
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 2 };
@@ -65,13 +70,13 @@ const YIELDS_ALONE: u32 = if cfg!(loom) { 1 } else { 16 };
 /// The cores that the process may use.
 static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
 
-/// The patience of a producer that finds no room: consumers that were woken may not have run yet,
+/// The patience of a producer that finds no free slot: consumers that were woken may not have run yet,
 /// and handing their values over would cost more than to let them.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub struct Patience {
     /// The number of times that it yields while no consumer reads.
     yields: u32,
-    /// The consumers' progress when the producer last found no room. `None` if it has found room
+    /// The consumers' progress when the producer last found no free slot. `None` if it has found a free slot
     /// since then.
     progress: Option<u64>,
     /// The number of times that it still yields before it relieves or waits.
@@ -80,13 +85,13 @@ pub(crate) struct Patience {
 
 impl Patience {
     /// Returns the patience of a producer, of an exchange with this many producers and consumers.
-    pub(crate) fn of(handles: usize) -> Self {
+    pub fn new(handles: usize) -> Self {
         Self { yields: if handles <= *CORES { YIELDS_ALONE } else { YIELDS }, progress: None, left: 0 }
     }
 
     /// Returns whether the producer yields. `progress` is a number that changes when a consumer
     /// reads.
-    pub(crate) fn yields(&mut self, progress: u64) -> bool {
+    pub fn yields(&mut self, progress: u64) -> bool {
         if self.progress != Some(progress) {
             (self.progress, self.left) = (Some(progress), self.yields);
         }
@@ -95,8 +100,8 @@ impl Patience {
         yields
     }
 
-    /// Begins anew after the producer has found room.
-    pub(crate) fn renew(&mut self) {
+    /// Begins anew after the producer has found a free slot.
+    pub fn renew(&mut self) {
         self.progress = None;
     }
 }
@@ -114,7 +119,7 @@ pub(crate) fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> 
     }
 }
 
-/// Asks `poll_ready` until it grants room, and blocks the thread in between.
+/// Asks `poll_ready` until it grants admission, and blocks the thread in between.
 pub(crate) fn block_until_admitted(
     mut poll_ready: impl FnMut(&mut Context<'_>) -> Poll<Result<Admission, ExchangeError>>,
 ) -> Result<(), ExchangeError> {

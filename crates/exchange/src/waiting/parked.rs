@@ -10,7 +10,7 @@ use annulus_sync::{
 use crossbeam_utils::CachePadded;
 
 use super::{
-    Local, order,
+    HandleStats, order,
     relay::{self, Relay},
 };
 use crate::wake::AllCalls;
@@ -52,7 +52,7 @@ enum Waiter {
 
 impl Waiter {
     fn new(waker: &Waker) -> Self {
-        Relay::of(waker).map_or_else(|| Self::Task(waker.clone()), Self::Thread)
+        Relay::from_waker(waker).map_or_else(|| Self::Task(waker.clone()), Self::Thread)
     }
 
     fn will_wake(&self, waker: &Waker) -> bool {
@@ -95,7 +95,7 @@ impl Parked {
     /// Registers `waker` to be called by the next `wake_all`. The caller's fence and a second look
     /// must follow. Only the handle itself may call it. Returns false if this handle was not
     /// registered before, but others were.
-    pub(crate) fn register(&self, handle: usize, waker: &Waker, local: &mut Local) -> bool {
+    pub(crate) fn register(&self, handle: usize, waker: &Waker, stats: &mut HandleStats) -> bool {
         let node = &self.nodes[handle];
         if node.listed.load(order::relist()) {
             // SAFETY: a listed node's waker is only read.
@@ -108,7 +108,7 @@ impl Parked {
             }
             // The handle is in another task now. Take the node off, and all others with it: this is
             // rare.
-            self.wake_all(local);
+            self.wake_all(stats);
             if node.listed.load(order::relist()) {
                 // The thread that took it will call the former waker, so this one is called here.
                 waker.wake_by_ref();
@@ -124,7 +124,7 @@ impl Parked {
         let mut head = self.head.load(Relaxed);
         loop {
             node.next.store(head, Relaxed);
-            local.stats.shared_ops += 1;
+            stats.counts.shared_ops += 1;
             match self.head.compare_exchange_weak(head, handle, order::park(), Relaxed) {
                 Ok(_) => return head == NOBODY,
                 Err(now) => head = now,
@@ -134,11 +134,11 @@ impl Parked {
 
     /// Takes the handles off the list without a call of their wakers: for a list of one handle,
     /// which has found that it need not wait.
-    pub(crate) fn withdraw(&self, local: &mut Local) {
+    pub(crate) fn withdraw(&self, stats: &mut HandleStats) {
         if !self.any() {
             return;
         }
-        local.stats.shared_ops += 1;
+        stats.counts.shared_ops += 1;
         let mut taken = Taken { parked: self, next: self.head.swap(NOBODY, order::unpark()) };
         while let Some(node) = taken.next() {
             drop(Unlist(node));
@@ -157,18 +157,18 @@ impl Parked {
 
     /// Wakes every registered handle, even if a waker panics. The fence that belongs to the event
     /// must come before.
-    pub(crate) fn wake_all(&self, local: &mut Local) {
+    pub(crate) fn wake_all(&self, stats: &mut HandleStats) {
         if !self.any() {
             return;
         }
-        local.stats.shared_ops += 1;
+        stats.counts.shared_ops += 1;
         let mut taken = Taken { parked: self, next: self.head.swap(NOBODY, order::unpark()) };
         let (mut calls, mut threads) = (AllCalls::default(), Vec::new());
         while let Some(node) = taken.next() {
             calls.call(|| match node.take_off() {
                 Some(Waiter::Thread(thread)) => threads.push(thread),
                 Some(Waiter::Task(waker)) => {
-                    local.stats.wakeups += 1;
+                    stats.counts.wakeups += 1;
                     waker.wake();
                 }
                 None => {}
@@ -176,8 +176,8 @@ impl Parked {
         }
         let all = threads.len();
         let own = relay::wake_all(threads);
-        local.stats.wakeups += own as u64;
-        local.stats.relayed += (all - own) as u64;
+        stats.counts.wakeups += own as u64;
+        stats.counts.relayed += (all - own) as u64;
         calls.finish();
     }
 }

@@ -76,7 +76,7 @@ impl Relay {
     }
 
     /// Returns that of this thread if `waker` wakes it.
-    pub(super) fn of(waker: &Waker) -> Option<Arc<Self>> {
+    pub(super) fn from_waker(waker: &Waker) -> Option<Arc<Self>> {
         // The address is that of a live value of ours, so the waker is of no other kind.
         let own = |own: &Own| (Arc::as_ptr(&own.relay).cast() == waker.data()).then(|| Arc::clone(&own.relay));
         OWN.try_with(own).ok().flatten()

@@ -8,26 +8,26 @@ use std::{
     },
     task::Poll,
     thread,
-    time::Duration,
 };
 
 use super::{
-    Local, Parked, block_on,
-    relay::{self, Blocking},
+    HandleStats, Parked, block_on,
+    relay::{self, Blocking, Relay},
 };
 
 /// The code that a blocked thread runs for its caller may block as well. The wake-up of the outer
-/// call is not that of the inner one.
+/// call is not that of the inner one: the outer call, which was woken, does not sleep.
 #[test]
 fn a_wait_inside_a_wait_leaves_it_its_wake_up() {
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || {
+    let (tell, relays) = mpsc::channel();
+    let waits = thread::spawn(move || {
         let mut polls = 0;
         block_on(|outer| {
             polls += 1;
             if polls == 2 {
                 return Poll::Ready(());
             }
+            tell.send(Relay::from_waker(outer.waker()).unwrap()).unwrap();
             outer.waker().wake_by_ref();
             let mut polls = 0;
             block_on(|inner| {
@@ -41,9 +41,13 @@ fn a_wait_inside_a_wait_leaves_it_its_wake_up() {
             });
             Poll::Pending
         });
-        tell.send(()).unwrap();
     });
-    assert!(told.recv_timeout(Duration::from_secs(5)).is_ok(), "the inner wait took the wake-up of the outer one");
+    let outer = relays.recv().unwrap();
+    while !waits.is_finished() {
+        assert!(!outer.is_asleep(), "the inner wait took the wake-up of the outer one");
+        thread::yield_now();
+    }
+    waits.join().unwrap();
 }
 
 /// Two calls wake any number of threads that sleep.
@@ -80,10 +84,10 @@ fn every_thread_sees_every_event() {
             for handle in 0..threads {
                 let (parked, event, seen) = (&parked, &event, &seen);
                 scope.spawn(move || {
-                    let mut local = Local::default();
+                    let mut stats = HandleStats::default();
                     for expected in 1..=EVENTS {
                         block_on(|cx| {
-                            parked.register(handle, cx.waker(), &mut local);
+                            parked.register(handle, cx.waker(), &mut stats);
                             fence(SeqCst);
                             if event.load(SeqCst) >= expected { Poll::Ready(()) } else { Poll::Pending }
                         });
@@ -91,11 +95,11 @@ fn every_thread_sees_every_event() {
                     }
                 });
             }
-            let mut local = Local::default();
+            let mut stats = HandleStats::default();
             for number in 1..=EVENTS {
                 event.store(number, SeqCst);
                 fence(SeqCst);
-                parked.wake_all(&mut local);
+                parked.wake_all(&mut stats);
                 while seen.load(SeqCst) < number * threads {
                     thread::yield_now();
                 }

@@ -181,9 +181,10 @@ impl ExchangeArgs {
     }
 }
 
-/// Returns the words of the strategies, rings first.
+/// Returns the words of the strategies, those of the exchange first.
 fn words() -> impl Iterator<Item = &'static str> {
-    Strategy::ALL.into_iter().filter(|strategy| *strategy != Strategy::Auto).map(Strategy::word)
+    annulus_transports::register();
+    Strategy::all().into_iter().filter(|strategy| *strategy != Strategy::Auto).map(Strategy::word)
 }
 
 fn parse_exponent(text: &str) -> Result<f64, String> {

@@ -165,12 +165,12 @@ fn measure_cell(
 ) -> Result<(Strategies, Option<String>)> {
     let expected = cell.expected()?;
     let all = args.strategies();
-    let fits = |strategy: &Strategy| *strategy != Strategy::Batch || fits_twice(cell.bytes());
+    let fits = |strategy: &Strategy| !strategy.keeps_all() || fits_twice(cell.bytes());
     let strategies: Vec<_> = all.iter().copied().filter(fits).collect();
-    let left_out = (strategies.len() < all.len()).then(|| {
+    let left_out = all.iter().find(|strategy| !strategies.contains(strategy)).map(|strategy| {
         bar.inc(args.rounds as u64 + 1);
         let bytes = HumanBytes(cell.bytes());
-        format!("{} is left out: it holds {bytes} of rows, over half of the free memory", Strategy::Batch)
+        format!("{strategy} is left out: it holds {bytes} of rows, over half of the free memory")
     });
     if strategies.is_empty() {
         bar.inc(args.rounds as u64 + 1);

@@ -14,11 +14,12 @@ use std::{
 use annulus_exchange::{
     Delivery, ExchangeConfig, ExchangeError, ExchangeStats, StopError, Strategy, Unlimited, exchange,
     ring::Next,
-    transport::{Receiver, Sender, Shape, Unread, rings_in_domains, transport},
+    transport::{Receiver, Sender, Shape, Unread, rings_in_domains},
 };
 use annulus_rows::partition::Modulo;
 use annulus_terminal::Stop;
 use annulus_topology::{Placement, Seat, pin_current_thread};
+use annulus_transports::transport;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::{

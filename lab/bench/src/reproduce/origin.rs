@@ -72,9 +72,9 @@ impl Origin {
         }
     }
 
-    /// Adds the version of DataFusion, if it runs queries.
-    pub(super) fn with_datafusion(self, version: Option<String>) -> Self {
-        Self { datafusion: version, ..self }
+    /// Adds the version of DataFusion, which runs queries.
+    pub(super) fn with_datafusion(self, version: String) -> Self {
+        Self { datafusion: Some(version), ..self }
     }
 
     /// Adds the versions of Flink, and of the Java that ran it.
@@ -155,7 +155,7 @@ mod tests {
         let run = |origin: &Origin| origin.run(json!({}));
         let other = Origin { build: Some("0123456789abcdef".to_owned()), ..origin.clone() };
         assert_ne!(run(&other), run(&origin));
-        let queries = origin.clone().with_datafusion(Some("55.0.0".to_owned()));
+        let queries = origin.clone().with_datafusion("55.0.0".to_owned());
         assert_ne!(run(&queries), run(&origin));
         assert!(queries.line().contains(", DataFusion 55.0.0, rustc"), "{}", queries.line());
     }

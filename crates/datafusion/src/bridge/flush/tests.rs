@@ -119,9 +119,7 @@ type Way = (Strategy, DataPath);
 
 /// Returns the strategies that run with unbounded input, with both paths.
 fn ways() -> impl Iterator<Item = Way> {
-    let strategies =
-        [Strategy::Ring, Strategy::RingPerDomain, Strategy::Channel, Strategy::MutexChannel, Strategy::Spsc];
-    strategies.into_iter().flat_map(|strategy| [(strategy, DataPath::Gather), (strategy, DataPath::Cluster)])
+    Strategy::TRANSPORTS.into_iter().flat_map(|strategy| [(strategy, DataPath::Gather), (strategy, DataPath::Cluster)])
 }
 
 async fn poll_once<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {

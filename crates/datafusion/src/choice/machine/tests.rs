@@ -77,7 +77,6 @@ fn what_was_set_is_shown_in_place_of_the_caches_choice() {
     }
     let set = AnnulusConfig { groups: 3, slots: 2, ..with(ExchangeStrategy::Channel) };
     assert_eq!(shown(1, 4, 2, set), "strategy=channel, path=gather, groups=3, slots=2");
-    assert_eq!(shown(1, 4, 2, with(ExchangeStrategy::Batch)), "strategy=batch, path=gather");
 }
 
 #[test]

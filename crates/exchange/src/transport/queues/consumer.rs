@@ -16,7 +16,7 @@ use crate::{
     error::{ExchangeError, StopError},
     ring::Next,
     stats::ExchangeStats,
-    waiting::Local,
+    waiting::HandleStats,
     wake::AllCalls,
 };
 
@@ -24,12 +24,12 @@ pub(super) struct QueueReceiver<T: Parcel, K: Kind> {
     shared: Arc<Shared<T, K>>,
     index: usize,
     finished: bool,
-    local: Local,
+    stats: HandleStats,
 }
 
 impl<T: Parcel, K: Kind> QueueReceiver<T, K> {
     pub(super) fn new(shared: Arc<Shared<T, K>>, index: usize) -> Self {
-        Self { shared, index, finished: false, local: Local::default() }
+        Self { shared, index, finished: false, stats: HandleStats::default() }
     }
 
     /// Visits the values in the queue, without waiting.
@@ -42,7 +42,7 @@ impl<T: Parcel, K: Kind> QueueReceiver<T, K> {
         }
         // Before the queue is read: after all producers have ended, a missing value never comes.
         let ended = self.shared.open_producers.load(order::all_ended()) == 0;
-        let found = match self.shared.read(self.index, &mut self.local, visit) {
+        let found = match self.shared.read(self.index, &mut self.stats, visit) {
             None => return Poll::Pending,
             Some(Err(error)) => return Poll::Ready(Err(error)),
             Some(Ok(found)) => found,
@@ -55,7 +55,7 @@ impl<T: Parcel, K: Kind> QueueReceiver<T, K> {
             }
             Found::Visited(0) => Poll::Pending,
             Found::Visited(visited) => {
-                self.local.stats.batches += visited as u64;
+                self.stats.counts.batches += visited as u64;
                 Poll::Ready(Ok(Next::Visited(visited)))
             }
         }
@@ -74,38 +74,38 @@ impl<T: Parcel, K: Kind> Receiver<T> for QueueReceiver<T, K> {
     ) -> Poll<Result<Next, ExchangeError>> {
         let mut outcome = self.advance(visit);
         if outcome.is_pending() {
-            self.shared.consumers[self.index].waiting.register(0, cx.waker(), &mut self.local);
+            self.shared.consumers[self.index].waiting.register(0, cx.waker(), &mut self.stats);
             order::fence_wait_value();
-            // Producers that wait for room while this consumer starves must relieve the slow ones.
-            self.shared.producers.wake_all(&mut self.local);
+            // Producers that wait for a free slot while this consumer starves must relieve the slow ones.
+            self.shared.producers.wake_all(&mut self.stats);
             outcome = self.advance(visit);
             if outcome.is_ready() {
                 // Or producers would take it for one that starves.
-                self.shared.consumers[self.index].waiting.withdraw(&mut self.local);
+                self.shared.consumers[self.index].waiting.withdraw(&mut self.stats);
             }
         }
-        self.local.returns(outcome.is_ready());
+        self.stats.returns(outcome.is_ready());
         outcome
     }
 
     fn stop(&mut self, error: StopError) {
-        self.shared.stop(ExchangeError::Stopped(error), &mut self.local);
+        self.shared.stop(ExchangeError::Stopped(error), &mut self.stats);
     }
 
     fn stats(&self) -> ExchangeStats {
-        self.local.stats
+        self.stats.counts
     }
 }
 
 impl<T: Parcel, K: Kind> Drop for QueueReceiver<T, K> {
     fn drop(&mut self) {
-        let Self { shared, index, local, .. } = self;
+        let Self { shared, index, stats, .. } = self;
         let consumer = &shared.consumers[*index];
         let mut calls = AllCalls::default();
-        calls.call(|| consumer.reader.close(&mut local.stats, empty));
-        calls.call(|| shared.halt.consumer_gone(local));
+        calls.call(|| consumer.reader.close(&mut stats.counts, empty));
+        calls.call(|| shared.halt.consumer_gone(stats));
         // A queue that no consumer reads holds nobody back.
-        calls.call(|| shared.tell_producers(local));
+        calls.call(|| shared.tell_producers(stats));
         consumer.waiting.forget(0);
         calls.finish();
     }

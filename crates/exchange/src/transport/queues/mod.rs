@@ -1,12 +1,6 @@
 //! Queues: each value is pushed to the queue of every consumer that it concerns, which costs an
 //! operation for each of them. `PROTOCOL.md` beside this file says how handles wait, and how a full
-//! queue is relieved.
-//!
-//! - [`Locked`]: one queue for each consumer, under a mutex, as the baseline of the ring's paper
-//!   has it (section 4). Wakers take the place of its condition variables, so that tasks can wait,
-//!   too.
-//! - [`LockFree`]: the same with crossbeam's bounded queue.
-//! - [`Pairs`]: a queue for each pair of a producer and a consumer, of `rtrb`.
+//! queue is relieved. [`LockFree`] is crossbeam's bounded queue; [`Kind`] takes others.
 
 mod consumer;
 mod kind;
@@ -15,12 +9,15 @@ mod shared;
 
 use annulus_sync::Arc;
 
-pub(super) use self::kind::{LockFree, Locked, Pairs};
-use self::{consumer::QueueReceiver, kind::Kind, producer::QueueSender, shared::Shared};
+pub use self::kind::Kind;
+pub(super) use self::kind::LockFree;
+#[cfg(feature = "transports")]
+pub use self::kind::{PopEnd, PushEnd, QueueEnds};
+use self::{consumer::QueueReceiver, producer::QueueSender, shared::Shared};
 use super::{Handles, Parcel, Receiver, Sender, Shape};
 
-/// Creates the handles of queues of one kind.
-pub(super) fn handles<T: Parcel, K: Kind>(shape: Shape) -> Handles<T> {
+/// Creates the handles of a transport with queues of one kind. No number of `shape` is 0.
+pub fn handles<T: Parcel, K: Kind>(shape: Shape) -> Handles<T> {
     let (pushes, pops) = K::queues(shape.producers, shape.consumers, shape.bound());
     let shared = Arc::new(Shared::<T, K>::new(shape.producers, pops));
     let senders = pushes.into_iter().enumerate().map(|(index, push)| {

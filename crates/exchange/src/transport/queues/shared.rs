@@ -10,8 +10,7 @@ use crossbeam_utils::CachePadded;
 
 use super::{
     super::{
-        AT_ONCE, Parcel, Relieve, Unread,
-        halt::Halt,
+        Parcel, Relieve, Unread, VALUES_AT_ONCE,
         leased::{Held, Leased},
         order,
     },
@@ -19,8 +18,9 @@ use super::{
 };
 use crate::{
     error::ExchangeError,
+    halt::Halt,
     lease::{LeaseAttempt, Taker},
-    waiting::{Local, Parked},
+    waiting::{HandleStats, Parked},
     wake::AllCalls,
 };
 
@@ -28,7 +28,7 @@ pub(super) struct Shared<T: Parcel, K: Kind> {
     pub(super) halt: Halt,
     /// The number of producers that have not ended.
     pub(super) open_producers: CachePadded<AtomicUsize>,
-    /// The producers that wait for room.
+    /// The producers that wait for a free slot.
     pub(super) producers: Parked,
     pub(super) consumers: Box<[CachePadded<PerConsumer<T, K>>]>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Reader<P> {
     relieved: bool,
 }
 
-/// Whether relieving laggards may have made room.
+/// Whether relieving laggards may have freed slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Relief {
@@ -90,32 +90,32 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
     }
 
     /// Wakes those of `consumers` that wait, after values were pushed. Rule 4.
-    pub(super) fn wake_consumers(&self, consumers: impl Iterator<Item = usize>, local: &mut Local) {
+    pub(super) fn wake_consumers(&self, consumers: impl Iterator<Item = usize>, stats: &mut HandleStats) {
         let mut calls = AllCalls::default();
         for consumer in consumers {
-            calls.call(|| self.consumers[consumer].waiting.wake_all(local));
+            calls.call(|| self.consumers[consumer].waiting.wake_all(stats));
         }
         calls.finish();
     }
 
     /// Wakes all consumers after a rare event was stored.
-    pub(super) fn tell_consumers(&self, local: &mut Local) {
+    pub(super) fn tell_consumers(&self, stats: &mut HandleStats) {
         order::fence_event();
-        self.wake_consumers(0..self.consumers.len(), local);
+        self.wake_consumers(0..self.consumers.len(), stats);
     }
 
     /// Wakes all producers after a rare event was stored.
-    pub(super) fn tell_producers(&self, local: &mut Local) {
+    pub(super) fn tell_producers(&self, stats: &mut HandleStats) {
         order::fence_event();
-        self.producers.wake_all(local);
+        self.producers.wake_all(stats);
     }
 
     /// Stops all handles with `error`, unless they were stopped before.
-    pub(super) fn stop(&self, error: ExchangeError, local: &mut Local) {
-        self.halt.stop(error, local);
+    pub(super) fn stop(&self, error: ExchangeError, stats: &mut HandleStats) {
+        self.halt.stop(error, stats);
         let mut calls = AllCalls::default();
-        calls.call(|| self.tell_consumers(local));
-        calls.call(|| self.tell_producers(local));
+        calls.call(|| self.tell_consumers(stats));
+        calls.call(|| self.tell_producers(stats));
         calls.finish();
     }
 
@@ -124,13 +124,13 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
     pub(super) fn read(
         &self,
         consumer: usize,
-        local: &mut Local,
+        stats: &mut HandleStats,
         visit: &mut dyn FnMut(&T) -> ControlFlow<()>,
     ) -> Option<Result<Found, ExchangeError>> {
-        let LeaseAttempt::Taken(held) = self.consumers[consumer].reader.take(Taker::Consumer, &mut local.stats) else {
+        let LeaseAttempt::Taken(held) = self.consumers[consumer].reader.take(Taker::Consumer, &mut stats.counts) else {
             return None;
         };
-        let mut reading = Reading::new(self, consumer, held, local);
+        let mut reading = Reading::new(self, consumer, held, stats);
         // Checked again: a hand-over that failed may have taken part of a value. Rule 3.
         if let Some(error) = self.halt.error() {
             return Some(Err(error));
@@ -152,21 +152,21 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
         &self,
         producer: usize,
         full: impl Fn(usize) -> bool,
-        local: &mut Local,
+        stats: &mut HandleStats,
         relieve: &mut Relieve<'_, T>,
     ) -> Result<Relief, ExchangeError> {
         if !self.someone_starves() {
             return Ok(Relief::Nothing);
         }
         let laggards = || (0..self.consumers.len()).filter(|consumer| full(*consumer));
-        if laggards().any(|consumer| self.consumers[consumer].reader.want(&mut local.stats)) {
-            // One of them is reading: it makes room, or wakes this producer when its call ends.
+        if laggards().any(|consumer| self.consumers[consumer].reader.want(&mut stats.counts)) {
+            // One of them is reading: it frees slots, or wakes this producer when its call ends.
             return Ok(Relief::Nothing);
         }
-        // Room that laggards have made themselves meanwhile counts as well: they wake no one for it.
+        // Slots that laggards have freed themselves meanwhile count as well: they wake no one for it.
         let mut relief = Relief::Moved;
         for consumer in laggards() {
-            let held = match self.consumers[consumer].reader.take(Taker::Producer, &mut local.stats) {
+            let held = match self.consumers[consumer].reader.take(Taker::Producer, &mut stats.counts) {
                 LeaseAttempt::Taken(held) => held,
                 LeaseAttempt::Busy => {
                     relief = Relief::Nothing;
@@ -174,18 +174,18 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
                 }
                 LeaseAttempt::Closed => continue,
             };
-            let mut reading = Reading::new(self, consumer, held, local);
+            let mut reading = Reading::new(self, consumer, held, stats);
             if let Some(error) = self.halt.error() {
                 return Err(error);
             }
-            reading.most = reading.with(|reader| reader.pop.len()) as u64;
+            reading.most = reading.with(|reader| reader.pop.values()) as u64;
             reading.failure = Some(ExchangeError::ProducerLost { producer });
             let outcome = relieve(consumer, 0, &mut reading);
             reading.failure = outcome.as_ref().err().cloned();
             if reading.taken > 0 {
                 reading.with(|reader| reader.relieved = true);
             } else if reading.most > 0 {
-                // The caller waits for the consumer, which reads on, and wakes this producer for the room. It
+                // The caller waits for the consumer, which reads on, and wakes this producer for the slot. It
                 // would wait for the others, too.
                 drop(reading);
                 outcome?;
@@ -208,7 +208,7 @@ struct Reading<'a, T: Parcel, K: Kind> {
     consumer: usize,
     /// `None` only while it is dropped.
     held: Option<Held<'a, Reader<K::Pop<T>>>>,
-    local: &'a mut Local,
+    stats: &'a mut HandleStats,
     /// The number of values taken.
     taken: u64,
     /// The number of values that may be taken. Without a limit, a fast producer could make a call
@@ -220,8 +220,13 @@ struct Reading<'a, T: Parcel, K: Kind> {
 }
 
 impl<'a, T: Parcel, K: Kind> Reading<'a, T, K> {
-    fn new(shared: &'a Shared<T, K>, consumer: usize, held: Held<'a, Reader<K::Pop<T>>>, local: &'a mut Local) -> Self {
-        Self { shared, consumer, held: Some(held), local, taken: 0, most: AT_ONCE as u64, failure: None }
+    fn new(
+        shared: &'a Shared<T, K>,
+        consumer: usize,
+        held: Held<'a, Reader<K::Pop<T>>>,
+        stats: &'a mut HandleStats,
+    ) -> Self {
+        Self { shared, consumer, held: Some(held), stats, taken: 0, most: VALUES_AT_ONCE as u64, failure: None }
     }
 
     fn with<R>(&mut self, f: impl FnOnce(&mut Reader<K::Pop<T>>) -> R) -> R {
@@ -230,11 +235,11 @@ impl<'a, T: Parcel, K: Kind> Reading<'a, T, K> {
 
     /// Takes the next value, if it may take one more, and calls `visit` with it.
     fn next<R>(&mut self, visit: impl FnOnce(&T) -> R) -> Option<R> {
-        let Self { held, local, .. } = self;
+        let Self { held, stats, .. } = self;
         if self.taken == self.most {
             return None;
         }
-        let value = held.as_mut()?.with(|reader| reader.pop.pop(&mut local.stats))?;
+        let value = held.as_mut()?.with(|reader| reader.pop.pop(&mut stats.counts))?;
         self.taken += 1;
         Some(visit(&value))
     }
@@ -251,28 +256,28 @@ impl<T: Parcel, K: Kind> Unread<T> for Reading<'_, T, K> {
 
 impl<T: Parcel, K: Kind> Drop for Reading<'_, T, K> {
     fn drop(&mut self) {
-        let Self { shared, consumer, local, .. } = self;
+        let Self { shared, consumer, stats, .. } = self;
         let per_consumer = &shared.consumers[*consumer];
         let mut calls = AllCalls::default();
         // Before the lease is given back: part of a value may have been taken.
         if let Some(failure) = self.failure.take() {
-            calls.call(|| shared.stop(failure, local));
+            calls.call(|| shared.stop(failure, stats));
         }
         let Some(mut held) = self.held.take() else { return };
         let low = held.with(|reader| reader.pop.is_low());
         per_consumer.taken.store(per_consumer.taken.load(Relaxed).wrapping_add(self.taken), Relaxed);
-        let given = held.give(&mut local.stats, empty);
+        let given = held.give(&mut stats.counts, empty);
         if given.wanted_back {
             calls.call(|| {
                 order::fence_event();
-                per_consumer.waiting.wake_all(local);
+                per_consumer.waiting.wake_all(stats);
             });
         }
         // Producers are woken at half the bound, so that each can send several values. Rule 4.
         if given.wanted || given.closed || (low && self.taken > 0) {
             calls.call(|| {
                 order::fence_event();
-                shared.producers.wake_all(local);
+                shared.producers.wake_all(stats);
             });
         }
         calls.finish();

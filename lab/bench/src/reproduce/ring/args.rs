@@ -94,7 +94,7 @@ impl RingArgs {
     }
 
     /// Returns what must be the same when a run goes on.
-    pub(super) fn settings(&self, queries: Option<&QueryPlan>) -> Value {
+    pub(super) fn settings(&self, queries: &QueryPlan) -> Value {
         json!({ "figures": "ring", "threads": self.threads(), "volume": self.volume, "rounds": self.rounds(),
             "quick": self.quick, "queries": queries, "profile": "none" })
     }

@@ -2,6 +2,7 @@
 
 use annulus_exchange::Strategy;
 use annulus_terminal::units::Shape;
+use annulus_transports::Rival;
 
 use super::args::RingArgs;
 use crate::exchange::{ExchangeArgs, Keys, Sizes};
@@ -63,7 +64,7 @@ pub fn cells(args: &RingArgs) -> Vec<(Part, ExchangeArgs)> {
         for &bytes in args.row_bytes() {
             let (part, mut cell) = base(Part::Groups, (full, full), bytes);
             cell.groups = groups;
-            cell.set_strategies(&[Strategy::Ring, Strategy::PaperRing]);
+            cell.set_strategies(&[Strategy::Ring, Rival::PaperRing.strategy()]);
             cells.push((part, cell));
         }
     }

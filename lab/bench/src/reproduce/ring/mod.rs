@@ -51,9 +51,7 @@ struct Results {
     cells: Vec<Measured>,
     #[serde(serialize_with = "published_rows")]
     published: Vec<PublishedRow>,
-    /// Missing if nothing ran them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queries: Option<Queries>,
+    queries: Queries,
 }
 
 /// Whole queries, measured and published.
@@ -113,44 +111,39 @@ impl Queries {
 }
 
 /// Measures the figures and writes their files. Goes on with an unfinished run of the same settings
-/// in the same folder. Without `whole`, figure 8 and table 4 are missing.
+/// in the same folder.
 ///
 /// # Errors
 /// If a row is lost or changed, a file cannot be written, the folder has an unfinished run of other
 /// settings, or `stop` is set. If a query failed or an answer differed, after the files, which say
 /// so, have been written: the same command then repeats those queries alone.
-pub fn run(args: &RingArgs, whole: Option<Whole<'_>>, stop: &Stop) -> Result<()> {
-    let engine = whole.as_ref().map(|whole| whole.runner.datafusion_version());
-    let origin = Origin::new(args.seed).with_datafusion(engine);
-    let plan = whole.as_ref().map(|whole| QueryPlan::new(whole.args, args));
-    let mut store = Store::open(&args.out, PARTIAL, &origin.run(args.settings(plan.as_ref())), args.start())?;
+pub fn run(args: &RingArgs, whole: Whole<'_>, stop: &Stop) -> Result<()> {
+    let origin = Origin::new(args.seed).with_datafusion(whole.runner.datafusion_version());
+    let plan = QueryPlan::new(whole.args, args);
+    let mut store = Store::open(&args.out, PARTIAL, &origin.run(args.settings(&plan)), args.start())?;
     // So that a name that cannot be written fails early.
     drop((Files::create(&args.out, FILES)?, Files::create(&args.out, QUERIES)?));
     store.say_resumed();
-    let results = measure(args, origin, whole.zip(plan), &mut store, stop).inspect_err(|_| store.say_stopped(stop))?;
-    if let Some(queries) = &results.queries {
-        Files::create(&args.out, QUERIES)?.finish([queries::csv(&queries.lines)])?;
-    }
+    let results =
+        measure(args, origin, whole.runner, plan, &mut store, stop).inspect_err(|_| store.say_stopped(stop))?;
+    Files::create(&args.out, QUERIES)?.finish([queries::csv(&results.queries.lines)])?;
     let lines = results.cells.iter().map(|cell| (cell.part, &cell.lines[..]));
     let json = serde_json::to_string_pretty(&results)? + "\n";
     Files::create(&args.out, FILES)?.finish([json, csv(lines), page::page(&results)])?;
-    match &results.queries {
-        // The same command repeats them.
-        Some(Queries { failed, .. }) if !failed.is_empty() => bail!("{}", failed.join("\n")),
-        _ => store.finish(),
-    }
+    let failed = &results.queries.failed;
+    // The same command repeats them.
+    if failed.is_empty() { store.finish() } else { bail!("{}", failed.join("\n")) }
 }
 
 fn measure(
     args: &RingArgs,
     origin: Origin,
-    mut whole: Option<(Whole<'_>, QueryPlan)>,
+    runner: &mut dyn QueryRunner,
+    plan: QueryPlan,
     store: &mut Store,
     stop: &Stop,
 ) -> Result<Results> {
-    if let Some((whole, plan)) = &mut whole {
-        whole.runner.prepare(&plan.tables)?;
-    }
+    runner.prepare(&plan.tables)?;
     let (mut counters, no_counters) = match Counters::open() {
         Ok(counters) => (Some(counters), None),
         Err(reason) => (None, Some(reason)),
@@ -160,7 +153,7 @@ fn measure(
     }
     let all = cells::cells(args);
     let runs = all.iter().map(|(_, cell)| exchange::runs(cell) as u64).sum::<u64>();
-    let bar = progress::bar(runs + whole.as_ref().map_or(0, |(_, plan)| plan.runs()), "runs");
+    let bar = progress::bar(runs + plan.runs(), "runs");
     let (mut cells, mut absent) = (Vec::new(), Vec::new());
     for (part, cell) in &all {
         let key = format!("{} {}", part.word(), cell.key());
@@ -171,14 +164,11 @@ fn measure(
         absent.extend(left_out.into_iter().map(|text| format!("{}, {text}", part.word())));
         cells.push(Measured { part: part.word(), of: *part, lines });
     }
-    absent.extend(whole.iter().filter_map(|(_, plan)| plan.absent.clone()));
-    let measure_queries = |(whole, plan): (Whole<'_>, QueryPlan)| {
-        let (lines, failed) = plan.measure(whole.runner, store, &bar, stop)?;
-        let (published_sums, published_bars) = (TABLE_4, FIGURE_8);
-        anyhow::Ok(Queries { tables: plan.tables, lines, failed, published_sums, published_bars })
-    };
-    let queries = whole.map(measure_queries).transpose()?;
-    absent.extend(queries.iter().flat_map(|queries| &queries.failed).cloned());
+    absent.extend(plan.absent.clone());
+    let (lines, failed) = plan.measure(runner, store, &bar, stop)?;
+    absent.extend(failed.iter().cloned());
+    let (published_sums, published_bars) = (TABLE_4, FIGURE_8);
+    let queries = Queries { tables: plan.tables, lines, failed, published_sums, published_bars };
     bar.finish_and_clear();
     Ok(Results {
         origin,

@@ -48,7 +48,7 @@ pub async fn run(args: Args, spill: &Path) -> Result<Outcome> {
     let spill = spill.to_owned();
     let outcome = blocking::run(move |stop| {
         let mut runner = Runner { caches, spill, texts, interrupted, tables: None, open: None };
-        ring::run(&args.ring, Some(Whole { args: &args.queries, runner: &mut runner }), stop)
+        ring::run(&args.ring, Whole { args: &args.queries, runner: &mut runner }, stop)
     })
     .await;
     drop(alive);

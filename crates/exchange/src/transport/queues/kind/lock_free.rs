@@ -38,7 +38,7 @@ impl Kind for LockFree {
 }
 
 impl<T: Send + Sync> PushEnd<T> for LockFreePush<T> {
-    fn has_room(&self, consumer: usize) -> bool {
+    fn has_free_slot(&self, consumer: usize) -> bool {
         self.queues[consumer].len() < self.bound
     }
 
@@ -57,11 +57,11 @@ impl<T: Send + Sync> PopEnd<T> for LockFreePop<T> {
         popped
     }
 
-    fn len(&self) -> usize {
+    fn values(&self) -> usize {
         self.queues[self.consumer].len()
     }
 
     fn is_low(&self) -> bool {
-        self.len() <= self.bound / 2
+        self.values() <= self.bound / 2
     }
 }

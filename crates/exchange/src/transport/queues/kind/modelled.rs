@@ -13,7 +13,7 @@ use loom::sync::{
     },
 };
 
-use super::{Ends, Kind, PopEnd, PushEnd};
+use super::{Kind, PopEnd, PushEnd, QueueEnds};
 use crate::stats::ExchangeStats;
 
 /// A queue for each consumer. The values are behind std's mutex, which is never contended in a
@@ -35,7 +35,7 @@ impl Kind for Modelled {
     type Push<T: Send + Sync + 'static> = End<T>;
     type Pop<T: Send + Sync + 'static> = End<T>;
 
-    fn queues<T: Send + Sync + 'static>(producers: usize, consumers: usize, bound: usize) -> Ends<Self, T> {
+    fn queues<T: Send + Sync + 'static>(producers: usize, consumers: usize, bound: usize) -> QueueEnds<Self, T> {
         let queue = |_| Queue { values: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) };
         let queues = Arc::new((0..consumers).map(queue).collect::<Vec<_>>());
         let end = |consumer| End { queues: Arc::clone(&queues), consumer, bound };
@@ -44,7 +44,7 @@ impl Kind for Modelled {
 }
 
 impl<T: Send + Sync> PushEnd<T> for End<T> {
-    fn has_room(&self, consumer: usize) -> bool {
+    fn has_free_slot(&self, consumer: usize) -> bool {
         self.queues[consumer].len.load(Relaxed) < self.bound
     }
 
@@ -68,11 +68,11 @@ impl<T: Send + Sync> PopEnd<T> for End<T> {
 
     /// Returns the latest length, without loom: each stale one would be a branch of the model. A
     /// length that lacks a push would only wake more producers.
-    fn len(&self) -> usize {
+    fn values(&self) -> usize {
         self.queues[self.consumer].values.lock().unwrap().len()
     }
 
     fn is_low(&self) -> bool {
-        self.len() <= self.bound / 2
+        self.values() <= self.bound / 2
     }
 }

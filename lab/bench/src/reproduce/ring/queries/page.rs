@@ -18,13 +18,10 @@ use crate::{
     },
 };
 
-/// What the page says if nothing ran whole queries.
-const ABSENT: &str = "<p>Not measured: this program runs no queries. <code>annulus-lab reproduce ring</code> does.</p>";
-
 /// Draws a panel of bars for each benchmark and number of threads, and a table of all times.
 pub fn figure_8(results: &Results) -> String {
     let heading = "<h2>Figure 8: whole queries</h2>";
-    let Some(queries) = &results.queries else { return format!("{heading}{ABSENT}") };
+    let queries = &results.queries;
     let panels: String =
         panels(queries).map(|(suite, threads, lines)| panel(queries, suite, threads, &lines)).collect();
     format!(
@@ -116,7 +113,7 @@ fn published(line: &QueryLine) -> Option<&'static QueryBar> {
 /// Returns the sums of each benchmark, and the exchange alone, beside the published ones.
 pub fn table_4(results: &Results) -> String {
     let heading = "<h2>Table 4: sums of whole queries</h2>";
-    let Some(queries) = &results.queries else { return format!("{heading}{ABSENT}") };
+    let queries = &results.queries;
     let mut header = vec!["workload".to_owned()];
     header.extend(WAYS.map(QueryWay::name));
     header.extend(

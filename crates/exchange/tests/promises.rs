@@ -1,0 +1,5 @@
+//! The suite of all strategies, on those of this crate.
+#![cfg(not(loom))]
+
+mod strategies;
+mod suite;
