@@ -27,8 +27,9 @@ config_namespace! {
     /// ```
     pub struct AnnulusConfig {
         /// How hash repartitions pass rows on: 'stock' is DataFusion's own operator; 'reserve', 'ring',
-        /// 'ring-per-domain' and 'channel' are strategies of the exchange; 'auto' is the cheapest in the profile of this machine, or without
-        /// one 'reserve' for columns of fixed width and views, else 'ring'
+        /// 'ring-per-domain' and 'channel' are strategies of the exchange; 'auto' is the cheapest in the
+        /// profile of this machine, or without one 'reserve' for columns of fixed width and views, else
+        /// 'ring'
         pub strategy: Strategy, default = Strategy::AUTO
         /// Side that copies the rows: 'gather' is the consumers, 'cluster' is the producers, 'auto' is
         /// the one that measured best; 'reserve' has no choice

@@ -103,6 +103,14 @@ fn the_strongest_way_beyond_noise_is_taken() {
 }
 
 #[test]
+fn costs_of_ways_that_auto_cannot_choose_are_not_read() {
+    let costs = [cost("stock", 1.0, 3.0), cost("reserve", 0.0, 1.0), cost("ring+gather", 0.0, 0.1)];
+    let profile = serde_json::to_string(&Profile::new(2, vec![cell(&costs)])).unwrap();
+    let older: Profile = serde_json::from_str(&profile.replace("ring+gather", "spsc+gather")).unwrap();
+    assert_eq!(older.cells[0].costs, costs[..2]);
+}
+
+#[test]
 fn what_cannot_hold_the_columns_is_not_chosen() {
     let costs = [cost("reserve", 0.0, 1.0), cost("ring+cluster", 0.0, 9.0)];
     let strings = Cell { layout: Layout::Variable, ..cell(&costs) };

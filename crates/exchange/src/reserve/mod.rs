@@ -7,8 +7,8 @@
 //! queue. `PROTOCOL.md` beside this file has the rules.
 //!
 //! ```text
-//! batch -> RowIndex -> claim (claim.rs) -> copy (copy.rs) into the chunk (chunk.rs) -> complete -> queue.rs -> consumer
-//!                                          admission: gate.rs                        over the bound: account, or spill
+//! batch -> RowIndex -> claim (claim.rs) -> copy (copy.rs) into the chunk (chunk.rs) -> complete -> queue.rs
+//!                                           admission: gate.rs                         over the bound: account, or spill
 //! ```
 
 mod chunk;
