@@ -5,7 +5,7 @@ use annulus_datafusion::{
     profile::{Cell, Cost},
 };
 use annulus_exchange::Choice;
-use annulus_terminal::report::plain;
+use annulus_terminal::plain;
 use comfy_table::Table;
 use datafusion::common::stats::Precision;
 

@@ -3,8 +3,8 @@
 
 use std::process::ExitCode;
 
+use annulus_alloc::CountingAllocator;
 use annulus_cli::{cli::Args, program};
-use annulus_terminal::heap::CountingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -2,7 +2,6 @@
 
 use std::{env, path::Path, time::Duration};
 
-use annulus_terminal::heap;
 use anyhow::{Context, Result};
 use tokio::runtime::Builder;
 
@@ -25,7 +24,7 @@ pub fn run_with_spill(
     work: impl AsyncFnOnce(&Path) -> Result<Outcome>,
 ) -> Result<Outcome> {
     if let Some(bytes) = memory_bytes {
-        heap::limit(bytes);
+        annulus_alloc::limit(bytes);
     }
     // Removed last, when the tasks that write to it have stopped.
     let spill = SpillFolder::create(&env::temp_dir())?;

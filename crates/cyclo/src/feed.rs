@@ -1,12 +1,10 @@
 //! Probe rows that are read while the ring turns, and converted to fragments on their own thread.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use annulus_join::{Fragment, JoinError};
 use arrow::array::RecordBatch;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::CycloError;
 
@@ -84,7 +82,7 @@ impl Feed {
         state.wave = Some(wave);
         self.changed.notify_all();
         while state.wave.is_some() && !state.closed {
-            state = self.wait(state);
+            self.changed.wait(&mut state);
         }
         if state.closed { Err(ended()) } else { Ok(()) }
     }
@@ -97,7 +95,7 @@ impl Feed {
     pub(crate) fn next_wave(&self) -> Result<Option<Vec<Fragment>>, JoinError> {
         let mut state = self.state();
         while state.wave.is_none() && !state.ended && !state.closed {
-            state = self.wait(state);
+            self.changed.wait(&mut state);
         }
         if state.failed.is_some() {
             return Err(ended());
@@ -128,11 +126,7 @@ impl Feed {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

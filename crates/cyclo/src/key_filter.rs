@@ -12,15 +12,13 @@
 
 use std::{
     ops::Range,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use annulus_join::{CancelToken, JoinError, KeyFilter, KeyFilterBuilder, KeyFilterKind, Keys};
 use annulus_roundabout::{Fragment, Host, Place};
 use arrow::array::RecordBatch;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::CycloError;
 
@@ -60,7 +58,7 @@ impl<'k> ProbeFilter<'k> {
                 }
             };
         }
-        let filter = merged.into_inner().unwrap_or_else(PoisonError::into_inner).complete();
+        let filter = merged.into_inner().complete();
         Ok((Self { keys: probe_keys, filter, dropped: AtomicU64::new(0) }, bytes))
     }
 
@@ -109,5 +107,5 @@ fn send(host: &mut Host, merged: &Mutex<KeyFilterBuilder>, units: Range<usize>) 
 }
 
 fn lock(merged: &Mutex<KeyFilterBuilder>) -> MutexGuard<'_, KeyFilterBuilder> {
-    merged.lock().unwrap_or_else(PoisonError::into_inner)
+    merged.lock()
 }

@@ -1,14 +1,11 @@
 //! All revolutions of a join on one host: one for each part of the build side.
 
-use std::{
-    num::NonZeroUsize,
-    sync::{Mutex, PoisonError},
-    time::Instant,
-};
+use std::{num::NonZeroUsize, time::Instant};
 
 use annulus_join::{CancelToken, JoinError, KeyFilterKind, Keys};
 use annulus_roundabout::Host;
 use arrow::array::RecordBatch;
+use parking_lot::Mutex;
 
 use crate::{
     CycloError, Give, JoinSpec, Keep, Probe, Share, Supply, Turn,
@@ -132,7 +129,7 @@ impl<'k> Fed<'k> {
             (Self::Sifted(sifted), Some(filter)) => {
                 let sifted = &*sifted;
                 let sift = |give: &mut Give<'_>| {
-                    let mut sifted = sifted.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut sifted = sifted.lock();
                     if is_first { sifted.first(filter, probe, give) } else { sifted.again(filter, give) }
                 };
                 around.turn(host, part, endings, Rows::Fed { feed, probe: &sift, kept: None }, emit)
@@ -150,7 +147,7 @@ impl<'k> Fed<'k> {
         let bytes = |kept: &Kept<'_>| (kept.memory_bytes(), kept.file_bytes());
         match self {
             Self::Prepared(kept) => kept.as_ref().map(bytes),
-            Self::Sifted(sifted) => sifted.get_mut().unwrap_or_else(PoisonError::into_inner).kept().map(bytes),
+            Self::Sifted(sifted) => sifted.get_mut().kept().map(bytes),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread::{self, Scope},
@@ -14,6 +14,7 @@ use arrow::{
     array::{BooleanArray, RecordBatch},
     buffer::Buffer,
 };
+use parking_lot::Mutex;
 
 use crate::{
     CycloError, JoinSpec, Probe, Visit,
@@ -75,7 +76,7 @@ impl Around {
         let writer = |thread| Mutex::new(Writer::new(Arc::clone(output), move |batch| emit(thread, batch)));
         let writers: Vec<_> = (0..threads).map(writer).collect();
         let work = |thread: usize, round: &Round<Work>| {
-            let mut writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut writer = writers[thread].lock();
             let Work { fragment, rows, ready } = &round.work;
             let mut sink = writer.sink(build_rows, rows);
             let mut found = 0;
@@ -126,7 +127,7 @@ impl Around {
         })?;
         output.build_alone(build_rows, 0..local.batch().num_rows(), |batch| emit(0, batch))?;
         for writer in writers {
-            writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
+            writer.into_inner().finish()?;
         }
         Ok(Met { revolution, probed, compared: compared.into_inner() })
     }

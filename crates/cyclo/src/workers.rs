@@ -1,12 +1,17 @@
 //! Threads that share the work on one fragment after another.
+//!
+//! They are no pool of rayon: each keeps a writer of its own from one fragment to the next, the
+//! calling thread works while others help, and the first error ends the join.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::CycloError;
 
@@ -68,7 +73,7 @@ impl<W> Rounds<W> {
         let done = own(&round);
         let mut state = self.lock();
         while state.busy > 0 {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         state.work = None;
         done?;
@@ -85,7 +90,7 @@ impl<W> Rounds<W> {
                 match &state.work {
                     _ if state.ended => return,
                     Some(round) if state.round != last => break Arc::clone(round),
-                    _ => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                    _ => self.changed.wait(&mut state),
                 }
             };
             last = state.round;
@@ -111,6 +116,6 @@ impl<W> Rounds<W> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -4,7 +4,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{
             AtomicBool,
             Ordering::{Acquire, Release},
@@ -12,6 +12,8 @@ use std::{
         },
     },
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::arena::Arena;
 #[cfg(feature = "ofi")]
@@ -194,7 +196,7 @@ impl KeptBuffers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.kept.lock()
     }
 }
 

@@ -7,14 +7,16 @@
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
     collections::BTreeMap,
+    panic::RefUnwindSafe,
     ptr::NonNull,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use arrow::buffer::Buffer;
+use parking_lot::Mutex;
 
 /// The alignment of every buffer: a cache line, which is also the one that Arrow asks for.
 const ALIGN: usize = 64;
@@ -53,6 +55,10 @@ struct Class {
     fresh: AtomicUsize,
 }
 
+// Nothing panics while `idle` is locked, so an unwinding thread leaves the list whole. Arrow asks for
+// this of what owns a buffer's memory.
+impl RefUnwindSafe for Class {}
+
 impl BufferPool {
     /// Creates a pool for buffers of the given sizes in bytes. It keeps at most `keep` idle buffers
     /// for each time that a size is given.
@@ -77,7 +83,7 @@ impl BufferPool {
     /// If `bytes` is near `isize::MAX` or above, as with any collection.
     pub fn take(self: &Arc<Self>, bytes: usize) -> PooledBuffer {
         let memory = match self.class(bytes).map(|class| &self.classes[class]) {
-            Some(class) => class.idle().pop().unwrap_or_else(|| {
+            Some(class) => class.idle.lock().pop().unwrap_or_else(|| {
                 let colour = class.fresh.fetch_add(1, Ordering::Relaxed) % COLOURS;
                 Allocation::new(class.bytes, colour * ALIGN)
             }),
@@ -88,12 +94,6 @@ impl BufferPool {
 
     fn class(&self, bytes: usize) -> Option<usize> {
         self.classes.binary_search_by_key(&bytes, |class| class.bytes).ok()
-    }
-}
-
-impl Class {
-    fn idle(&self) -> MutexGuard<'_, Vec<Allocation>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -144,7 +144,7 @@ impl Drop for PooledBuffer {
         let (Some(memory), Some(pool)) = (self.memory.take(), self.pool.upgrade()) else { return };
         if let Some(class) = pool.class(memory.bytes) {
             let class = &pool.classes[class];
-            let mut idle = class.idle();
+            let mut idle = class.idle.lock();
             if idle.len() < class.keep {
                 idle.push(memory);
             }

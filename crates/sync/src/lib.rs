@@ -5,6 +5,8 @@
 mod cancel;
 mod order;
 
+// Models need locks that loom knows, and `Mutex` here has their interface, with poisoning. Code that no
+// model runs takes the locks of parking_lot.
 #[cfg(loom)]
 pub use loom::{
     cell::UnsafeCell,

@@ -5,6 +5,7 @@
 //! Only the last one needs DataFusion, and only the feature `datafusion` builds it.
 #![warn(missing_docs)]
 
+mod cancel;
 mod clock;
 pub mod exchange;
 pub mod join;
@@ -15,3 +16,5 @@ pub mod reproduce;
 pub mod roundabout;
 mod stop;
 mod words;
+
+pub use cancel::{Running, Stop};

@@ -5,7 +5,8 @@ use annulus_baselines::{
     source::{TupleReader, TupleSource},
 };
 use annulus_pages::TupleBatch;
-use annulus_terminal::Stop;
+
+use crate::Stop;
 
 /// A generator that has no more tuples after `stop` is set.
 pub(crate) struct Stoppable<'a> {

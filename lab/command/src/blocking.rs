@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_terminal::Stop;
+use annulus_bench::Stop;
 use anyhow::{Context, Result};
 use tokio::task::spawn_blocking;
 

@@ -12,8 +12,8 @@ mod suites;
 use std::process::ExitCode;
 
 // The modules that commands share with those of `annulus`.
+use annulus_alloc::CountingAllocator;
 use annulus_cli::{cluster, errors, interrupt, outcome, program, runtime, session, units};
-use annulus_terminal::heap::CountingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -4,11 +4,11 @@ mod killed;
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
+use annulus_bench::Stop;
 use annulus_bench::reproduce::ring::{
     self, Hits, QueryArgs, QueryCell, QueryFailed, QueryLine, QueryRunner, QueryTables, RingArgs, Suite, WAYS, WayTime,
     Whole,
 };
-use annulus_terminal::Stop;
 use anyhow::{Result, bail};
 use clap::Parser;
 use serde_json::Value;

@@ -1,9 +1,13 @@
 //! The fit, and its error on both halves of the published cells.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
+    cell::RefCell,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
+
+use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
+use nalgebra::{Const, DVector, Dyn, OMatrix, SVector, storage::Owned};
+use rayon::prelude::*;
 
 use crate::{BOUNDS, Error, FITTED, Fitted, PublishedRow, StrategyKind, Workload, simulate};
 
@@ -13,15 +17,12 @@ pub const PAPER_ROWS: usize = 8192;
 const WINNER_WEIGHT: f64 = 2.0;
 /// The change of a logarithm that shows a slope.
 const PROBE: f64 = 0.1;
-/// The longest step of a logarithm.
-const LONGEST_STEP: f64 = 0.7;
-const FIRST_DAMPING: f64 = 0.02;
-const LAST_DAMPING: f64 = 100.0;
-const DAMPING_FACTOR: f64 = 4.0;
-/// The fit ends after a round that leaves more than this part of the loss.
-const LEAST_GAIN: f64 = 0.99;
-/// The largest number of rounds.
-const ROUNDS: usize = 12;
+/// The fit ends when a step would change the loss, or the logarithms, by less than this part.
+const TOLERANCE: f64 = 0.01;
+/// The longest first step, as a part of the length of the vector of logarithms.
+const FIRST_STEP: f64 = 0.1;
+/// The largest number of trials for each parameter, without those for slopes.
+const PATIENCE: usize = 3;
 
 /// A published cell and its simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,25 +71,18 @@ pub fn in_parallel<T: Sync, R: Send>(
     done: &(dyn Fn() -> bool + Sync),
     work: impl Fn(&T) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut results = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(index) else { return results };
-            results.push((index, work(item)));
-            if !done() {
-                next.store(items.len(), Ordering::Relaxed);
-            }
+    let has_stopped = AtomicBool::new(false);
+    let one = |item| {
+        if has_stopped.load(Relaxed) {
+            return None;
         }
+        let result = work(item);
+        if !done() {
+            has_stopped.store(true, Relaxed);
+        }
+        Some(result)
     };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len().max(1));
-    let mut results: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
-    });
-    results.sort_by_key(|result| result.0);
-    results.into_iter().map(|result| result.1).collect()
+    items.par_iter().with_max_len(1).filter_map(one).collect()
 }
 
 /// Where a fit is.
@@ -114,107 +108,109 @@ pub fn fit(
     rows: &[PublishedRow],
     start: &Fitted,
     seed: u64,
-    mut step: impl FnMut(&Trial) -> bool,
+    step: impl FnMut(&Trial) -> bool,
 ) -> Result<Fitted, Error> {
-    let mut trial = Trial { trials: 0, loss: f64::INFINITY, best: *start };
-    // Returns the residuals, or none if the fit should stop.
-    let mut try_out = |point: &Point, trial: &mut Trial| {
-        let fitted = point.fitted();
-        let residuals = residuals(&cells(rows, |row| row.fitted, &fitted, seed, &|| true)?);
-        trial.trials += 1;
-        if mean_square(&residuals) < trial.loss {
-            (trial.loss, trial.best) = (mean_square(&residuals), fitted);
-        }
-        Ok::<_, Error>(step(trial).then_some(residuals))
-    };
-    let mut point = Point::of(start);
-    let Some(mut at) = try_out(&point, &mut trial)? else { return Ok(trial.best) };
-    let mut damping = FIRST_DAMPING;
-    for _ in 0..ROUNDS {
-        let mut slopes = Vec::new();
-        for index in 0..FITTED {
-            let near = point.moved(index);
-            let Some(other) = try_out(&near, &mut trial)? else { return Ok(trial.best) };
-            let distance = near.0[index] - point.0[index];
-            slopes.push(at.iter().zip(&other).map(|(at, other)| (other - at) / distance).collect::<Vec<_>>());
-        }
-        let before = mean_square(&at);
-        while damping < LAST_DAMPING {
-            let next = point.stepped(&least_squares(&slopes, &at, damping));
-            let Some(other) = try_out(&next, &mut trial)? else { return Ok(trial.best) };
-            if mean_square(&other) < before {
-                (point, at) = (next, other);
-                damping /= DAMPING_FACTOR;
-                break;
-            }
-            damping *= DAMPING_FACTOR;
-        }
-        if mean_square(&at) > LEAST_GAIN * before {
-            break;
-        }
-    }
-    Ok(trial.best)
+    let trial = Trial { trials: 0, loss: f64::INFINITY, best: *start };
+    let trials = RefCell::new(Trials { rows, seed, step, trial, at: None, failed: None });
+    let problem = Problem { trials: &trials, point: Point::from(start.values()).map(f64::ln) };
+    LevenbergMarquardt::new()
+        .with_ftol(TOLERANCE)
+        .with_xtol(TOLERANCE)
+        .with_gtol(0.0)
+        .with_stepbound(FIRST_STEP)
+        .with_scale_diag(false)
+        .with_patience(PATIENCE)
+        .minimize(problem);
+    let Trials { trial, failed, .. } = trials.into_inner();
+    failed.map_or(Ok(trial.best), Err)
 }
 
 /// The logarithms of the parameters.
-#[derive(Clone, Copy, Debug)]
-struct Point([f64; FITTED]);
+type Point = SVector<f64, FITTED>;
 
-impl Point {
-    fn of(fitted: &Fitted) -> Self {
-        Self(fitted.values().map(f64::ln))
-    }
+/// Returns the parameters at a point, within their bounds.
+fn fitted(point: &Point) -> Fitted {
+    Fitted::from_values(std::array::from_fn(|index| within_bounds(index, point[index]).exp()))
+}
 
-    fn fitted(&self) -> Fitted {
-        Fitted::from_values(self.0.map(f64::exp))
-    }
+fn within_bounds(index: usize, logarithm: f64) -> f64 {
+    logarithm.clamp(BOUNDS[index].least.ln(), BOUNDS[index].most.ln())
+}
 
-    /// Returns the point with one parameter changed, away from the bound that is nearer.
-    fn moved(&self, index: usize) -> Self {
-        let mut moved = *self;
-        let up = self.0[index] + PROBE < BOUNDS[index].most.ln();
-        moved.0[index] += if up { PROBE } else { -PROBE };
-        moved
-    }
+/// The simulations of a fit.
+struct Trials<'a, S> {
+    rows: &'a [PublishedRow],
+    seed: u64,
+    step: S,
+    trial: Trial,
+    /// The residuals at the point that the method looks at.
+    at: Option<DVector<f64>>,
+    failed: Option<Error>,
+}
 
-    /// Returns the point after a step, of a limited length, within the bounds.
-    fn stepped(&self, step: &[f64; FITTED]) -> Self {
-        let mut stepped = *self;
-        for ((value, change), bounds) in stepped.0.iter_mut().zip(step).zip(&BOUNDS) {
-            let to = *value + change.clamp(-LONGEST_STEP, LONGEST_STEP);
-            *value = to.clamp(bounds.least.ln(), bounds.most.ln());
+impl<S: FnMut(&Trial) -> bool> Trials<'_, S> {
+    /// Returns the residuals at a point, or none if the fit should stop.
+    fn residuals(&mut self, point: &Point) -> Option<DVector<f64>> {
+        let fitted = fitted(point);
+        let cells = match cells(self.rows, |row| row.fitted, &fitted, self.seed, &|| true) {
+            Ok(cells) => cells,
+            Err(error) => {
+                self.failed = Some(error);
+                return None;
+            }
+        };
+        let residuals = residuals(&cells);
+        let loss = mean_square(&residuals);
+        self.trial.trials += 1;
+        if loss < self.trial.loss {
+            (self.trial.loss, self.trial.best) = (loss, fitted);
         }
-        stepped
+        (self.step)(&self.trial).then(|| residuals.into())
     }
 }
 
-/// Returns the step that minimises the squares of `at + slopes * step`, damped.
-fn least_squares(slopes: &[Vec<f64>], at: &[f64], damping: f64) -> [f64; FITTED] {
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let mut matrix = [[0.0; FITTED + 1]; FITTED];
-    for (row, line) in matrix.iter_mut().enumerate() {
-        for (column, entry) in line.iter_mut().take(FITTED).enumerate() {
-            *entry = dot(&slopes[row], &slopes[column]);
-        }
-        // A parameter that no cell depends on stays where it is.
-        line[row] += damping * line[row] + 1e-9;
-        line[FITTED] = -dot(&slopes[row], at);
+/// The fit at a point.
+struct Problem<'t, 'a, S> {
+    trials: &'t RefCell<Trials<'a, S>>,
+    point: Point,
+}
+
+impl<S: FnMut(&Trial) -> bool> LeastSquaresProblem<f64, Dyn, Const<FITTED>> for Problem<'_, '_, S> {
+    type ResidualStorage = Owned<f64, Dyn>;
+    type JacobianStorage = Owned<f64, Dyn, Const<FITTED>>;
+    type ParameterStorage = Owned<f64, Const<FITTED>>;
+
+    fn set_params(&mut self, point: &Point) {
+        self.point = *point;
     }
-    // Gaussian elimination. The matrix is positive definite, so it needs no pivots.
-    for pivot in 0..FITTED {
-        let (done, below) = matrix.split_at_mut(pivot + 1);
-        let reference = &done[pivot];
-        for line in below {
-            let factor = line[pivot] / reference[pivot];
-            line.iter_mut().zip(reference).for_each(|(entry, reference)| *entry -= factor * reference);
-        }
+
+    fn params(&self) -> Point {
+        self.point
     }
-    let mut step = [0.0; FITTED];
-    for row in (0..FITTED).rev() {
-        let rest: f64 = (row + 1..FITTED).map(|column| matrix[row][column] * step[column]).sum();
-        step[row] = (matrix[row][FITTED] - rest) / matrix[row][row];
+
+    fn residuals(&self) -> Option<DVector<f64>> {
+        let mut trials = self.trials.borrow_mut();
+        trials.at = trials.residuals(&self.point);
+        trials.at.clone()
     }
-    step
+
+    fn jacobian(&self) -> Option<OMatrix<f64, Dyn, Const<FITTED>>> {
+        // Slopes are asked for where the residuals were asked for last.
+        let at = self.trials.borrow().at.clone()?;
+        let slopes: Option<Vec<_>> = (0..FITTED).map(|index| self.slope(index, &at)).collect();
+        Some(OMatrix::from_columns(&slopes?))
+    }
+}
+
+impl<S: FnMut(&Trial) -> bool> Problem<'_, '_, S> {
+    /// Returns how the residuals change with one parameter, towards the bound that is farther.
+    fn slope(&self, index: usize, at: &DVector<f64>) -> Option<DVector<f64>> {
+        let here = within_bounds(index, self.point[index]);
+        let distance = if here + PROBE < BOUNDS[index].most.ln() { PROBE } else { -PROBE };
+        let mut near = self.point;
+        near[index] = here + distance;
+        Some((self.trials.borrow_mut().residuals(&near)? - at) / distance)
+    }
 }
 
 /// Returns what the fit minimises the squares of: the logarithm of simulated over published

@@ -35,12 +35,10 @@ mod verify;
 mod whole;
 mod work_file;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use arrow::array::RecordBatch;
+use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use append::names_of_append;
 pub use collection::Collection;
@@ -143,7 +141,7 @@ impl Output {
 
     /// Adds rows that could not be read to the quarantine file.
     pub(crate) fn quarantine(&self, bad: &[BadRow]) -> Result<(), OutputError> {
-        self.quarantine.lock().unwrap_or_else(PoisonError::into_inner).write(&self.folder, bad)
+        self.quarantine.lock().write(&self.folder, bad)
     }
 
     /// Returns the slot with a number.
@@ -163,9 +161,9 @@ impl Output {
 
     /// Publishes the waiting slots, and writes the manifest. All slots must be finished.
     pub(crate) fn complete(self, rows_bad: u64, hot_keys: Vec<HotKeyEntry>) -> Result<Manifest, OutputError> {
-        let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut finished = self.finished.into_inner();
         finished.publish(&self.folder, self.base.is_some())?;
-        let quarantine = self.quarantine.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let quarantine = self.quarantine.into_inner();
         let quarantine = quarantine.finish(&self.folder)?;
         let name = quarantine.iter().map(|file| file.name.as_str());
         if self.base.is_some() {
@@ -206,7 +204,7 @@ impl Output {
     /// get their names. The journal stays if it lists any slot.
     pub(crate) fn abandon(self) -> Result<(), OutputError> {
         drop(self.writers);
-        let mut finished = self.finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut finished = self.finished.into_inner();
         let published = finished.publish(&self.folder, self.base.is_some());
         if finished.published.is_empty() {
             // No file has its final name.
@@ -222,11 +220,11 @@ impl Output {
     }
 
     fn writer(&self, slot: usize) -> MutexGuard<'_, SlotWriter> {
-        self.writers[slot].lock().unwrap_or_else(PoisonError::into_inner)
+        self.writers[slot].lock()
     }
 
     fn finished(&self) -> MutexGuard<'_, Finished> {
-        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+        self.finished.lock()
     }
 }
 

@@ -1,11 +1,9 @@
 //! Begins, resumes, replaces or appends to a dataset in a folder.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Mutex,
-};
+use std::path::{Path, PathBuf};
 
 use arrow::datatypes::{DataType, SchemaRef};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::{

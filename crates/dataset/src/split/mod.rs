@@ -270,6 +270,9 @@ fn read_and_finish(mut shared: Shared<'_>) -> Result<(Ended, u64), DatasetError>
 }
 
 /// Runs `work` on every thread. The first error stops all threads and is returned.
+///
+/// The threads are those of this run alone, and no pool's: they wait for files, each keeps its buffers
+/// for the whole run, and fewer of them do if the system refuses some.
 fn on_threads<T: Send>(
     shared: &Shared<'_>,
     work: impl Fn(usize) -> Result<T, DatasetError> + Sync,

@@ -1,15 +1,10 @@
 //! Memory for columns and tables. If it is large it is on huge pages, and used again: most of the
 //! time of a page's first use goes to its clearing.
 
-use std::{
-    io,
-    marker::PhantomData,
-    ptr::NonNull,
-    slice,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{io, marker::PhantomData, ptr::NonNull, slice, sync::Arc};
 
 use arrow::buffer::Buffer;
+use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::JoinError;
@@ -151,7 +146,7 @@ impl Mapping {
 
     /// Returns a kept mapping of at least as many bytes, if there is one that is not much larger.
     fn again(bytes: usize) -> Option<Self> {
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = KEPT.lock();
         let fits = |mapping: &Self| (bytes..=2 * bytes).contains(&(mapping.bytes - HUGE_BYTES));
         let fitting = kept.iter().enumerate().filter(|(_, mapping)| fits(mapping));
         let (place, _) = fitting.min_by_key(|(_, mapping)| mapping.bytes)?;
@@ -164,7 +159,7 @@ impl Mapping {
             return;
         }
         self.was_used = true;
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = KEPT.lock();
         let mut sum = self.bytes + kept.iter().map(|mapping| mapping.bytes).sum::<usize>();
         let mut oldest = Vec::new();
         while sum > MOST_KEPT {
@@ -208,7 +203,7 @@ mod tests {
         drop(blocks);
         drop(Block::<u8>::new(MOST_KEPT + 1, true).unwrap());
         drop(Block::<u8>::new(29 << 20, false).unwrap());
-        let kept = KEPT.lock().unwrap();
+        let kept = KEPT.lock();
         assert!(kept.iter().map(|mapping| mapping.bytes).sum::<usize>() <= MOST_KEPT);
         assert!(kept.iter().all(|mapping| mapping.bytes < 29 << 20), "it must not be kept");
     }

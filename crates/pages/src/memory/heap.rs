@@ -3,8 +3,10 @@
 use std::{
     alloc::{Layout, alloc, dealloc},
     ptr::NonNull,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Home, PageMemory};
 use crate::{error::PagesError, page::Block};
@@ -63,7 +65,7 @@ impl Heap {
             return false;
         }
         shared.page_bytes = page_bytes;
-        let state = shared.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = shared.state.get_mut();
         (state.peak, state.free) = (0, Vec::with_capacity(state.free.len()));
         // The pages of the first piece are taken first, so that what was touched is used again.
         for piece in state.pieces.iter().rev() {
@@ -117,8 +119,7 @@ impl PageMemory for Heap {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is locked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Allocates a piece and returns its first page. The others become free.

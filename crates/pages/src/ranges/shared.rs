@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     ptr::NonNull,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc,
         atomic::{
             AtomicBool, AtomicUsize,
             Ordering::{AcqRel, Relaxed},
@@ -13,6 +13,7 @@ use std::{
 };
 
 use annulus_rows::partition::Modulo;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::{
     PageOrder, close,
@@ -111,7 +112,7 @@ pub(super) struct Shared<S> {
 /// The supply of pages while other writers run.
 impl<S: PageSink> Supply for Shared<S> {
     fn turning(&self) -> impl Sized {
-        self.turns.read().unwrap_or_else(PoisonError::into_inner)
+        self.turns.read()
     }
     fn take(&self) -> Option<PageId> {
         self.pool.take_number()
@@ -204,7 +205,7 @@ impl<S: PageSink> Shared<S> {
     /// Claims once more after a claim found no page: writers that were turning partitions may have
     /// held the last pages.
     fn claim_alone(&self, partition: usize, plan: impl Fn(Claimed) -> Part) -> Option<(Claim, Outcome)> {
-        let _alone = self.turns.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.turns.write();
         self.state.claim(partition, &self.pool, plan)
     }
 
@@ -288,7 +289,7 @@ impl<S: PageSink> Shared<S> {
 
     pub(super) fn partition(&self, partition: usize) -> MutexGuard<'_, PartitionState> {
         // A sink that panics leaves the partition unchanged.
-        self.partition_states[partition].lock().unwrap_or_else(PoisonError::into_inner)
+        self.partition_states[partition].lock()
     }
 
     /// Returns the address of a page.

@@ -34,11 +34,12 @@ mod queue;
 
 use std::{
     ops::Deref,
-    sync::{Arc, Condvar, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use annulus_rows::partition::{MAX_CONSUMERS, Modulo, Target};
+use parking_lot::{Condvar, Mutex};
 
 use self::queue::{Queue, Sink, State};
 use crate::{
@@ -260,7 +261,7 @@ impl PageStream {
             if state.writers == 0 {
                 return Ok(None);
             }
-            state = self.queue.wait(state);
+            self.queue.changed.wait(&mut state);
         }
     }
 }

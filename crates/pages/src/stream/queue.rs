@@ -1,10 +1,9 @@
 //! The pages between writers and consumers, under one lock. Filling a page takes far longer than
 //! the lock.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{error::PagesError, memory::Pool, page::Page, ranges::PageSink};
 
@@ -35,12 +34,7 @@ pub(super) struct State {
 
 impl Queue {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is locked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn leave(&self) {
@@ -93,7 +87,7 @@ impl PageSink for Sink {
         // without a consumer is dropped. If the stream has failed, there may be no consumer to make
         // room.
         while state.out >= self.0.most && !state.consumers_gone && !state.failed {
-            state = self.0.wait(state);
+            self.0.changed.wait(&mut state);
         }
         if state.consumers_gone {
             drop(state);
@@ -126,7 +120,7 @@ impl PageSink for Sink {
             if state.out == 0 && state.starving == state.writers {
                 break false;
             }
-            state = queue.wait(state);
+            queue.changed.wait(&mut state);
         };
         state.starving -= 1;
         comes

@@ -8,9 +8,11 @@ mod stopper;
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Condvar, Mutex, OnceLock},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use self::revolution::borrowing;
 use self::shared::{Shared, State};

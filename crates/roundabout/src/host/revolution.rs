@@ -2,9 +2,7 @@
 
 use std::{
     ops::AddAssign,
-    panic,
-    sync::PoisonError,
-    thread,
+    panic, thread,
     time::{Duration, Instant},
 };
 
@@ -167,7 +165,7 @@ impl Host {
             let (is_first, is_last) = (state.rotation.has_received_nothing(), state.rotation.has_joined_own());
             let start = Instant::now();
             (state.waits, state.wakes, state.woken) = (Some(start), false, None);
-            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.shared.changed.wait(&mut state);
             state.count_wait_for_fill();
             state.waits = None;
             let waited = state.woken.take().unwrap_or_else(Instant::now) - start;
@@ -220,7 +218,7 @@ impl Shared {
                 let (buffer, _) = state.held.remove(&slot).expect("a buffer to fill is here");
                 return Some((slot, buffer));
             }
-            state = self.fillable.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.fillable.wait(&mut state);
         }
         None
     }

@@ -3,10 +3,11 @@
 use std::{
     io::{self, ErrorKind},
     net::Shutdown,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use socket2::Socket;
 
 use super::shared::Shared;
@@ -93,11 +94,11 @@ impl Stopper {
 
     /// Waits for `time`, or until the host is stopped.
     pub(crate) fn pause(&self, time: Duration) {
-        drop(self.0.stopped.wait_timeout_while(self.state(), time, |state| !state.is_stopped));
+        self.0.stopped.wait_while_for(&mut self.state(), |state| !state.is_stopped, time);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }
 

@@ -1,11 +1,10 @@
 //! The way out of the page managers: complete pages get their numbers and go to the sink.
 
-use std::sync::{Mutex, PoisonError};
-
 use annulus_pages::{
     page::{Block, Header, Page, PageShape, write::Extent},
     ranges::PageSink,
 };
+use parking_lot::Mutex;
 
 /// Passes complete pages to a sink while others fill.
 pub(crate) struct Outlet<'a> {
@@ -36,7 +35,7 @@ impl<'a> Outlet<'a> {
             return;
         }
         // A sink that panics leaves the number unchanged.
-        let mut handed = self.handed[partition].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handed = self.handed[partition].lock();
         let (tuples, bytes) = (end.tuples as u32, end.bytes as u32);
         let header = Header::complete(&self.shape, partition as u32, *handed as u32, tuples, bytes);
         self.sink.take(partition, Page::complete(block, &header));

@@ -5,7 +5,7 @@ use std::{
     marker::PhantomData,
     ptr::NonNull,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -19,6 +19,7 @@ use annulus_pages::{
     },
 };
 use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{outlet::Outlet, take_block};
 
@@ -172,7 +173,7 @@ impl<'a> Places<'a> {
     pub(crate) fn finish(self) {
         let Self { outlet, partitions, .. } = self;
         for (partition, pages) in partitions.into_iter().enumerate() {
-            let mut pages = pages.into_inner().into_inner().unwrap_or_else(PoisonError::into_inner);
+            let mut pages = pages.into_inner().into_inner();
             if let Some((block, end)) = pages.close() {
                 outlet.hand_on(partition, block, end);
             }
@@ -182,8 +183,7 @@ impl<'a> Places<'a> {
 
     #[inline]
     fn lock(&self, partition: usize) -> MutexGuard<'_, Partition> {
-        // The list is consistent even if the memory panics under the lock.
-        self.partitions[partition].lock().unwrap_or_else(PoisonError::into_inner)
+        self.partitions[partition].lock()
     }
 }
 

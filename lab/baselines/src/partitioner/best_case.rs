@@ -2,12 +2,13 @@
 //! in turn, regardless of their keys.
 
 use annulus_pages::{PagesError, ranges::PageSink, target::PartitionOf};
+use annulus_sync::CancelToken;
 
 use super::{
     Job, Partitioner,
     buffers::Buffers,
     check_job,
-    crew::{Stop, blocks, each_batch, on_threads},
+    crew::{blocks, each_batch, on_threads},
 };
 use crate::manager::{Writer, local::LocalPages, lock::Lock, places::Places};
 
@@ -35,9 +36,9 @@ impl Partitioner for BestCase {
     fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
         let outlet = job.outlet(sink);
-        let local = on_threads(job.threads, |thread, stop| {
+        let local = on_threads(job.threads, |thread, cancel| {
             let mut pages = LocalPages::new(job.memory, &outlet, 0..job.partitions.consumers())?;
-            in_turn(job, thread, stop, &mut pages)?;
+            in_turn(job, thread, cancel, &mut pages)?;
             Ok(pages)
         })?;
         local.into_iter().for_each(LocalPages::finish);
@@ -57,7 +58,7 @@ impl Partitioner for BestCaseSynchronised {
     fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
         let places = Places::new(job.memory, job.outlet(sink), blocks(job, |_| 1)?);
-        on_threads(job.threads, |thread, stop| in_turn(job, thread, stop, &mut Lock(&places)))?;
+        on_threads(job.threads, |thread, cancel| in_turn(job, thread, cancel, &mut Lock(&places)))?;
         places.finish();
         Ok(())
     }
@@ -75,11 +76,11 @@ impl PartitionOf for Only {
 }
 
 /// Fills the buffers of the partitions one after another.
-fn in_turn(job: &Job<'_>, thread: usize, stop: &Stop, writer: &mut impl Writer) -> Result<(), PagesError> {
+fn in_turn(job: &Job<'_>, thread: usize, cancel: &CancelToken, writer: &mut impl Writer) -> Result<(), PagesError> {
     let partitions = job.partitions.consumers();
     let mut buffers = Buffers::new(job, 0..partitions);
     let (mut turn, mut left) = (0, buffers.capacity());
-    each_batch(job, thread, stop, |tuples| {
+    each_batch(job, thread, cancel, |tuples| {
         let mut rows = 0..tuples.len();
         while !rows.is_empty() {
             let now = rows.start..rows.end.min(rows.start + left);

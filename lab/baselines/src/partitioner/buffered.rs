@@ -112,9 +112,9 @@ pub(super) fn run<W: Writer + Send>(
     writer: impl Fn() -> Result<W, PagesError> + Sync,
 ) -> Result<Vec<W>, PagesError> {
     let partitions = job.partitions.consumers();
-    on_threads(job.threads, |thread, stop| {
+    on_threads(job.threads, |thread, cancel| {
         let (mut buffers, mut writer) = (Buffers::new(job, 0..partitions), writer()?);
-        each_batch(job, thread, stop, |tuples| {
+        each_batch(job, thread, cancel, |tuples| {
             with_target!(job.partitions, |target| buffers.append(tuples, 0..tuples.len(), target, &mut writer))
         })?;
         buffers.flush(&mut writer)?;

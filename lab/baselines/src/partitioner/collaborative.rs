@@ -4,7 +4,7 @@
 use std::{
     ops::Range,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         mpsc::{Receiver, SyncSender, sync_channel},
     },
 };
@@ -15,12 +15,14 @@ use annulus_pages::{
     target::{PartitionOf, with_target},
     tuples::TupleBatch,
 };
+use annulus_sync::CancelToken;
+use parking_lot::Mutex;
 
 use super::{
     Job, Partitioner,
     buffers::Buffers,
     check_job,
-    crew::{Stop, blocks, on_threads, share},
+    crew::{blocks, on_threads, share},
 };
 use crate::{
     manager::{Writer, local::LocalPages, lock::Lock, places::Places},
@@ -52,9 +54,9 @@ impl Partitioner for CmpExclusivePartitionRanges {
     fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
         let (partitions, outlet) = (job.partitions.consumers(), job.outlet(sink));
-        let local = on_peers(all_to_all(partitions, job.threads.min(partitions)), |peer, stop| {
+        let local = on_peers(all_to_all(partitions, job.threads.min(partitions)), |peer, cancel| {
             let mut pages = LocalPages::new(job.memory, &outlet, peer.range.clone())?;
-            peer.process(job, &mut pages, stop)?;
+            peer.process(job, &mut pages, cancel)?;
             Ok(pages)
         })?;
         local.into_iter().for_each(LocalPages::finish);
@@ -74,7 +76,7 @@ impl Partitioner for CmpProcessingUnits {
         let peers = (0..units).flat_map(|number| {
             unit(job.partitions.consumers(), share(job.threads, number, units).len(), (number, units))
         });
-        on_peers(peers.collect(), |peer, stop| peer.process(job, &mut Lock(&places), stop))?;
+        on_peers(peers.collect(), |peer, cancel| peer.process(job, &mut Lock(&places), cancel))?;
         places.finish();
         Ok(())
     }
@@ -128,19 +130,19 @@ fn unit(partitions: usize, threads: usize, reads: (usize, usize)) -> Vec<Peer> {
 
 fn on_peers<T: Send>(
     peers: Vec<Peer>,
-    work: impl Fn(Peer, &Stop) -> Result<T, PagesError> + Sync,
+    work: impl Fn(Peer, &CancelToken) -> Result<T, PagesError> + Sync,
 ) -> Result<Vec<T>, PagesError> {
     let peers: Vec<_> = peers.into_iter().map(|peer| Mutex::new(Some(peer))).collect();
-    on_threads(peers.len(), |thread, stop| {
-        let peer = peers[thread].lock().unwrap_or_else(PoisonError::into_inner).take();
-        work(peer.expect("each is taken once"), stop)
+    on_threads(peers.len(), |thread, cancel| {
+        let peer = peers[thread].lock().take();
+        work(peer.expect("each is taken once"), cancel)
     })
 }
 
 impl Peer {
     /// Reads and receives all batches, and writes the tuples of its range. A peer that fails closes
     /// its channels, which ends the others.
-    fn process(mut self, job: &Job<'_>, writer: &mut impl Writer, stop: &Stop) -> Result<(), PagesError> {
+    fn process(mut self, job: &Job<'_>, writer: &mut impl Writer, cancel: &CancelToken) -> Result<(), PagesError> {
         let mut buffers = Buffers::new(job, self.range.clone());
         let (mut batches, mut rows) = (Vec::new(), Vec::new());
         let mut keep = |batch: &TupleBatch| {
@@ -155,7 +157,9 @@ impl Peer {
         while reader.is_some() || !self.from.is_empty() {
             if let Some(open) = &mut reader {
                 match read(&mut **open, &mut batches) {
-                    Some(batch) if !stop.is_set() && self.to.iter().all(|to| to.send(Arc::clone(&batch)).is_ok()) => {
+                    Some(batch)
+                        if !cancel.is_cancelled() && self.to.iter().all(|to| to.send(Arc::clone(&batch)).is_ok()) =>
+                    {
                         keep(&batch)?;
                     }
                     _ => {

@@ -1,8 +1,7 @@
 //! A sink that keeps all pages.
 
-use std::sync::{Mutex, PoisonError};
-
 use annulus_pages::{page::Page, ranges::PageSink};
+use parking_lot::Mutex;
 
 /// The pages of each partition, in the order in which they came, which is that of their numbers.
 pub(super) struct Collected(Vec<Mutex<Vec<Page>>>);
@@ -13,12 +12,12 @@ impl Collected {
     }
 
     pub(super) fn into_pages(self) -> Vec<Vec<Page>> {
-        self.0.into_iter().map(|pages| pages.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+        self.0.into_iter().map(|pages| pages.into_inner()).collect()
     }
 }
 
 impl PageSink for Collected {
     fn take(&self, partition: usize, page: Page) {
-        self.0[partition].lock().unwrap_or_else(PoisonError::into_inner).push(page);
+        self.0[partition].lock().push(page);
     }
 }

@@ -1,9 +1,9 @@
-//! The threads of a shuffle. If one fails or panics, the others end at their next batch.
+//! The threads of a shuffle. If one fails or panics, the others end at their next batch. There is a
+//! thread for each number, as in the papers: a pool might give one thread the work of two.
 
 use std::{
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
 };
 
@@ -12,26 +12,17 @@ use annulus_pages::{
     page::Block,
     tuples::{TupleBatch, Tuples},
 };
+use annulus_sync::CancelToken;
 
 use super::Job;
 use crate::manager::take_block;
 
-/// A flag that makes threads end.
-#[derive(Default)]
-pub(super) struct Stop(AtomicBool);
+/// A guard that cancels when it is dropped, unless it is forgotten.
+struct CancelOnDrop<'a>(&'a CancelToken);
 
-impl Stop {
-    pub(super) fn is_set(&self) -> bool {
-        self.0.load(Relaxed)
-    }
-}
-
-/// A guard that sets the stop when it is dropped, unless it is forgotten.
-struct StopOnDrop<'a>(&'a Stop);
-
-impl Drop for StopOnDrop<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.0.store(true, Relaxed);
+        self.0.cancel();
     }
 }
 
@@ -44,12 +35,12 @@ impl Drop for StopOnDrop<'_> {
 /// If a thread panics, after all threads have ended.
 pub(super) fn on_threads<T: Send>(
     threads: usize,
-    work: impl Fn(usize, &Stop) -> Result<T, PagesError> + Sync,
+    work: impl Fn(usize, &CancelToken) -> Result<T, PagesError> + Sync,
 ) -> Result<Vec<T>, PagesError> {
-    let stop = Stop::default();
+    let cancel = CancelToken::new();
     let guarded = |thread| {
-        let guard = StopOnDrop(&stop);
-        let result = work(thread, &stop)?;
+        let guard = CancelOnDrop(&cancel);
+        let result = work(thread, &cancel)?;
         std::mem::forget(guard);
         Ok(result)
     };
@@ -61,16 +52,16 @@ pub(super) fn on_threads<T: Send>(
     })
 }
 
-/// Passes every batch of a thread's share of the source to `take`, until the stop is set.
+/// Passes every batch of a thread's share of the source to `take`, until it is cancelled.
 pub(super) fn each_batch(
     job: &Job<'_>,
     thread: usize,
-    stop: &Stop,
+    cancel: &CancelToken,
     mut take: impl FnMut(&Tuples<'_>) -> Result<(), PagesError>,
 ) -> Result<(), PagesError> {
     let mut reader = job.source.reader(thread, job.threads);
     let mut batch = TupleBatch::default();
-    while !stop.is_set() && reader.fill(&mut batch) {
+    while !cancel.is_cancelled() && reader.fill(&mut batch) {
         take(&batch.tuples(job.shape.payload())?)?;
     }
     Ok(())

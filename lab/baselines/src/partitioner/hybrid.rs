@@ -23,11 +23,11 @@ impl Partitioner for Hybrid {
         check_job(job)?;
         let partitions = job.partitions.consumers();
         let places = Places::new(job.memory, job.outlet(sink), blocks(job, |_| 1)?);
-        on_threads(job.threads, |thread, stop| {
+        on_threads(job.threads, |thread, cancel| {
             let mut histogram = Histogram::new(partitions, &job.shape);
             let (mut buffers, mut chunks) = (Buffers::new(job, 0..partitions), Chunks::new(&places, partitions));
             let first = share(partitions, thread, job.threads).start;
-            each_batch(job, thread, stop, |tuples| {
+            each_batch(job, thread, cancel, |tuples| {
                 with_target!(job.partitions, |target| {
                     histogram.clear();
                     histogram.add(tuples, target)?;

@@ -1,8 +1,7 @@
 //! Thread-local pages and merge (paper, section 3.7).
 
-use std::sync::{Mutex, PoisonError};
-
 use annulus_pages::{PagesError, ranges::PageSink};
+use parking_lot::Mutex;
 
 use super::{
     Job, Partitioner,
@@ -44,7 +43,7 @@ pub(super) fn merge_all(job: &Job<'_>, outlet: &Outlet<'_>, local: Vec<LocalPage
     let together: Vec<_> = together.into_iter().map(Mutex::new).collect();
     on_threads(job.threads, |thread, _| {
         for partition in share(together.len(), thread, job.threads) {
-            let pages = std::mem::take(&mut *together[partition].lock().unwrap_or_else(PoisonError::into_inner));
+            let pages = std::mem::take(&mut *together[partition].lock());
             merge(pages, &job.shape).into_iter().for_each(|page| page.hand_on(outlet, partition));
         }
         Ok(())

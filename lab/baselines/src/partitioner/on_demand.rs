@@ -76,9 +76,9 @@ fn run<W: Writer + Send>(
     job: &Job<'_>,
     writer: impl Fn() -> Result<W, PagesError> + Sync,
 ) -> Result<Vec<W>, PagesError> {
-    on_threads(job.threads, |thread, stop| {
+    on_threads(job.threads, |thread, cancel| {
         let mut writer = writer()?;
-        each_batch(job, thread, stop, |tuples| one_by_one(job, tuples, &mut writer))?;
+        each_batch(job, thread, cancel, |tuples| one_by_one(job, tuples, &mut writer))?;
         Ok(writer)
     })
 }

@@ -1,14 +1,14 @@
 //! Radix partitioning (paper, section 3.5.2).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use annulus_pages::{PagesError, ranges::PageSink, target::with_target, tuples::TupleBatch};
+use annulus_sync::CancelToken;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     Job, Partitioner,
     buffers::Buffers,
     check_job,
-    crew::{Stop, blocks, on_threads, share},
+    crew::{blocks, on_threads, share},
 };
 use crate::manager::{
     chunks::Chunks,
@@ -37,11 +37,11 @@ impl Partitioner for Radix {
     fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
         let (batches, histograms): (Vec<_>, Vec<_>) =
-            on_threads(job.threads, |thread, stop| self.materialise(job, thread, stop))?.into_iter().unzip();
+            on_threads(job.threads, |thread, cancel| self.materialise(job, thread, cancel))?.into_iter().unzip();
         let prepared = blocks(job, |partition| pages_needed(&histograms, &job.shape, partition))?;
         let places = Places::new(job.memory, job.outlet(sink), prepared);
-        on_threads(job.threads, |thread, stop| {
-            write_out(job, &places, thread, &batches[thread], &histograms[thread], stop)
+        on_threads(job.threads, |thread, cancel| {
+            write_out(job, &places, thread, &batches[thread], &histograms[thread], cancel)
         })?;
         self.spare().extend(batches.into_iter().flatten());
         places.finish();
@@ -54,12 +54,12 @@ impl Radix {
         &self,
         job: &Job<'_>,
         thread: usize,
-        stop: &Stop,
+        cancel: &CancelToken,
     ) -> Result<(Vec<TupleBatch>, Histogram), PagesError> {
         let mut reader = job.source.reader(thread, job.threads);
         let mut histogram = Histogram::new(job.partitions.consumers(), &job.shape);
         let mut batches = Vec::new();
-        while !stop.is_set() {
+        while !cancel.is_cancelled() {
             let mut batch = self.spare().pop().unwrap_or_default();
             if !reader.fill(&mut batch) {
                 self.spare().push(batch);
@@ -73,7 +73,7 @@ impl Radix {
     }
 
     fn spare(&self) -> MutexGuard<'_, Vec<TupleBatch>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock()
     }
 }
 
@@ -83,13 +83,13 @@ fn write_out(
     thread: usize,
     batches: &[TupleBatch],
     histogram: &Histogram,
-    stop: &Stop,
+    cancel: &CancelToken,
 ) -> Result<(), PagesError> {
     let partitions = job.partitions.consumers();
     let (mut buffers, mut chunks) = (Buffers::new(job, 0..partitions), Chunks::new(places, partitions));
     chunks.take(histogram, share(partitions, thread, job.threads).start)?;
     for batch in batches {
-        if stop.is_set() {
+        if cancel.is_cancelled() {
             return Ok(());
         }
         let tuples = batch.tuples(job.shape.payload())?;

@@ -1,14 +1,13 @@
 //! The partitioner of Annulus, run like those of the paper: claimed ranges of recycled pages
 //! ([`annulus_pages::ranges`]).
 
-use std::sync::{Mutex, PoisonError};
-
 use annulus_pages::{
     PagesError,
     memory::Pool,
     page::Page,
     ranges::{PageOrder, PageSink, Stores, shuffle},
 };
+use parking_lot::Mutex;
 
 use super::{
     Job, Partitioner, check_job,
@@ -35,10 +34,10 @@ impl Partitioner for Ranges {
         let (pool, sink) = (self.pool.clone(), Borrowed(sink));
         let writers = shuffle(job.partitions, job.threads, job.shape, pool, self.stores, PageOrder::Completed, sink)?;
         let writers: Vec<_> = writers.into_iter().map(|writer| Mutex::new(Some(writer))).collect();
-        on_threads(job.threads, |thread, stop| {
-            let writer = writers[thread].lock().unwrap_or_else(PoisonError::into_inner).take();
+        on_threads(job.threads, |thread, cancel| {
+            let writer = writers[thread].lock().take();
             let Some(mut writer) = writer else { return Ok(()) };
-            let placed = each_batch(job, thread, stop, |tuples| writer.write(tuples)).and_then(|()| writer.finish());
+            let placed = each_batch(job, thread, cancel, |tuples| writer.write(tuples)).and_then(|()| writer.finish());
             // The thread that failed the shuffle returns the reason, or panics.
             if placed == Err(PagesError::Failed) { Ok(()) } else { placed }
         })?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use annulus_exchange::Strategy;
 use annulus_terminal::{
-    report::plain,
+    plain,
     statistics::{SHORTEST_S, TOO_SHORT, median, spread},
 };
 use comfy_table::Table;

@@ -8,9 +8,10 @@ mod run;
 
 use std::io::{Write, stdout};
 
+use annulus_alloc::PeakCounter;
 use annulus_exchange::{Strategy, transport::Shape};
 use annulus_rows::partition::Modulo;
-use annulus_terminal::{Stop, heap::PeakCounter, machine, progress, unfinished::Unfinished, units};
+use annulus_terminal::{machine, progress, unfinished::Unfinished, units};
 use annulus_topology::{Policy, Topology};
 use anyhow::{Context, Result};
 pub use args::{ExchangeArgs, Keys, Sizes};
@@ -23,6 +24,7 @@ use self::{
     rows::{Tally, Template},
     run::{Cell, Outcome},
 };
+use crate::Stop;
 use crate::pages::{Counters, Counts};
 
 /// The number of different batches of a producer.

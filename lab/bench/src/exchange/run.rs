@@ -17,7 +17,6 @@ use annulus_exchange::{
     transport::{Receiver, Sender, Shape, Unread, rings_in_domains},
 };
 use annulus_rows::partition::Modulo;
-use annulus_terminal::Stop;
 use annulus_topology::{Placement, Seat, pin_current_thread};
 use annulus_transports::transport;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -26,6 +25,7 @@ use super::{
     copying::{self, Columns},
     rows::{Batch, Tally, Template},
 };
+use crate::Stop;
 
 /// What is the same in all runs of a cell.
 pub struct Cell<'a> {

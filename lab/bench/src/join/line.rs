@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use annulus_roundabout::Revolution;
 use annulus_terminal::{
-    report::plain,
+    plain,
     statistics::{SHORTEST_S, TOO_SHORT, median},
 };
 use comfy_table::Table;

@@ -4,7 +4,6 @@ use std::{
     net::TcpListener,
     os::unix::net::UnixListener,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -13,6 +12,7 @@ use annulus_roundabout::{
     secure::{Authority, HostName, Identity, RingName},
 };
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::{args::Link, network::Network};
@@ -87,7 +87,7 @@ impl<'a> Links<'a> {
             network.enter(me).context("cannot enter a network namespace")?;
             return network.address(me).context("cannot open a socket in a network namespace");
         }
-        let address = self.addresses[usize::from(me)].lock().unwrap_or_else(PoisonError::into_inner).take();
+        let address = self.addresses[usize::from(me)].lock().take();
         address.context("a place is taken once")
     }
 }

@@ -1,5 +1,7 @@
 //! `annulus-lab bench join`: a join around rings of different sizes.
 
+use crate::Stop;
+
 mod alone;
 mod args;
 mod line;
@@ -14,7 +16,7 @@ mod transfer;
 
 use std::io::{Write, stdout};
 
-use annulus_terminal::{Stop, progress, units::counted};
+use annulus_terminal::{progress, units::counted};
 use anyhow::{Context, Result, ensure};
 pub use args::{By, Data, JoinArgs, Link};
 pub(crate) use {

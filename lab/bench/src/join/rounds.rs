@@ -1,7 +1,8 @@
 //! Repeated measurements that other work on the machine must not disturb.
 
-use annulus_terminal::Stop;
 use anyhow::Result;
+
+use crate::Stop;
 
 /// A measurement counts if other processes used at most this part of all cores' time.
 const MOST_OTHERS: f64 = 0.05;

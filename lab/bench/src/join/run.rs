@@ -1,7 +1,7 @@
 //! One join around a ring whose hosts are threads.
 
 use std::{
-    sync::{Barrier, Mutex, PoisonError},
+    sync::Barrier,
     thread,
     time::{Duration, Instant},
 };
@@ -13,6 +13,7 @@ use annulus_roundabout::{Host, RingConfig};
 use annulus_terminal::machine;
 use anyhow::{Result, anyhow};
 use arrow::{array::AsArray, array::RecordBatch, datatypes::Int64Type};
+use parking_lot::Mutex;
 
 use super::{
     args::{By, Link},
@@ -103,11 +104,11 @@ impl Ring<'_> {
                 .map(|host| host.join().map_err(|_| anyhow!("a host has panicked"))?)
                 .collect::<Result<Vec<_>>>()
         })?;
-        let others_share = match machine.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        let others_share = match machine.into_inner() {
             Some(machine) => machine?.others_share()?,
             None => 0.0,
         };
-        let busy = busy.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let busy = busy.into_inner();
         let cpu_load = busy.and_then(|busy: machine::Busy| busy.load());
         Ok(Joined { answer: totals.answer(), hosts, cpu_load, cpu: whole.seconds(), others_share })
     }
@@ -116,14 +117,14 @@ impl Ring<'_> {
         let Start { one, all, busy, machine } = start;
         // Every host must reach the barriers, even after an error.
         let ready = links.start(me).and_then(|host| {
-            let _alone = one.lock().unwrap_or_else(PoisonError::into_inner);
+            let _alone = one.lock();
             Ok((host, self.prepare(me)?))
         });
         if self.network.is_some() && all.wait().is_leader() {
-            *machine.lock().unwrap_or_else(PoisonError::into_inner) = Some(Machine::start());
+            *machine.lock() = Some(Machine::start());
         }
         if all.wait().is_leader() {
-            *busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine::Busy::start());
+            *busy.lock() = Some(machine::Busy::start());
         }
         let (host, share) = ready?;
         turn(host, share, totals, self.pace())
@@ -160,7 +161,7 @@ pub(super) fn turn(mut host: Host, share: Share, totals: &Totals, pace: Option<P
     let turn = share.turn(&mut host, &|_, batch| {
         totals.add(&batch)?;
         if let Some(walk) = &walk {
-            walk.lock().unwrap_or_else(PoisonError::into_inner).keep(batch.num_rows());
+            walk.lock().keep(batch.num_rows());
         }
         Ok(())
     })?;
@@ -173,13 +174,13 @@ impl Totals {
     fn add(&self, batch: &RecordBatch) -> Result<(), JoinError> {
         let column = |index: usize| sum(batch.column(index).as_primitive::<Int64Type>());
         let sum = column(0).wrapping_add(column(1));
-        let mut answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answer = self.0.lock();
         answer.rows += batch.num_rows() as u64;
         answer.sum = answer.sum.wrapping_add(sum);
         Ok(())
     }
 
     pub(super) fn answer(&self) -> Answer {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_terminal::{Stop, statistics::median};
+use annulus_terminal::statistics::median;
 use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ use super::{
     rounds::rounds,
     run::Ring,
 };
+use crate::Stop;
 use crate::clock::Machine;
 
 /// A revolution without joins.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use annulus_alloc::PeakCounter;
 use annulus_baselines::{
     generator::{Checker, Generator, check},
     partitioner::{Job, Partitioner},
@@ -11,7 +12,6 @@ use annulus_pages::{
     memory::{Heap, PageMemory, Pool},
     page::PageShape,
 };
-use annulus_terminal::{Stop, heap::PeakCounter};
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::{
@@ -20,6 +20,7 @@ use super::{
     setting::{Cell, Fitting, Setting},
     variant::Variant,
 };
+use crate::Stop;
 use crate::stop::Stoppable;
 
 /// The pieces of the heap, from which pages of any size are cut.

@@ -1,7 +1,7 @@
 //! The measurement of a cell: page sizes are tried, every variant is checked, then all are timed in
 //! turn.
 
-use annulus_terminal::{Stop, statistics::median, units::counted};
+use annulus_terminal::{statistics::median, units::counted};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use super::{
     setting::{Cell, Fitting, Setting},
     variant::Variant,
 };
+use crate::Stop;
 
 /// The number of measurements of the limit before a cell, and again after it.
 const LIMIT_SAMPLES: usize = 3;

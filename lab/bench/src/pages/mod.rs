@@ -1,5 +1,7 @@
 //! `annulus-lab bench pages`: the shuffle onto pages, and the paper's variants.
 
+use crate::Stop;
+
 mod args;
 mod cell;
 mod counters;
@@ -13,7 +15,7 @@ mod variant;
 
 use std::io::{Write, stdout};
 
-use annulus_terminal::{Stop, machine::Machine, progress, unfinished::Unfinished, units::counted};
+use annulus_terminal::{machine::Machine, progress, unfinished::Unfinished, units::counted};
 use anyhow::{Context, Result, bail};
 pub use args::{ClockArg, DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, SizesArg, Tuning};
 pub use counters::{Counters, Counts};

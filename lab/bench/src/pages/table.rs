@@ -1,12 +1,11 @@
 //! Tables and pages that compare Ranges with the fastest of the paper's variants.
 
-use annulus_terminal::{
-    report::{
-        chart::{BarGroup, bars},
-        page, plain,
-    },
-    units::counted,
+use annulus_charts::{
+    bars::{BarGroup, bars},
+    page,
 };
+
+use annulus_terminal::{plain, units::counted};
 
 use super::{
     line::{self, Line},

@@ -2,8 +2,9 @@
 
 use std::{fmt, future::Future, path::Path, sync::Arc, time::Duration};
 
+use annulus_alloc::PeakCounter;
 use annulus_calibrate::repartition::{CHECK_HASHES, Input, Operator, Tally, compare, drain};
-use annulus_terminal::{heap::PeakCounter, units::Shape};
+use annulus_terminal::units::Shape;
 use anyhow::{Context, Result, bail, ensure};
 use datafusion::{
     execution::{

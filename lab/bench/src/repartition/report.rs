@@ -4,12 +4,14 @@ use std::{fmt, time::Duration};
 
 use annulus_terminal::{
     machine::Machine,
-    report::{
-        chart::{BarGroup, bars},
-        page, plain,
-    },
+    plain,
     statistics::{median, spread},
     units,
+};
+
+use annulus_charts::{
+    bars::{BarGroup, bars},
+    page,
 };
 use serde::Serialize;
 

@@ -6,10 +6,9 @@ pub mod pages;
 pub mod ring;
 mod store;
 
-use annulus_terminal::{
-    report::page::{self, escape, note},
-    unfinished::Files,
-};
+use annulus_charts::page::{self, escape, note};
+
+use annulus_terminal::unfinished::Files;
 
 /// Returns a page. For a quick run of the size `quick`, its title and a note say that it was one.
 fn page(title: &str, lead: &str, quick: Option<String>, mut sections: Vec<String>) -> String {

@@ -11,10 +11,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use annulus_terminal::{Stop, units::counted};
+use annulus_terminal::units::counted;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
+
+use crate::Stop;
 
 /// The results of an unfinished run.
 #[derive(Debug)]

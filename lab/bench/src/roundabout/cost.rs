@@ -3,12 +3,13 @@
 use std::{hint::black_box, sync::Arc};
 
 use annulus_roundabout::RingConfig;
-use annulus_terminal::{Stop, statistics::median};
+use annulus_terminal::statistics::median;
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use super::{PATIENCE, args::Way, meter::Meter, run::Run};
+use crate::Stop;
 
 /// The name of the copies that tell copying from the rest of the kernel's work: of elements within
 /// the memory of one thread.

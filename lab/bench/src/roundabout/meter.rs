@@ -3,7 +3,7 @@
 use std::{
     io::{self, Read, Write},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -15,6 +15,7 @@ use nix::sys::{
     resource::{Usage, UsageWho, getrusage},
     time::TimeValLike,
 };
+use parking_lot::Mutex;
 use socket2::Socket;
 
 /// The counters of one transfer, of all threads of this process.
@@ -56,7 +57,7 @@ impl Meter {
 
     /// Ends the measurement.
     pub(super) fn end(&self) {
-        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Spent::now());
+        *self.end.lock() = Some(Spent::now());
     }
 
     /// Counts the application's time on a core, until the result is dropped.
@@ -100,7 +101,7 @@ impl Meter {
 
     /// Returns what the process spent between start and end.
     pub(super) fn spent(&self) -> Spent {
-        let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = *self.end.lock();
         let (start, end) = (self.start.get().copied().unwrap_or_default(), end.unwrap_or_default());
         Spent {
             user_s: end.user_s - start.user_s,

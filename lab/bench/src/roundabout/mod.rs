@@ -1,5 +1,7 @@
 //! `annulus-lab bench roundabout`: throughput from one host to the next.
 
+use crate::Stop;
+
 mod args;
 pub(crate) mod cost;
 mod meter;
@@ -13,8 +15,7 @@ use std::{
 
 use annulus_roundabout::RingConfig;
 use annulus_terminal::{
-    Stop, progress,
-    report::plain,
+    plain, progress,
     statistics::{SHORTEST_S, TOO_SHORT, median, spread},
 };
 use anyhow::{Context, Result};

@@ -14,7 +14,6 @@ use annulus_roundabout::{
     Address, Clear, Host, Joining, Place, Protect, RingConfig, RoundaboutError, Tls,
     secure::{Authority, HostName, Identity, RingName},
 };
-use annulus_terminal::Stop;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::{
@@ -22,6 +21,7 @@ use super::{
     meter::{Meter, Metered, Metering},
     rival::Rustls,
 };
+use crate::Stop;
 
 /// One run.
 pub(super) struct Run<'a> {

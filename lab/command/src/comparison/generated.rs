@@ -5,13 +5,11 @@ use std::{
     io::{BufWriter, Write},
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     thread::{self, JoinHandle},
 };
 
+use annulus_sync::{CancelToken, Cancelled};
 use annulus_terminal::progress;
 use anyhow::{Context, Result, anyhow, bail};
 use arrow::array::RecordBatchReader;
@@ -51,9 +49,9 @@ pub async fn ensure(folder: &Path, tables: Tables) -> Result<PathBuf> {
     }
     let (sender, made) = oneshot::channel();
     let target = folder.to_owned();
-    let _maker = Maker::start(move |cancelled| {
+    let _maker = Maker::start(move |cancel| {
         // The receiver is gone if the command was interrupted.
-        sender.send(make(&target, &tables, cancelled)).ok();
+        sender.send(make(&target, &tables, cancel)).ok();
     })?;
     made.await.context("the generator of the tables panicked")??;
     Ok(folder.to_owned())
@@ -61,22 +59,22 @@ pub async fn ensure(folder: &Path, tables: Tables) -> Result<PathBuf> {
 
 /// A thread that is stopped and joined when this is dropped. It removes its unfinished files.
 struct Maker {
-    cancelled: Arc<AtomicBool>,
+    cancel: CancelToken,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Maker {
-    fn start(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Self> {
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&cancelled);
-        let thread = thread::Builder::new().name("tables".to_owned()).spawn(move || work(&flag))?;
-        Ok(Self { cancelled, thread: Some(thread) })
+    fn start(work: impl FnOnce(&CancelToken) + Send + 'static) -> Result<Self> {
+        let cancel = CancelToken::new();
+        let token = cancel.clone();
+        let thread = thread::Builder::new().name("tables".to_owned()).spawn(move || work(&token))?;
+        Ok(Self { cancel, thread: Some(thread) })
     }
 }
 
 impl Drop for Maker {
     fn drop(&mut self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        self.cancel.cancel();
         if let Some(thread) = self.thread.take() {
             // The thread has reported its panic, and the missing answer shows it.
             thread.join().ok();
@@ -94,7 +92,7 @@ fn check_complete(folder: &Path, tables: &Tables) -> Result<()> {
 }
 
 /// Generates all tables under a temporary name, then renames the folder.
-fn make(folder: &Path, tables: &Tables, cancelled: &AtomicBool) -> Result<()> {
+fn make(folder: &Path, tables: &Tables, cancel: &CancelToken) -> Result<()> {
     let root = folder.parent().with_context(|| format!("'{}' has no parent folder", folder.display()))?;
     let cannot_write =
         || format!("cannot write tables in '{}'; name another folder with {}", root.display(), tables.flag);
@@ -104,20 +102,20 @@ fn make(folder: &Path, tables: &Tables, cancelled: &AtomicBool) -> Result<()> {
         fs::create_dir(unfinished.path().join(table))?;
     }
     let bar = progress::bar(tables.rows, "generating tables");
-    write_files(unfinished.path(), tables, &bar, cancelled).with_context(cannot_write)?;
+    write_files(unfinished.path(), tables, &bar, cancel).with_context(cannot_write)?;
     bar.finish_and_clear();
     publish(unfinished, folder, tables).with_context(cannot_write)
 }
 
 /// Writes the files with one thread per core. The first error stops all threads.
-fn write_files(folder: &Path, tables: &Tables, bar: &ProgressBar, cancelled: &AtomicBool) -> Result<()> {
+fn write_files(folder: &Path, tables: &Tables, bar: &ProgressBar, cancel: &CancelToken) -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(tables.files.len());
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(file) = tables.files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let written = write_file(folder, file, tables.group_rows, bar, cancelled);
+            let written = write_file(folder, file, tables.group_rows, bar, cancel);
             if written.is_err() {
-                cancelled.store(true, Ordering::Relaxed);
+                cancel.cancel();
                 return written;
             }
         }
@@ -135,24 +133,12 @@ fn write_files(folder: &Path, tables: &Tables, bar: &ProgressBar, cancelled: &At
     })
 }
 
-/// The error of a thread that stopped because another one failed or the command was cancelled.
-#[derive(Debug)]
-struct Cancelled;
-
-impl std::fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("cancelled")
-    }
-}
-
-impl std::error::Error for Cancelled {}
-
 fn write_file(
     folder: &Path,
     file: &TableFile,
     group_rows: usize,
     bar: &ProgressBar,
-    cancelled: &AtomicBool,
+    cancel: &CancelToken,
 ) -> Result<()> {
     let name = file.table;
     let path = folder.join(name).join(format!("{name}-{:05}.parquet", file.number));
@@ -164,9 +150,7 @@ fn write_file(
         .build();
     let mut writer = ArrowWriter::try_new(BufWriter::new(target), rows.schema(), Some(properties))?;
     for batch in rows {
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(Cancelled.into());
-        }
+        cancel.check()?;
         let batch = batch?;
         writer.write(&batch)?;
         bar.inc(batch.num_rows() as u64);

@@ -5,12 +5,13 @@ mod ways;
 
 use std::time::Duration;
 
+use annulus_charts::{
+    bars::{BarGroup, bars},
+    page,
+};
 use annulus_datafusion::ExchangeReport;
 use annulus_terminal::{
-    report::{
-        chart::{BarGroup, bars},
-        page, plain,
-    },
+    plain,
     statistics::{median, spread},
     units::counted,
 };

@@ -1,7 +1,7 @@
 //! The plan and the result of a join, as text and as JSON.
 
 use annulus_distributed::{Written, address_of};
-use annulus_terminal::{report::plain, units::counted};
+use annulus_terminal::{plain, units::counted};
 use comfy_table::CellAlignment;
 use datafusion::arrow::datatypes::{FieldRef, Schema};
 use indicatif::{HumanBytes, HumanCount};

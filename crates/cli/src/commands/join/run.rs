@@ -8,10 +8,7 @@ use std::{
 };
 
 use annulus_distributed::{Workers, address_of};
-use annulus_terminal::{
-    heap,
-    machine::{self, ResidentPeak},
-};
+use annulus_terminal::machine::{self, ResidentPeak};
 use anyhow::{Context, Result};
 use futures::future::join_all;
 use tokio::time::timeout;
@@ -29,7 +26,7 @@ use crate::{cluster::Remote, inputs::Inputs, interrupt::Signals, objects::Upload
 pub fn run(args: JoinArgs) -> Result<Outcome> {
     let job = args.check()?;
     if job.memory_bytes.is_none() {
-        heap::serve_large_blocks();
+        annulus_alloc::serve_large_blocks();
     }
     let threads = job.threads.filter(|_| !job.cluster.is_given());
     runtime::run_with_spill(threads, job.memory_bytes, async |spill| run_job(job, spill).await)

@@ -1,7 +1,7 @@
 //! The result of `annulus partition`, as a table and as JSON.
 
 use annulus_dataset::{HotKeyEntry, MANIFEST_NAME, Manifest, Summary};
-use annulus_terminal::{report::plain, units::counted};
+use annulus_terminal::{plain, units::counted};
 use anyhow::Result;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! A topology as tables and as JSON.
 
 use annulus_terminal::{
-    report::plain,
+    plain,
     units::{Shape, counted},
 };
 use annulus_topology::{Cache, Core, CpuList, Domain, Placement, Policy, Seat, Topology, short_bytes};

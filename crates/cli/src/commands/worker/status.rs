@@ -6,7 +6,7 @@ use std::{
 };
 
 use annulus_distributed::{ClusterReport, StatusServer};
-use annulus_terminal::report::plain;
+use annulus_terminal::plain;
 use anyhow::{Context, Error, Result};
 use indicatif::HumanBytes;
 

@@ -7,12 +7,14 @@ use std::{
     io::{self, Write},
     os::unix::net::UnixStream,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 pub(crate) use self::endpoint::Registered;
 pub use self::endpoint::leave_signals;
@@ -299,7 +301,7 @@ impl Link for FabricLink {
         // Says goodbye first: after that the end of the endpoint is not a failure.
         self.sockets.close();
         self.post(Job::End);
-        let pumping = self.pumping.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let pumping = self.pumping.lock().take();
         if let Some((thread, ended)) = pumping {
             // A provider may wait forever for a neighbour that was killed while it used shared
             // memory. Then the thread is abandoned, with everything that it owns, neighbours' endpoints of

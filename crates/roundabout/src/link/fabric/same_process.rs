@@ -5,8 +5,10 @@
 use std::{
     collections::HashMap,
     process,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, LazyLock, Weak},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{endpoint::Open, left_behind};
 
@@ -43,5 +45,5 @@ pub(super) fn find(address: &[u8]) -> Found {
 }
 
 fn lock() -> MutexGuard<'static, Endpoints> {
-    ENDPOINTS.lock().unwrap_or_else(PoisonError::into_inner)
+    ENDPOINTS.lock()
 }

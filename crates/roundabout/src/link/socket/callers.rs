@@ -6,11 +6,11 @@ use std::{
     io::{self, ErrorKind},
     mem,
     net::Shutdown,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use socket2::Socket;
 
 use super::{Connection, greeting::left_until};
@@ -121,7 +121,7 @@ impl<'a, S> Callers<'a, S> {
                 return true;
             }
             let wait = state.make_room().min(left);
-            state = self.fewer.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            self.fewer.wait_for(&mut state, wait);
         }
         false
     }
@@ -173,7 +173,7 @@ impl<'a, S> Callers<'a, S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

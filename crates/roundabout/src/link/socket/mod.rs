@@ -8,7 +8,7 @@ use std::{
     io::{self, ErrorKind},
     net::Shutdown,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
         mpsc::{Receiver, Sender, channel},
     },
@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use socket2::Socket;
 
 use self::{
@@ -227,7 +228,7 @@ impl Sockets {
         run: impl FnOnce() + Send + 'static,
     ) -> Result<(), RoundaboutError> {
         let thread = thread::Builder::new().name(format!("{what} {peer}")).spawn(run)?;
-        threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        threads.lock().push(thread);
         Ok(())
     }
 }
@@ -283,7 +284,7 @@ impl Link for Sockets {
             post(queue, Out::End);
         }
         // Does not wait longer for a neighbour that reads next to nothing.
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.written.lock();
         let _ = written.recv_timeout(self.timeout);
         for socket in &self.sockets {
             let _ = socket.shutdown(Shutdown::Both);
@@ -303,7 +304,7 @@ impl Drop for Sockets {
 }
 
 fn join_all(threads: &Mutex<Vec<JoinHandle<()>>>) {
-    for thread in threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+    for thread in threads.lock().drain(..) {
         let _ = thread.join();
     }
 }

@@ -1,6 +1,6 @@
 //! The places for fragments from the predecessor.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::handover::Arenas;
 use crate::{arena::Buffer, credits::Credits, ring::HostId, rotation::Slot};
@@ -84,5 +84,5 @@ impl Places {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

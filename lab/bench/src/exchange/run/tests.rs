@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use super::*;
 
@@ -22,12 +22,12 @@ fn a_run_lasts_from_the_first_start_to_the_last_end() {
             Box::new(move || {
                 let first = Instant::now();
                 let tally = Tally { rows: number as u64, checksum: 0 };
-                spans.lock().unwrap().push((first, Instant::now()));
+                spans.lock().push((first, Instant::now()));
                 Ok((ExchangeStats::default(), tally, Some(first)))
             })
         };
         let outcome = cell.threads((0..64).map(work).collect()).unwrap();
-        let spans = spans.into_inner().unwrap();
+        let spans = spans.into_inner();
         let start = spans.iter().map(|span| span.0).min().unwrap();
         let end = spans.iter().map(|span| span.1).max().unwrap();
         let since = |instant: Instant| instant.duration_since(start).as_secs_f64();

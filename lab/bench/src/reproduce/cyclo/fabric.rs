@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use annulus_terminal::Stop;
-
+use crate::Stop;
 use crate::{join::Link, roundabout::Way};
 
 /// A provider of libfabric, as a link of joins and as a way of transfers.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use annulus_roundabout::RingConfig;
-use annulus_terminal::{Stop, units::counted};
+use annulus_terminal::units::counted;
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 
@@ -15,6 +15,7 @@ use super::{
     network::{self, Limited},
     record::{Record, What},
 };
+use crate::Stop;
 use crate::{
     join::{self, Data, Line, Link, Network, Ring, Tables},
     reproduce::store::Store,

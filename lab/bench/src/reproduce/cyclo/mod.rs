@@ -12,7 +12,7 @@ mod simulation;
 
 use std::collections::BTreeSet;
 
-use annulus_terminal::{Stop, progress};
+use annulus_terminal::progress;
 use anyhow::Result;
 pub use args::{CycloJoinArgs, Figure};
 use serde_json::json;
@@ -23,6 +23,7 @@ use self::{
     record::{csv, json_lines},
 };
 use super::{Files, origin::Origin, store::Store};
+use crate::Stop;
 
 /// The files of results.
 const FILES: [&str; 3] = ["cyclo-join.jsonl", "cyclo-join.csv", "cyclo-join.html"];

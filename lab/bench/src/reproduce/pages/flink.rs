@@ -8,15 +8,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-use annulus_terminal::{
-    Stop,
-    statistics::{SHORTEST_S, median},
-};
+use annulus_terminal::statistics::{SHORTEST_S, median};
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use super::figures::FLINK_PARTITIONS;
+use crate::Stop;
 
 /// The benchmark's place in the repository.
 const SCRIPT: &str = "bench/flink/run";

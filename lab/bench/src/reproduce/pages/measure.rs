@@ -1,7 +1,7 @@
 //! The measurements of the figures. Each is kept when it is done, and not repeated when the run
 //! goes on.
 
-use annulus_terminal::{Stop, units::counted};
+use annulus_terminal::units::counted;
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use super::{
     flink,
     results::{MemoryLine, Results},
 };
+use crate::Stop;
 use crate::{
     pages::{Cell, Line, Measured, Measurer, Setting, TupleSizes, Variant, say_skipped, tuples_that_fit},
     reproduce::store::Store,

@@ -10,7 +10,7 @@ mod published;
 mod results;
 mod sections;
 
-use annulus_terminal::{Stop, machine, progress};
+use annulus_terminal::{machine, progress};
 use anyhow::Result;
 pub use args::ReproduceArgs;
 
@@ -19,6 +19,7 @@ use self::{
     results::Results,
 };
 use super::{Files, origin::Origin, store::Store};
+use crate::Stop;
 use crate::pages::{Counters, SEED, lead};
 
 /// The files of results.

@@ -1,6 +1,6 @@
 //! The page of figures.
 
-use annulus_terminal::report::{
+use annulus_charts::{
     lines::{Series, Stroke, lines},
     page::{escape, table},
 };

@@ -1,6 +1,8 @@
 //! Tables of the numbers in the thesis's text, each beside the same from this machine.
 
-use annulus_terminal::{report::page::table, statistics::TOO_SHORT, units::counted};
+use annulus_charts::page::table;
+
+use annulus_terminal::{statistics::TOO_SHORT, units::counted};
 
 use super::{
     figures::{FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, of},

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use annulus_terminal::{
-    report::{
-        chart::{BarGroup, bars},
-        lines::lines,
-    },
-    statistics::TOO_SHORT,
-    units::counted,
+use annulus_charts::{
+    bars::{BarGroup, bars},
+    lines::lines,
 };
+
+use annulus_terminal::{statistics::TOO_SHORT, units::counted};
 
 use super::{
     figures::{FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, MEMORY, of},

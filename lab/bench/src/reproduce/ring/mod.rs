@@ -7,7 +7,7 @@ mod paper;
 mod queries;
 
 use annulus_simulate::PublishedRow;
-use annulus_terminal::{Stop, machine, progress, unfinished::Files, units::counted};
+use annulus_terminal::{machine, progress, unfinished::Files, units::counted};
 use anyhow::{Result, bail};
 pub use args::RingArgs;
 pub use queries::{
@@ -22,6 +22,7 @@ use self::{
     queries::QueryPlan,
 };
 use super::{origin::Origin, store::Store};
+use crate::Stop;
 use crate::{
     exchange::{self, Line, Measurement, csv},
     pages::Counters,

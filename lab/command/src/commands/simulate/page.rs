@@ -1,10 +1,10 @@
 //! The page of a simulation.
 
-use annulus_simulate::StrategyKind;
-use annulus_terminal::report::{
+use annulus_charts::{
     lines::{self, Series, Stroke},
     page::{self, escape, table},
 };
+use annulus_simulate::StrategyKind;
 
 use super::{
     lead,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use annulus_simulate::{Agreement, ComparedRow, Parameter, Prediction, SPLIT_RULE, StrategyKind};
-use annulus_terminal::{machine, report::plain::table};
+use annulus_terminal::{machine, plain::table};
 use serde::Serialize;
 
 use super::{

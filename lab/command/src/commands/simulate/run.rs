@@ -2,8 +2,9 @@
 
 use std::io::{Write, stdout};
 
+use annulus_bench::Stop;
 use annulus_simulate::{Fitted, PublishedRow, agreement, assumptions, cells, compare, facts, fit, predict, published};
-use annulus_terminal::{Stop, progress, unfinished::Files};
+use annulus_terminal::{progress, unfinished::Files};
 use anyhow::{Context, Result};
 
 use super::{

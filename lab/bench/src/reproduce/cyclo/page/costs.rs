@@ -1,12 +1,11 @@
 //! Where the time on cores goes: figure 3.
 
-use annulus_terminal::{
-    report::{
-        chart::{BarGroup, bars},
-        page::table,
-    },
-    statistics::TOO_SHORT,
+use annulus_charts::{
+    bars::{BarGroup, bars},
+    page::table,
 };
+
+use annulus_terminal::statistics::TOO_SHORT;
 
 use crate::{
     reproduce::cyclo::{

@@ -1,14 +1,11 @@
 //! Joins by the number of hosts and by Zipf's exponent: figures 7 to 11.
 
-use annulus_terminal::{
-    machine::cores,
-    report::{
-        chart::{BarGroup, bars},
-        lines::{self, Series, Stroke},
-        page::table,
-    },
-    statistics::TOO_SHORT,
-    units::counted,
+use annulus_terminal::{machine::cores, statistics::TOO_SHORT, units::counted};
+
+use annulus_charts::{
+    bars::{BarGroup, bars},
+    lines::{self, Series, Stroke},
+    page::table,
 };
 
 use super::{hosts, measured, million};

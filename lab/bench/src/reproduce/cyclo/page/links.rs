@@ -1,11 +1,8 @@
 //! Links between hosts: figures 5 and 12, and table I.
 
-use annulus_terminal::{
-    machine::cores,
-    report::chart::{BarGroup, bars},
-    statistics::TOO_SHORT,
-    units::counted,
-};
+use annulus_terminal::{machine::cores, statistics::TOO_SHORT, units::counted};
+
+use annulus_charts::bars::{BarGroup, bars};
 
 use super::{measured, million};
 use crate::{

@@ -1,12 +1,11 @@
 //! Figure 11 over links of a limited rate.
 
-use annulus_terminal::{
-    report::{
-        chart::{BarGroup, bars},
-        page::table,
-    },
-    statistics::TOO_SHORT,
+use annulus_charts::{
+    bars::{BarGroup, bars},
+    page::table,
 };
+
+use annulus_terminal::statistics::TOO_SHORT;
 
 use super::hosts;
 use crate::{

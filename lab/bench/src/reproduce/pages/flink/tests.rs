@@ -1,7 +1,6 @@
-use std::{
-    os::unix::fs::PermissionsExt,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::os::unix::fs::PermissionsExt;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::*;
 
@@ -9,7 +8,7 @@ use super::*;
 /// inherits the open file for a moment, and then the script cannot run.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
-    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+    LOCK.lock()
 }
 
 fn script(folder: &Path, text: &str) -> PathBuf {

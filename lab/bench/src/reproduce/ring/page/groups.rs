@@ -1,6 +1,8 @@
 //! Figure 7: the throughput of rings by K.
 
-use annulus_terminal::{report::page, statistics::TOO_SHORT};
+use annulus_charts::page;
+
+use annulus_terminal::statistics::TOO_SHORT;
 
 use super::{
     super::{

@@ -3,14 +3,12 @@
 mod groups;
 mod tables;
 
-use annulus_terminal::{
-    report::{
-        lines::{Series, Stroke, lines},
-        page,
-    },
-    statistics::TOO_SHORT,
-    units::counted,
+use annulus_charts::{
+    lines::{Series, Stroke, lines},
+    page,
 };
+
+use annulus_terminal::{statistics::TOO_SHORT, units::counted};
 
 use super::{Part, Results, paper, queries};
 use crate::{exchange::Line, reproduce};

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use annulus_charts::page::{self, escape};
 use annulus_simulate::{PublishedRow, RowSizes};
-use annulus_terminal::{
-    report::page::{self, escape},
-    units::counted,
-};
+use annulus_terminal::units::counted;
 
 use super::{
     super::{Part, Results, paper},

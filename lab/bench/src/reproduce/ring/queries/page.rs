@@ -1,13 +1,11 @@
 //! Figure 8 and table 4, as sections of the page.
 
-use annulus_terminal::{
-    report::{
-        chart::{BarGroup, deviations},
-        page::{self, escape},
-    },
-    statistics::TOO_SHORT,
-    units::counted,
+use annulus_charts::{
+    bars::{BarGroup, deviations},
+    page::{self, escape},
 };
+
+use annulus_terminal::{statistics::TOO_SHORT, units::counted};
 
 use super::{CHANNEL_CLUSTER, PAIRS, QueryLine, QueryWay, RING, Suite, WAYS};
 use crate::{

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use annulus_terminal::{Stop, units};
+use annulus_terminal::units;
 use anyhow::Result;
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::{Hits, QueryCell, QueryFailed, QueryLine, QueryRunner, QueryTables, Suite, WAYS};
+use crate::Stop;
 use crate::reproduce::{
     ring::{args::RingArgs, paper},
     store::Store,

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use annulus_terminal::heap::{self, CountingAllocator};
+use annulus_alloc::CountingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -30,14 +30,14 @@ fn left_by(piece: usize) -> usize {
 
 #[test]
 fn a_program_of_large_blocks_uses_them_again() {
-    heap::serve_large_blocks();
+    annulus_alloc::serve_large_blocks();
     assert!(left_by(16 * MIB) <= 8, "the largest blocks go back at once");
     let before = resident_mib();
     // Small blocks that are still in use may hold these.
     left_by(MIB);
     let again = left_by(MIB - 64);
     assert!(again <= 8, "{again} MiB are kept beside those from before");
-    heap::release();
+    annulus_alloc::release();
     let left = resident_mib().saturating_sub(before);
     assert!(left <= 8, "{left} MiB are kept");
 }

@@ -42,18 +42,13 @@ const STYLE: &str = "
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 960px;
        margin: 2rem auto; padding: 0 1rem; }
 svg { width: 100%; height: auto; }
-svg text { font-size: 11px; fill: var(--text); font-variant-numeric: tabular-nums; }
-svg line { stroke: var(--text); stroke-dasharray: 4 3; }
-.s0 { fill: var(--s0); } .s1 { fill: var(--s1); } .s2 { fill: var(--s2); } .s3 { fill: var(--s3); }
-.s4 { fill: #7a6ff0; } .s5 { fill: #d1495b; } .s6 { fill: #2a9d8f; } .s7 { fill: #8c6d46; } .s8 { fill: #e377a2; }
-.s9 { fill: #7f8c99; }
-polyline { fill: none; stroke-width: 1.5; } circle { stroke: none; } .grid { stroke: var(--line); }
-polyline.main { stroke: var(--s1); stroke-width: 4; } circle.main { fill: var(--s1); }
-polyline.dashed { stroke: var(--text); stroke-dasharray: 5 4; } circle.dashed { fill: var(--text); }
-.c0 { --c: #d1495b; } .c1 { --c: #e08e45; } .c2 { --c: #b5a21c; } .c3 { --c: #5f9e3e; } .c4 { --c: #2a9d8f; }
-.c5 { --c: #7a6ff0; } .c6 { --c: #b455b6; } .c7 { --c: #8c6d46; } .c8 { --c: #e377a2; } .c9 { --c: #7f8c99; }
-.c10 { --c: #a11d4f; } .c11 { --c: #1f5f5b; }
-polyline[class^=c] { stroke: var(--c); } circle[class^=c] { fill: var(--c); }
+svg text { font: 11px system-ui, sans-serif; fill: var(--text); font-variant-numeric: tabular-nums; }
+svg [fill=\"#1C2430\"] { fill: var(--text); } svg [stroke=\"#1C2430\"] { stroke: var(--text); }
+svg [fill=\"#D5DAE1\"] { fill: var(--line); } svg [stroke=\"#D5DAE1\"] { stroke: var(--line); }
+svg [fill=\"#9AA5B4\"] { fill: var(--s0); } svg [stroke=\"#9AA5B4\"] { stroke: var(--s0); }
+svg [fill=\"#1768C4\"] { fill: var(--s1); } svg [stroke=\"#1768C4\"] { stroke: var(--s1); }
+svg [fill=\"#C8742C\"] { fill: var(--s2); } svg [stroke=\"#C8742C\"] { stroke: var(--s2); }
+svg [fill=\"#4C9A52\"] { fill: var(--s3); } svg [stroke=\"#4C9A52\"] { stroke: var(--s3); }
 table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums;
         margin-top: 1.5rem; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); }

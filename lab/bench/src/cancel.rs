@@ -3,11 +3,11 @@
 use std::{
     io,
     process::{Child, ChildStdout, Command, ExitStatus},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use annulus_sync::CancelToken;
 use anyhow::{Context, Result, bail};
+use parking_lot::{Mutex, MutexGuard};
 
 /// A request to end a measurement. It has a [`CancelToken`] for runs, which end at their next
 /// batch. A process that the measurement waits for is killed.
@@ -57,8 +57,7 @@ impl Stop {
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
-        // No code panics while it holds this lock.
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+        self.child.lock()
     }
 }
 

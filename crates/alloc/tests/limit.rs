@@ -4,7 +4,7 @@
 
 use std::{fs, thread};
 
-use annulus_terminal::heap::{self, CountingAllocator};
+use annulus_alloc::CountingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -32,8 +32,8 @@ fn left_by(piece: usize) -> usize {
 fn under_a_limit_freed_memory_goes_back() {
     assert!(left_by(MIB) >= 32, "memory is kept for a while if there is no limit");
     let mut older: Vec<_> = (0..64_u8).map(|byte| vec![byte; 100 << (byte % 16)]).collect();
-    heap::release();
-    heap::limit(0);
+    annulus_alloc::release();
+    annulus_alloc::limit(0);
     assert!(left_by(MIB) <= 8);
 
     // What mimalloc allocated stays mimalloc's.
@@ -46,7 +46,7 @@ fn under_a_limit_freed_memory_goes_back() {
 
     let before = resident_mib();
     thread::scope(|scope| scope.spawn(|| left_by(4096)).join()).unwrap();
-    heap::release();
+    annulus_alloc::release();
     let left = resident_mib().saturating_sub(before);
     assert!(left <= 8, "{left} MiB");
 }
