@@ -113,7 +113,7 @@ trait Packed: Word {
     fn row(self) -> u32;
     /// Returns a digit of `bits` bits.
     fn digit(self, index: u32, bits: u32) -> usize;
-    fn key_less(&self, other: &Self) -> bool;
+    fn compare_keys(&self, other: &Self) -> Ordering;
 }
 
 macro_rules! packed {
@@ -130,8 +130,8 @@ macro_rules! packed {
             }
 
             #[inline]
-            fn key_less(&self, other: &Self) -> bool {
-                self >> ROW_BITS < other >> ROW_BITS
+            fn compare_keys(&self, other: &Self) -> Ordering {
+                (self >> ROW_BITS).cmp(&(other >> ROW_BITS))
             }
         }
     };
@@ -144,12 +144,15 @@ fn by_digits<P: Packed>(order: Vec<u32>, threads: usize, bits: u32, pack: impl F
     // As few digits as possible, all of the same width.
     let digits = bits.div_ceil(MOST_DIGIT_BITS);
     let digit_bits = bits.div_ceil(digits.max(1));
-    let fill = |start: usize, items: &mut [P]| {
+    let mut items = vec![P::default(); order.len()];
+    parallel::fill(threads, &mut items, |start, items| {
         items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = pack(row));
-    };
-    let sort = |items: &mut [P], scratch: &mut [P]| radix_sort(items, scratch, (digits, digit_bits));
-    let sorted = parallel::sort(order.len(), threads, fill, sort, P::key_less);
-    rows(order, threads, &sorted, |item| item.row())
+        radix_sort(items, (digits, digit_bits));
+    });
+    if parallel::part(items.len(), threads) < items.len() {
+        parallel::sort(threads, &mut items, P::compare_keys);
+    }
+    rows(order, threads, &items, |item| item.row())
 }
 
 /// Returns the row numbers of sorted items, in the memory of `order`.
@@ -160,17 +163,18 @@ fn rows<T: Sync>(mut order: Vec<u32>, threads: usize, sorted: &[T], row: impl Fn
     order
 }
 
-fn radix_sort<P: Packed>(items: &mut [P], scratch: &mut [P], (digits, bits): (u32, u32)) {
-    if items.is_sorted_by(|a, b| !b.key_less(a)) {
+fn radix_sort<P: Packed>(items: &mut [P], (digits, bits): (u32, u32)) {
+    if items.is_sorted_by(|a, b| a.compare_keys(b).is_le()) {
         return;
     }
+    let mut scratch = vec![P::default(); items.len()];
     let mut counts = vec![[0_u32; DIGITS]; digits as usize];
     for item in &*items {
         for (index, counts) in (0..).zip(&mut counts) {
             counts[item.digit(index, bits)] += 1;
         }
     }
-    let (mut from, mut to, mut moved) = (items, scratch, false);
+    let (mut from, mut to, mut moved) = (items, scratch.as_mut_slice(), false);
     for (index, counts) in (0..).zip(&counts) {
         if counts.contains(&(from.len() as u32)) {
             continue;
@@ -198,13 +202,13 @@ fn by_rows(order: Vec<u32>, threads: usize, keys: &Rows) -> Vec<u32> {
         prefix[..len].copy_from_slice(&row[..len]);
         u64::from_be_bytes(prefix)
     };
-    let fill = |start: usize, items: &mut [(u64, u32)]| {
+    let mut items = vec![(0, 0); order.len()];
+    parallel::fill(threads, &mut items, |start, items| {
         items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = (prefix(row), row));
-    };
+    });
     let compare = |a: &(u64, u32), b: &(u64, u32)| {
         a.0.cmp(&b.0).then_with(|| keys.row(a.1 as usize).cmp(&keys.row(b.1 as usize)))
     };
-    let sort = |items: &mut [(u64, u32)], _: &mut [(u64, u32)]| items.sort_by(compare);
-    let sorted = parallel::sort(order.len(), threads, fill, sort, |a, b| compare(a, b).is_lt());
-    rows(order, threads, &sorted, |item| item.1)
+    parallel::sort(threads, &mut items, compare);
+    rows(order, threads, &items, |item| item.1)
 }
