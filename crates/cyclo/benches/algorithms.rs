@@ -82,7 +82,7 @@ fn run(spec: &JoinSpec, build: &[RecordBatch], probe: &[RecordBatch]) -> [Durati
         rows.fetch_add(batch.num_rows(), Relaxed);
         Ok(())
     };
-    share.turn(&mut host, &emit).expect("a join");
+    share.revolve(&mut host, &emit).expect("a join");
     let joined = start.elapsed();
     host.finish().expect("an end");
     assert_eq!(rows.into_inner(), probe.iter().map(RecordBatch::num_rows).sum::<usize>());

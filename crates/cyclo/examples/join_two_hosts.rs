@@ -42,7 +42,7 @@ fn join(
     let condition = Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions };
     let spec = JoinSpec::new(output, condition, config.fragment_bytes as usize);
     let share = Share::prepare(&spec, Vec::from_iter(customers), Vec::from_iter(orders))?;
-    share.turn(&mut host, &|_thread, batch| {
+    share.revolve(&mut host, &|_thread, batch| {
         println!("host {me} found\n{}", pretty_format_batches(&[batch])?);
         Ok(())
     })?;

@@ -15,9 +15,9 @@ pub enum CycloError {
     /// The ring failed.
     #[error(transparent)]
     Ring(#[from] RoundaboutError),
-    /// Fragments could not be kept on disk for further revolutions.
+    /// Fragments could not be stored on disk for further revolutions.
     #[error("cannot keep rows in '{}' for further revolutions: {source}", .dir.display())]
-    Keep {
+    Store {
         /// The folder.
         dir: PathBuf,
         /// The error of the operating system.

@@ -1,4 +1,4 @@
-//! Probe rows that are read while the ring turns, and converted to fragments on their own thread.
+//! Probe rows that are read during the join, and converted to fragments on their own thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,12 +10,12 @@ use crate::CycloError;
 
 /// A callback that accepts rows of the probe side. Its error means that no more rows are needed,
 /// and should be returned.
-pub type Give<'a> = dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError> + 'a;
+pub type RowSink<'a> = dyn FnMut(Vec<RecordBatch>) -> Result<(), JoinError> + 'a;
 
-/// A callback that passes this host's rows of the probe side to [`Give`], some at a time. A failed
-/// join waits until it returns, so it should return on the first error of `Give`. The other hosts
+/// A callback that passes this host's rows of the probe side to [`RowSink`], some at a time. A failed
+/// join waits until it returns, so it should return on the first error of `RowSink`. The other hosts
 /// do not wait for it.
-pub type Probe<'a> = dyn Fn(&mut Give<'_>) -> Result<(), JoinError> + Sync + 'a;
+pub type RowSource<'a> = dyn Fn(&mut RowSink<'_>) -> Result<(), JoinError> + Sync + 'a;
 
 /// Hands waves of fragments, which were prepared together, from the thread that prepares them to
 /// the one that sends them. A wave is taken only when the previous one is used up, so at most two
@@ -56,7 +56,7 @@ impl Feed {
     /// is called.
     pub(crate) fn run(
         &self,
-        probe: &Probe<'_>,
+        probe: &RowSource<'_>,
         prepare: impl Fn(Vec<RecordBatch>) -> Result<Vec<Fragment>, JoinError>,
         fail: impl FnOnce(),
     ) {
@@ -133,7 +133,7 @@ impl Feed {
 /// Calls `probe` with `give`. The first error of `give` is the outcome even if `probe` ignores it,
 /// and `give` is not called again.
 pub(crate) fn offer(
-    probe: &Probe<'_>,
+    probe: &RowSource<'_>,
     mut give: impl FnMut(Vec<RecordBatch>) -> Result<(), JoinError>,
 ) -> Result<(), JoinError> {
     let mut failed = None;
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_source_that_fails_is_no_end_of_its_rows() {
         let (feed, mut next) = (Feed::default(), None);
-        let probe = |_: &mut Give<'_>| Err(JoinError::Outside("cannot be read".into()));
+        let probe = |_: &mut RowSink<'_>| Err(JoinError::Outside("cannot be read".into()));
         feed.run(&probe, |_| Ok(Vec::new()), || next = Some(feed.next_wave().map(drop)));
         assert!(matches!(next, Some(Err(_))), "{next:?}");
         assert_eq!(feed.take_error().unwrap().to_string(), "cannot be read");

@@ -8,61 +8,66 @@ use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 
 use crate::{
-    CycloError, Give, JoinSpec, Keep, Probe, Share, Supply, Turn,
+    CycloError, JoinSpec, JoinStats, RowSink, RowSource, Share, StoreConfig, Supply,
     feed::{Feed, rows_of},
-    keep::Kept,
+    filtered_rows::FilteredRows,
+    fragment_store::FragmentStore,
     key_filter::ProbeFilter,
-    own::Rows,
-    sift::Sifted,
-    turn::{Around, Endings, GiveUp, Met, Part},
+    own_fragments::ProbeRows,
+    revolution::{Endings, Part, RevolutionStats, RingJoin, StopGuard},
 };
 
 impl Share {
     /// Runs one revolution for each part.
-    pub(crate) fn revolve(
+    pub(crate) fn run_revolutions(
         self,
         host: &mut Host,
-        Supply { parts, mut next, probe, keep }: Supply<'_>,
+        Supply { parts, mut next, probe, store_config }: Supply<'_>,
         feed: &Feed,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
-    ) -> Result<Turn, CycloError> {
-        let Self { around, first, setup, memory } = self;
-        let give_up = GiveUp::unless_done(host);
-        let mut turn =
-            Turn { setup, memory, prepared: around.times as u64 * rows_of(&around.fragments), ..Turn::default() };
-        let filter = FilterKeys::of(&around.spec, parts)?;
-        let mut fed = Fed::new(&around.spec, filter.is_some(), parts, &keep)?;
+    ) -> Result<JoinStats, CycloError> {
+        let Self { ring_join, first, setup, memory } = self;
+        let guard = StopGuard::new(host);
+        let mut stats = JoinStats {
+            setup,
+            memory,
+            prepared: ring_join.times as u64 * rows_of(&ring_join.fragments),
+            ..JoinStats::default()
+        };
+        let filter = FilterKeys::from_spec(&ring_join.spec, parts)?;
+        let mut supply = ProbeSupply::new(&ring_join.spec, filter.is_some(), parts, &store_config)?;
         let (mut first, mut endings) = (Some(first), Endings::default());
         for number in 0..parts.get() {
             // The previous part has been freed.
             let part = match first.take() {
                 Some(first) => first,
-                None => turn.prepare_part(&around, || next(number))?,
+                None => stats.prepare_part(&ring_join, || next(number))?,
             };
             let filter =
-                filter.as_ref().map(|keys| turn.make_filter(keys, &part, host, &around.spec.cancel)).transpose()?;
+                filter.as_ref().map(|keys| stats.make_filter(keys, &part, host, &ring_join.spec.cancel)).transpose()?;
             endings.is_last = number + 1 == parts.get();
             feed.begin();
-            let met = match probe {
-                None => around.turn(host, &part, &mut endings, Rows::None, emit)?,
+            let revolution = match probe {
+                None => ring_join.revolve(host, &part, &mut endings, ProbeRows::None, emit)?,
                 Some(probe) => {
-                    let at = Revolution { number, part: &part, endings: &mut endings };
-                    let met = fed.turn(&around, host, at, (feed, probe, filter.as_ref()), emit)?;
-                    turn.reading += met.revolution.waiting_fill;
-                    met
+                    let revolution = Revolution { number, part: &part, endings: &mut endings };
+                    let source = FilteredSource { feed, probe, filter: filter.as_ref() };
+                    let revolution = supply.revolve(&ring_join, host, revolution, source, emit)?;
+                    stats.reading += revolution.revolution.waiting_fill;
+                    revolution
                 }
             };
-            turn.dropped += filter.map_or(0, |filter| filter.dropped());
-            turn.add(met);
+            stats.dropped += filter.map_or(0, |filter| filter.dropped());
+            stats.add(revolution);
         }
-        give_up.done();
+        guard.done();
         let waves = feed.waves();
-        turn.prepared += waves.rows;
-        turn.memory.fragments = turn.memory.fragments.max(waves.largest);
-        if let Some(kept) = fed.kept() {
-            (turn.memory.kept, turn.kept_on_disk) = kept;
+        stats.prepared += waves.rows;
+        stats.memory.fragments = stats.memory.fragments.max(waves.largest);
+        if let Some(store) = supply.store() {
+            (stats.memory.kept, stats.kept_on_disk) = store;
         }
-        Ok(turn)
+        Ok(stats)
     }
 }
 
@@ -78,7 +83,7 @@ impl FilterKeys {
     ///
     /// # Errors
     /// If filters would drop rows of the result.
-    fn of(spec: &JoinSpec, parts: NonZeroUsize) -> Result<Option<Self>, CycloError> {
+    fn from_spec(spec: &JoinSpec, parts: NonZeroUsize) -> Result<Option<Self>, CycloError> {
         let Some(kind) = spec.key_filter else { return Ok(None) };
         let keys = spec.filter_keys(parts)?.map(|(build, probe)| Self { kind, build, probe });
         let reason = if spec.can_filter_keys(NonZeroUsize::MIN)? {
@@ -97,73 +102,85 @@ struct Revolution<'a> {
     endings: &'a mut Endings,
 }
 
-/// The rows that the caller feeds, kept for further revolutions if there are any.
-enum Fed<'k> {
-    /// As fragments.
-    Prepared(Option<Kept<'k>>),
-    /// As they were given, because each revolution has a filter of its own.
-    Sifted(Mutex<Sifted<'k>>),
+/// The source of the rows of one revolution, and the filter that they pass, if there is one.
+struct FilteredSource<'a> {
+    feed: &'a Feed,
+    probe: &'a RowSource<'a>,
+    filter: Option<&'a ProbeFilter<'a>>,
 }
 
-impl<'k> Fed<'k> {
-    fn new(spec: &JoinSpec, sifted: bool, parts: NonZeroUsize, keep: &'k Keep) -> Result<Self, JoinError> {
-        let kept = (parts > NonZeroUsize::MIN).then(|| Kept::new(keep));
-        Ok(if sifted {
-            Self::Sifted(Mutex::new(Sifted::new(kept, spec.schemas().probe, spec.fragment_bytes)?))
+/// The rows that the caller supplies, stored for further revolutions if there are any.
+enum ProbeSupply<'k> {
+    /// As fragments.
+    Fragments(Option<FragmentStore<'k>>),
+    /// As the caller supplied them, because each revolution has a filter of its own.
+    Filtered(Mutex<FilteredRows<'k>>),
+}
+
+impl<'k> ProbeSupply<'k> {
+    fn new(
+        spec: &JoinSpec,
+        filtered: bool,
+        parts: NonZeroUsize,
+        store_config: &'k StoreConfig,
+    ) -> Result<Self, JoinError> {
+        let store = (parts > NonZeroUsize::MIN).then(|| FragmentStore::new(store_config));
+        Ok(if filtered {
+            Self::Filtered(Mutex::new(FilteredRows::new(store, spec.schemas().probe, spec.fragment_bytes)?))
         } else {
-            Self::Prepared(kept)
+            Self::Fragments(store)
         })
     }
 
     /// Runs one revolution.
-    fn turn(
+    fn revolve(
         &mut self,
-        around: &Around,
+        ring_join: &RingJoin,
         host: &mut Host,
         Revolution { number, part, endings }: Revolution<'_>,
-        (feed, probe, filter): (&Feed, &Probe<'_>, Option<&ProbeFilter<'_>>),
+        FilteredSource { feed, probe, filter }: FilteredSource<'_>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
-    ) -> Result<Met, CycloError> {
+    ) -> Result<RevolutionStats, CycloError> {
         let is_first = number == 0;
         match (self, filter) {
-            (Self::Sifted(sifted), Some(filter)) => {
-                let sifted = &*sifted;
-                let sift = |give: &mut Give<'_>| {
-                    let mut sifted = sifted.lock();
-                    if is_first { sifted.first(filter, probe, give) } else { sifted.again(filter, give) }
+            (Self::Filtered(filtered), Some(filter)) => {
+                let filtered = &*filtered;
+                let pass = |give: &mut RowSink<'_>| {
+                    let mut filtered = filtered.lock();
+                    if is_first { filtered.first(filter, probe, give) } else { filtered.again(filter, give) }
                 };
-                around.turn(host, part, endings, Rows::Fed { feed, probe: &sift, kept: None }, emit)
+                ring_join.revolve(host, part, endings, ProbeRows::Supplied { feed, probe: &pass, store: None }, emit)
             }
-            (Self::Prepared(kept), _) if is_first => {
-                around.turn(host, part, endings, Rows::Fed { feed, probe, kept: kept.as_mut() }, emit)
+            (Self::Fragments(store), _) if is_first => {
+                ring_join.revolve(host, part, endings, ProbeRows::Supplied { feed, probe, store: store.as_mut() }, emit)
             }
-            (Self::Prepared(Some(kept)), _) => around.turn(host, part, endings, Rows::Kept(kept), emit),
-            _ => around.turn(host, part, endings, Rows::None, emit),
+            (Self::Fragments(Some(store)), _) => ring_join.revolve(host, part, endings, ProbeRows::Stored(store), emit),
+            _ => ring_join.revolve(host, part, endings, ProbeRows::None, emit),
         }
     }
 
-    /// Returns the bytes that are kept in memory and on disk.
-    fn kept(&mut self) -> Option<(usize, u64)> {
-        let bytes = |kept: &Kept<'_>| (kept.memory_bytes(), kept.file_bytes());
+    /// Returns the bytes that are stored in memory and on disk.
+    fn store(&mut self) -> Option<(usize, u64)> {
+        let bytes = |store: &FragmentStore<'_>| (store.memory_bytes(), store.file_bytes());
         match self {
-            Self::Prepared(kept) => kept.as_ref().map(bytes),
-            Self::Sifted(sifted) => sifted.get_mut().kept().map(bytes),
+            Self::Fragments(store) => store.as_ref().map(bytes),
+            Self::Filtered(filtered) => filtered.get_mut().store().map(bytes),
         }
     }
 }
 
-impl Turn {
+impl JoinStats {
     /// Prepares a further part, whose rows `next` returns.
     fn prepare_part(
         &mut self,
-        around: &Around,
+        ring_join: &RingJoin,
         next: impl FnOnce() -> Result<Vec<RecordBatch>, JoinError>,
     ) -> Result<Part, CycloError> {
         let start = Instant::now();
         let batches = next()?;
         self.reading += start.elapsed();
         let start = Instant::now();
-        let part = around.spec.part(&around.output, batches)?;
+        let part = ring_join.prepare_part(batches)?;
         self.setup += start.elapsed();
         self.memory.build = self.memory.build.max(part.local.memory_bytes());
         Ok(part)
@@ -186,9 +203,9 @@ impl Turn {
         Ok(filter)
     }
 
-    fn add(&mut self, met: Met) {
-        self.revolution += met.revolution;
-        self.probed += met.probed;
-        self.compared += met.compared;
+    fn add(&mut self, revolution: RevolutionStats) {
+        self.revolution += revolution.revolution;
+        self.probed += revolution.probed;
+        self.compared += revolution.compared;
     }
 }

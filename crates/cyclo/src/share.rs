@@ -12,17 +12,17 @@ use arrow::array::RecordBatch;
 use crate::{
     CycloError, JoinSpec, Supply,
     feed::Feed,
-    local::Local,
-    turn::{Around, Part},
+    local_join::LocalJoin,
+    revolution::{Part, RingJoin},
 };
 
 /// One host's prepared part of a join: its rows of the build side, or the first part of them, and
 /// those rows of the probe side that are in memory.
 ///
-/// [`prepare`](Self::prepare) it, then let it [`turn`](Self::turn) around a ring, as the example of
-/// this crate shows.
+/// [`prepare`](Self::prepare) it, then let it [`revolve`](Self::revolve) around a ring, as in the example
+/// of this crate.
 pub struct Share {
-    pub(crate) around: Around,
+    pub(crate) ring_join: RingJoin,
     pub(crate) first: Part,
     pub(crate) setup: Duration,
     pub(crate) memory: Memory,
@@ -31,9 +31,9 @@ pub struct Share {
 /// Rows of a build side that were prepared once, for any number of joins with the same condition. Clones
 /// share them.
 #[derive(Clone)]
-pub struct Prepared(Arc<Local>);
+pub struct PreparedBuild(Arc<LocalJoin>);
 
-impl Prepared {
+impl PreparedBuild {
     /// Prepares rows, and frees the given batches.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ pub struct Memory {
 /// The counters and times of a complete join on one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Turn {
+pub struct JoinStats {
     /// The time to prepare both sides before the first revolution, further parts between
     /// revolutions, and key filters.
     pub setup: Duration,
@@ -112,7 +112,7 @@ impl Share {
     /// If columns are missing, keys cannot be compared, or a row of the probe side does not fit in
     /// a fragment.
     pub fn prepare(spec: &JoinSpec, build: Vec<RecordBatch>, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
-        Self::made(spec, probe, |spec| Ok(Arc::new(spec.local(build)?)))
+        Self::with_local(spec, probe, |spec| Ok(Arc::new(spec.local(build)?)))
     }
 
     /// Like [`prepare`](Self::prepare), with rows of the build side that were prepared for the same
@@ -120,25 +120,29 @@ impl Share {
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare).
-    pub fn with_prepared(spec: &JoinSpec, prepared: &Prepared, probe: Vec<RecordBatch>) -> Result<Self, CycloError> {
-        Self::made(spec, probe, |_| Ok(Arc::clone(&prepared.0)))
+    pub fn with_prepared(
+        spec: &JoinSpec,
+        prepared: &PreparedBuild,
+        probe: Vec<RecordBatch>,
+    ) -> Result<Self, CycloError> {
+        Self::with_local(spec, probe, |_| Ok(Arc::clone(&prepared.0)))
     }
 
-    fn made(
+    fn with_local(
         spec: &JoinSpec,
         probe: Vec<RecordBatch>,
-        local: impl FnOnce(&JoinSpec) -> Result<Arc<Local>, CycloError>,
+        local: impl FnOnce(&JoinSpec) -> Result<Arc<LocalJoin>, CycloError>,
     ) -> Result<Self, CycloError> {
         let start = Instant::now();
         let spec = JoinSpec { threads: spec.threads.max(1), ..spec.clone() };
         let output = Arc::new(Output::try_new(spec.output.clone())?.cancelled_by(spec.cancel.clone()));
-        let first = Part::of(&output, local(&spec)?)?;
+        let first = Part::new(&output, local(&spec)?)?;
         let format = spec.condition.format(spec.schemas())?;
-        let mut around = Around { spec, output, format, fragments: Vec::new(), times: 1 };
-        around.fragments = around.prepare(probe)?;
-        let fragments = around.fragments.iter().map(Fragment::encoded_bytes).sum();
+        let mut ring_join = RingJoin { spec, output, format, fragments: Vec::new(), times: 1 };
+        ring_join.fragments = ring_join.prepare(probe)?;
+        let fragments = ring_join.fragments.iter().map(Fragment::encoded_bytes).sum();
         let memory = Memory { build: first.local.memory_bytes(), fragments, ..Memory::default() };
-        Ok(Self { around, first, setup: start.elapsed(), memory })
+        Ok(Self { ring_join, first, setup: start.elapsed(), memory })
     }
 
     /// Returns the memory of the prepared rows.
@@ -148,64 +152,63 @@ impl Share {
 
     /// Returns the fragments that this host would send, for a caller that sends them itself.
     pub fn into_fragments(self) -> Vec<Fragment> {
-        self.around.fragments
+        self.ring_join.fragments
     }
 
-    /// Returns this share of a relation that has each prepared row `times` times: every revolution
-    /// sends the fragments as often. Hidden: for measurements that must take long.
+    /// Returns this share with each prepared row repeated `times` times: every revolution sends the
+    /// fragments `times` times. Hidden: for benchmarks that need long joins.
     #[doc(hidden)]
     #[must_use]
     pub fn repeated(mut self, times: usize) -> Self {
-        self.around.times = times;
+        self.ring_join.times = times;
         self
     }
 
-    /// Runs the join with one revolution: sends this host's fragments around, and joins every
+    /// Runs the join with one revolution: sends this host's fragments ring_join, and joins every
     /// host's fragments with this host's build side. Passes the result to `emit` in batches.
     /// Several threads call `emit`, with their number from 0.
     ///
     /// # Errors
-    /// If a host fails, the error names it. If this host fails, it [gives
-    /// up](annulus_roundabout::Stopper), and the error is the reason:
-    /// [`JoinError::Cancelled`] if it was asked to stop.
-    pub fn turn(
+    /// If a host fails, the error names it. If this host fails, it [stops](annulus_roundabout::Stopper),
+    /// and the error is the reason: [`JoinError::Cancelled`] if the caller cancelled the join.
+    pub fn revolve(
         self,
         host: &mut Host,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
-    ) -> Result<Turn, CycloError> {
-        self.turn_with(host, Supply::new(), emit)
+    ) -> Result<JoinStats, CycloError> {
+        self.revolve_with(host, Supply::new(), emit)
     }
 
-    /// Like [`turn`](Self::turn), with rows that `supply` provides during the join.
+    /// Like [`revolve`](Self::revolve), with rows that `supply` provides during the join.
     ///
     /// # Errors
-    /// As [`turn`](Self::turn), and the errors of `supply`.
-    pub fn turn_with(
+    /// As [`revolve`](Self::revolve), and the errors of `supply`.
+    pub fn revolve_with(
         self,
         host: &mut Host,
         supply: Supply<'_>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
-    ) -> Result<Turn, CycloError> {
-        let cancel = self.around.spec.cancel.clone();
-        // A fragment may take long, and its result is useless when the ring has failed.
+    ) -> Result<JoinStats, CycloError> {
+        let cancel = self.ring_join.spec.cancel.clone();
+        // Joining a fragment may take long, and its result is useless once the ring has failed.
         let feed = Arc::new(Feed::default());
         host.at_failure({
             let (cancel, feed) = (cancel.clone(), Arc::clone(&feed));
             move || {
-                // First, so that a read that is cancelled by this is not taken for the cause.
+                // The feed is closed first, so that a read that this cancels does not count as the cause.
                 feed.close();
                 cancel.cancel();
             }
         });
-        let turned = self.revolve(host, supply, &feed, emit);
+        let joined = self.run_revolutions(host, supply, &feed, emit);
         // If the rows' source fails, it stops the host.
-        feed.take_error().map_or(turned, Err).map_err(|error| behind(error, host, &cancel))
+        feed.take_error().map_or(joined, Err).map_err(|error| cause_of(error, host, &cancel))
     }
 }
 
-/// Returns the cause of an error. If a join was cancelled because another host failed, it is that
-/// failure. If it was cancelled on request, its own host has not failed.
-fn behind(error: CycloError, host: &Host, cancel: &CancelToken) -> CycloError {
+/// Returns the cause of an error. If a join was cancelled because another host failed, that failure
+/// is the cause. If the caller cancelled the join, its own host has not failed.
+fn cause_of(error: CycloError, host: &Host, cancel: &CancelToken) -> CycloError {
     match (error, host.lost()) {
         (CycloError::Join(JoinError::Cancelled), Some(lost)) => lost.into(),
         (CycloError::Ring(RoundaboutError::Failed { detail: None, .. }), None) if cancel.is_cancelled() => {

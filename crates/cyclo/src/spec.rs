@@ -2,13 +2,12 @@
 
 use std::{num::NonZeroUsize, sync::Arc};
 
-use annulus_join::{Alone, CancelToken, JoinError, KeyFilterKind, Keys, Output, OutputSpec};
+use annulus_join::{Alone, CancelToken, JoinError, KeyFilterKind, Keys, OutputSpec};
 use arrow::array::RecordBatch;
 
 use crate::{
     Condition, CycloError, KeyForm,
-    local::{Local, Schemas},
-    turn::Part,
+    local_join::{LocalJoin, Schemas},
 };
 
 /// The specification of a join. All hosts pass the same one; only `threads`, `cancel` and
@@ -22,31 +21,31 @@ pub struct JoinSpec {
     pub condition: Condition,
     /// The largest size of a fragment in bytes: that of the ring's buffers.
     pub fragment_bytes: usize,
-    /// The form of a filter of the build side's keys, if one is to drop rows of the probe side that
-    /// have no partner in a revolution, before they are prepared and sent. A Bloom filter has the
-    /// keys of one part of the build side.
+    /// The form of the key filter, or `None` for no filter. In each revolution the filter drops rows
+    /// of the probe side without a partner before they are prepared and sent. A Bloom filter has
+    /// the keys of one part of the build side.
     pub key_filter: Option<KeyFilterKind>,
     /// The number of threads that join on this host, including the calling one.
     pub threads: usize,
     /// Ends the join from another thread, within the limits of [`CancelToken`]. The join cancels it
     /// itself when the ring fails.
     pub cancel: CancelToken,
-    /// A function that is called after each fragment, on the thread that turns the ring.
+    /// A function that is called after each joined fragment, on the thread that runs the revolution.
     pub watch: Option<Watch>,
 }
 
-/// Sees each fragment that a host has joined, while the join goes on.
-pub type Watch = Arc<dyn Fn(Visit) + Send + Sync>;
+/// A callback that observes each joined fragment during the join.
+pub type Watch = Arc<dyn Fn(JoinedFragment) + Send + Sync>;
 
 /// A fragment that a host has joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Visit {
+pub struct JoinedFragment {
     /// The fragment's rows.
     pub rows: u64,
-    /// Its bytes.
+    /// The fragment's size in bytes.
     pub bytes: u64,
-    /// Whether the host made it itself.
+    /// Whether the fragment is one of this host's own.
     pub is_own: bool,
 }
 
@@ -76,7 +75,7 @@ impl JoinSpec {
     /// Returns whether a key filter may drop rows if the build side has `parts` parts. The
     /// condition must have equal keys, and the join must not output rows of the probe side that
     /// have no partner. With several parts it must output no row of the probe side alone, as in a
-    /// semi-join: whether such a row has come out already is known only if it goes around in every
+    /// semi-join: a host knows whether such a row was already output only if the row rotates in every
     /// revolution.
     ///
     /// # Errors
@@ -116,7 +115,7 @@ impl JoinSpec {
         Self { cancel, ..self }
     }
 
-    /// Sets what [sees](Self::watch) the fragments.
+    /// Sets the callback that [observes](Self::watch) the fragments.
     #[must_use]
     pub fn with_watch(self, watch: Watch) -> Self {
         Self { watch: Some(watch), ..self }
@@ -128,13 +127,8 @@ impl JoinSpec {
     }
 
     /// Prepares rows of the build side.
-    pub(crate) fn local(&self, batches: Vec<RecordBatch>) -> Result<Local, JoinError> {
+    pub(crate) fn local(&self, batches: Vec<RecordBatch>) -> Result<LocalJoin, JoinError> {
         self.cancel.check()?;
         self.condition.prepare_build(self.schemas(), batches, self.threads.max(1))
-    }
-
-    /// Prepares a part of the build side.
-    pub(crate) fn part(&self, output: &Output, batches: Vec<RecordBatch>) -> Result<Part, JoinError> {
-        Part::of(output, Arc::new(self.local(batches)?))
     }
 }

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Probe, Share, Supply};
+use annulus_cyclo::{Condition, CycloError, JoinSpec, RowSink, RowSource, Share, StoreConfig, Supply};
 use annulus_join::{CancelToken, JoinError, JoinType, KeyFilterKind, OutputSpec, Partitions, Side, Sides};
 use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
 use arrow::{
@@ -58,17 +58,17 @@ fn host() -> Host {
 fn a_panic_of_a_helper_is_an_error() {
     let (done, is_done) = channel();
     thread::spawn(move || {
-        let turned = catch_unwind(AssertUnwindSafe(|| {
+        let joined = catch_unwind(AssertUnwindSafe(|| {
             let emit = |thread, _| {
                 assert!(thread != 1, "a helper cannot go on");
                 Ok(())
             };
-            share(2000, 2).turn(&mut host(), &emit).map(drop)
+            share(2000, 2).revolve(&mut host(), &emit).map(drop)
         }));
-        done.send(turned.map_err(drop)).unwrap();
+        done.send(joined.map_err(drop)).unwrap();
     });
-    let turned = is_done.recv_timeout(Duration::from_secs(20)).unwrap();
-    assert!(matches!(turned, Ok(Err(CycloError::Panicked))), "{turned:?}");
+    let joined = is_done.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(matches!(joined, Ok(Err(CycloError::Panicked))), "{joined:?}");
 }
 
 /// Not a test: a join whose second helper finds no room for its stack.
@@ -79,14 +79,14 @@ fn without_threads() {
         return;
     }
     // Without rows, so that preparing needs no threads.
-    let turned = catch_unwind(AssertUnwindSafe(|| {
+    let joined = catch_unwind(AssertUnwindSafe(|| {
         let share = share(0, 8);
-        share.turn(&mut host(), &|_, _| Ok(())).map(drop)
+        share.revolve(&mut host(), &|_, _| Ok(())).map(drop)
     }));
-    println!("ended {}", turned.is_err());
+    println!("ended {}", joined.is_err());
 }
 
-/// The operating system starts one thread and refuses the next. The turn ends nevertheless.
+/// The operating system starts one thread and refuses the next. The join ends nevertheless.
 #[test]
 fn threads_that_cannot_be_started_are_no_hang() {
     // Address space for two or three stacks, but not for seven.
@@ -110,13 +110,13 @@ fn threads_that_cannot_be_started_are_no_hang() {
 
 /// Runs three hosts with the same number of rows, as threads of this process. Returns how the part
 /// of each ended.
-fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> + Sync) -> Vec<Result<(), String>> {
+fn three_hosts(join: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> + Sync) -> Vec<Result<(), String>> {
     let folder = tempfile::tempdir().unwrap();
     let path = |host: u16| folder.path().join(format!("host-{host}"));
     let listeners: Vec<_> = (0..3).map(|me| UnixListener::bind(path(me)).unwrap()).collect();
     thread::scope(|scope| {
         let start = |(me, listener)| {
-            let (turn, path) = (&turn, &path);
+            let (join, path) = (&join, &path);
             scope.spawn(move || {
                 let place = Place::new(me, 3).unwrap();
                 let timeout = Duration::from_secs(60);
@@ -131,7 +131,7 @@ fn three_hosts(turn: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> 
                 let partitions = Partitions::at_least(4);
                 let condition = Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions };
                 let share = Share::prepare(&spec(condition, 2), rows(2000), rows(8000)).unwrap();
-                let ended = turn(place, share, &mut host);
+                let ended = join(place, share, &mut host);
                 ended.and_then(|()| Ok(host.finish()?)).map_err(|error| error.to_string())
             })
         };
@@ -171,7 +171,7 @@ fn host_1_fails(own: &str) -> [Result<(), String>; 3] {
 fn an_error_of_one_host_ends_all() {
     let ended = three_hosts(|place, share, host| {
         let emit = |_, _| if place.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) };
-        share.turn(host, &emit).map(drop)
+        share.revolve(host, &emit).map(drop)
     });
     assert_eq!(ended, host_1_fails("no space"));
 }
@@ -186,7 +186,7 @@ fn a_part_that_cannot_be_read_ends_all() {
             (1, 2) => Err(JoinError::Outside("cannot be read".into())),
             _ => Ok(rows(100)),
         };
-        let ended = share.turn_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop);
+        let ended = share.revolve_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop);
         others.have_ended(place);
         ended
     });
@@ -203,9 +203,10 @@ fn a_panic_between_revolutions_ends_all() {
             assert!(place.me().0 != 1, "no part {part}");
             Ok(rows(100))
         };
-        let turn =
-            AssertUnwindSafe(|| share.turn_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop));
-        let ended = catch_unwind(turn).unwrap_or(Err(CycloError::Panicked));
+        let join = AssertUnwindSafe(|| {
+            share.revolve_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop)
+        });
+        let ended = catch_unwind(join).unwrap_or(Err(CycloError::Panicked));
         others.have_ended(place);
         ended
     });
@@ -217,22 +218,22 @@ fn a_panic_between_revolutions_ends_all() {
 fn hosts_that_differ_in_their_parts_fail() {
     let ended = three_hosts(|place, share, host| {
         let parts = if place.me().0 == 1 { NonZeroUsize::new(2).unwrap() } else { PARTS };
-        share.turn_with(host, Supply::new().with_parts(parts, |_| Ok(rows(100))), &|_, _| Ok(())).map(drop)
+        share.revolve_with(host, Supply::new().with_parts(parts, |_| Ok(rows(100))), &|_, _| Ok(())).map(drop)
     });
     assert!(ended[1].as_ref().is_err_and(|error| error.contains("the same number")), "{ended:?}");
     assert!(ended.iter().all(Result::is_err), "{ended:?}");
 }
 
 /// Returns how three hosts end. Host 1 is fed by `feed`, and the others endlessly.
-fn fed_hosts(feed: &Probe<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + Sync) -> Vec<Result<(), String>> {
-    let without_end = |give: &mut Give<'_>| {
+fn fed_hosts(feed: &RowSource<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + Sync) -> Vec<Result<(), String>> {
+    let without_end = |give: &mut RowSink<'_>| {
         loop {
             give(rows(8000))?;
         }
     };
     three_hosts(|place, share, host| {
-        let feed: &Probe<'_> = if place.me().0 == 1 { feed } else { &without_end };
-        share.turn_with(host, Supply::new().with_probe(feed), &|_, _| emit(place)).map(drop)
+        let feed: &RowSource<'_> = if place.me().0 == 1 { feed } else { &without_end };
+        share.revolve_with(host, Supply::new().with_probe(feed), &|_, _| emit(place)).map(drop)
     })
 }
 
@@ -244,13 +245,13 @@ fn rows_that_cannot_be_kept_end_the_join() {
     for key_filter in [None, Some(KeyFilterKind::Exact)] {
         let spec = spec(condition.clone(), 2).with_key_filter(key_filter);
         let share = Share::prepare(&spec, rows(10), Vec::new()).unwrap();
-        let feed = |give: &mut Give<'_>| give(rows(1000));
+        let feed = |give: &mut RowSink<'_>| give(rows(1000));
         let supply = Supply::new()
             .with_parts(NonZeroUsize::new(2).unwrap(), |_| Ok(rows(10)))
             .with_probe(&feed)
-            .with_keep(Keep::new(0, "/nowhere"));
-        let error = share.turn_with(&mut host(), supply, &|_, _| Ok(())).unwrap_err();
-        assert!(matches!(&error, CycloError::Keep { .. }), "{key_filter:?}: {error}");
+            .with_store(StoreConfig::new(0, "/nowhere"));
+        let error = share.revolve_with(&mut host(), supply, &|_, _| Ok(())).unwrap_err();
+        assert!(matches!(&error, CycloError::Store { .. }), "{key_filter:?}: {error}");
     }
 }
 
@@ -269,34 +270,34 @@ fn a_feed_that_fails_ends_all() {
     assert_eq!(ended, host_1_fails("a thread of the join has panicked"));
 }
 
-/// A caller that ignores the error of `Give` and goes on has lost rows all the same: those that
+/// A caller that ignores the error of `RowSink` and goes on has lost rows all the same: those that
 /// cannot be prepared, and those that a key filter's later revolutions cannot keep.
 #[test]
 fn an_error_of_give_that_is_ignored_ends_the_join() {
     let other = RecordBatch::try_from_iter([("other", Arc::new(StringArray::from(vec!["a"])) as ArrayRef)]).unwrap();
-    let feed = |give: &mut Give<'_>| {
+    let feed = |give: &mut RowSink<'_>| {
         let _ = give(vec![other.clone()]);
         let _ = give(rows(10));
         Ok(())
     };
-    let turned = share(10, 1).turn_with(&mut host(), Supply::new().with_probe(&feed), &|_, _| Ok(()));
-    let error = turned.map(drop).unwrap_err().to_string();
+    let joined = share(10, 1).revolve_with(&mut host(), Supply::new().with_probe(&feed), &|_, _| Ok(()));
+    let error = joined.map(drop).unwrap_err().to_string();
     assert!(error.contains("a batch has columns"), "{error}");
 
     let condition =
         Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions: Partitions::at_least(2) };
     let spec = spec(condition, 1).with_key_filter(Some(KeyFilterKind::Exact));
-    let feed = |give: &mut Give<'_>| {
+    let feed = |give: &mut RowSink<'_>| {
         let _ = give(rows(10));
         Ok(())
     };
     let supply = Supply::new()
         .with_parts(NonZeroUsize::new(2).unwrap(), |_| Ok(rows(10)))
         .with_probe(&feed)
-        .with_keep(Keep::new(0, "/nowhere"));
-    let turned = Share::prepare(&spec, rows(10), Vec::new()).unwrap().turn_with(&mut host(), supply, &|_, _| Ok(()));
-    let error = turned.map(drop).unwrap_err();
-    assert!(matches!(error, CycloError::Keep { .. }), "{error}");
+        .with_store(StoreConfig::new(0, "/nowhere"));
+    let joined = Share::prepare(&spec, rows(10), Vec::new()).unwrap().revolve_with(&mut host(), supply, &|_, _| Ok(()));
+    let error = joined.map(drop).unwrap_err();
+    assert!(matches!(error, CycloError::Store { .. }), "{error}");
 }
 
 /// Feeders have more rows than the join takes, and end when it fails.
@@ -314,7 +315,7 @@ fn a_feed_without_end_ends_with_its_join() {
 /// Runs three hosts, of which only host 0 has probe rows. Host 1 is fed by `feed`. Each of the
 /// 800,000 pairs of a host comes out in a batch of `emit`.
 fn beside_a_feed(
-    feed: &Probe<'_>,
+    feed: &RowSource<'_>,
     emit: impl Fn(Place, RecordBatch) -> Result<(), JoinError> + Sync,
     ended: impl Fn(Place) + Sync,
 ) -> Vec<Result<(), String>> {
@@ -322,9 +323,9 @@ fn beside_a_feed(
         let probe = if place.me().0 == 0 { rows(8000) } else { Vec::new() };
         let share = Share::prepare(&spec(Condition::Any(None), 2), rows(100), probe).unwrap();
         let supply = if place.me().0 == 1 { Supply::new().with_probe(feed) } else { Supply::new() };
-        let turned = share.turn_with(host, supply, &|_, batch| emit(place, batch)).map(drop);
+        let joined = share.revolve_with(host, supply, &|_, batch| emit(place, batch)).map(drop);
         ended(place);
-        turned
+        joined
     })
 }
 
@@ -334,7 +335,7 @@ fn beside_a_feed(
 fn a_read_that_takes_long_holds_up_no_fragment() {
     let (passed, has_passed) = channel();
     let (has_passed, pairs) = (Mutex::new(has_passed), AtomicUsize::new(0));
-    let feed = |give: &mut Give<'_>| {
+    let feed = |give: &mut RowSink<'_>| {
         let passed = has_passed.lock().unwrap().recv_timeout(Duration::from_secs(20));
         passed.map_err(|_| JoinError::Outside("fragments wait for a read".into()))?;
         give(rows(1000))
@@ -356,7 +357,7 @@ fn a_read_that_takes_long_holds_up_no_fragment() {
 #[test]
 fn a_read_that_takes_long_holds_up_no_failure() {
     let others = Others::new();
-    let feed = |_: &mut Give<'_>| {
+    let feed = |_: &mut RowSink<'_>| {
         others.have_ended(Place::new(1, 3).unwrap());
         Ok(())
     };
@@ -374,7 +375,7 @@ fn a_read_that_takes_long_holds_up_no_failure() {
 /// to be sent.
 #[test]
 fn a_read_that_fails_does_not_wait_for_earlier_rows() {
-    let feed = |give: &mut Give<'_>| {
+    let feed = |give: &mut RowSink<'_>| {
         give(rows(100_000))?;
         Err(JoinError::Outside("'a.csv' cannot be read".into()))
     };
@@ -404,15 +405,15 @@ fn a_read_that_is_cancelled_by_a_failure_does_not_hide_it() {
         let cancel = CancelToken::new();
         let spec = spec(Condition::Any(None), 1).with_cancel(cancel.clone());
         let share = Share::prepare(&spec, rows(100), rows(8000)).unwrap();
-        let feed = |_: &mut Give<'_>| {
+        let feed = |_: &mut RowSink<'_>| {
             while !cancel.is_cancelled() {
                 thread::yield_now();
             }
             Err(JoinError::Cancelled)
         };
         let emit = |_, _| Err(JoinError::Outside("no space".into()));
-        let turned = share.turn_with(&mut host(), Supply::new().with_probe(&feed), &emit);
-        assert_eq!(turned.map(drop).unwrap_err().to_string(), "no space");
+        let joined = share.revolve_with(&mut host(), Supply::new().with_probe(&feed), &emit);
+        assert_eq!(joined.map(drop).unwrap_err().to_string(), "no space");
     }
 }
 
@@ -432,7 +433,7 @@ fn a_stop_is_noticed_within_a_fragment() {
             }
             Ok(())
         };
-        share.turn(host, &emit).map(drop)
+        share.revolve(host, &emit).map(drop)
     });
     let named = "host 1 has failed: it gave up";
     assert_eq!(ended, [named, "the join was cancelled", named].map(|error| Err(error.to_owned())));
@@ -453,6 +454,6 @@ fn a_host_that_is_stopped_has_not_failed() {
         stopper.stop();
         Ok(())
     };
-    let ended = share.turn(&mut host, &emit).map(drop);
+    let ended = share.revolve(&mut host, &emit).map(drop);
     assert!(matches!(ended, Err(CycloError::Join(JoinError::Cancelled))), "{ended:?}");
 }

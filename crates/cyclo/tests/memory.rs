@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, ops::Bound, sync::Arc};
 
-use annulus_cyclo::{Condition, Give, JoinSpec, Share, Supply};
+use annulus_cyclo::{Condition, JoinSpec, RowSink, Share, Supply};
 use annulus_join::{Band, JoinType, KeyPair, MergeCondition, Offset, OutputSpec, Partitions, Side, Sides};
 use annulus_roundabout::{Host, RingConfig};
 use arrow::{
@@ -63,9 +63,9 @@ fn the_largest_part_counts() {
     let share = Share::prepare(&spec(hash()), rows(parts[0]), rows(ROWS)).unwrap();
     let (first, number) = (share.memory(), NonZeroUsize::new(parts.len()).unwrap());
     let supply = Supply::new().with_parts(number, |part| Ok(rows(parts[part])));
-    let turn = share.turn_with(&mut host, supply, &|_, _| Ok(())).unwrap();
+    let stats = share.revolve_with(&mut host, supply, &|_, _| Ok(())).unwrap();
     let alone = Share::prepare(&spec(hash()), rows(parts[1]), vec![]).unwrap().memory();
-    assert_eq!((turn.memory.build, turn.memory.fragments), (alone.build, first.fragments));
+    assert_eq!((stats.memory.build, stats.memory.fragments), (alone.build, first.fragments));
 }
 
 /// Fed rows are never in memory all at once.
@@ -74,8 +74,8 @@ fn the_largest_wave_counts() {
     let mut host = Host::alone(&RingConfig::default().with_fragment_bytes(64 << 10)).unwrap();
     let share = Share::prepare(&spec(hash()), rows(ROWS), vec![]).unwrap();
     let waves = [ROWS / 10, ROWS / 2, 0, ROWS / 10];
-    let feed = |give: &mut Give<'_>| waves.into_iter().try_for_each(|count| give(rows(count)));
-    let turn = share.turn_with(&mut host, Supply::new().with_probe(&feed), &|_, _| Ok(())).unwrap();
+    let feed = |give: &mut RowSink<'_>| waves.into_iter().try_for_each(|count| give(rows(count)));
+    let stats = share.revolve_with(&mut host, Supply::new().with_probe(&feed), &|_, _| Ok(())).unwrap();
     let alone = Share::prepare(&spec(hash()), vec![], rows(ROWS / 2)).unwrap().memory();
-    assert_eq!((turn.memory.fragments, turn.probed), (alone.fragments, waves.iter().sum::<usize>() as u64));
+    assert_eq!((stats.memory.fragments, stats.probed), (alone.fragments, waves.iter().sum::<usize>() as u64));
 }

@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{Condition, CycloError, Give, JoinSpec, Keep, Prepared, Probe, Share, Supply, Turn};
+use annulus_cyclo::{
+    Condition, CycloError, JoinSpec, JoinStats, PreparedBuild, RowSink, RowSource, Share, StoreConfig, Supply,
+};
 use annulus_join::{
     Band, FilterColumn, JoinError, JoinType, Kept, KeyFilterKind, KeyPair, LoopCondition, MergeCondition, Offset,
     OutputSpec, PairFilter, Partitions, RowCondition, Side, Sides,
@@ -80,7 +82,7 @@ struct Case {
     by: By,
     /// The number of parts of the build side.
     parts: usize,
-    /// The number of rows of the probe side that are passed at a time while the ring turns, if any.
+    /// The number of rows of the probe side that are passed at a time while the ring all_stats, if any.
     /// The first rows are prepared before.
     fed: Option<usize>,
     /// The bytes of fed fragments that are kept in memory between revolutions.
@@ -231,16 +233,16 @@ impl Case {
     }
 
     fn joined(&self) -> Vec<Pair> {
-        self.turned().0
+        self.joined().0
     }
 
     /// Returns the result, and each host's counters.
-    fn turned(&self) -> (Vec<Pair>, Vec<Turn>) {
+    fn joined(&self) -> (Vec<Pair>, Vec<JoinStats>) {
         let folder = tempfile::tempdir().unwrap();
         let hosts = self.left.len() as u16;
         let out = Mutex::new(Vec::new());
         let listeners: Vec<_> = (0..hosts).map(|me| UnixListener::bind(path(folder.path(), me)).unwrap()).collect();
-        let turns = thread::scope(|scope| {
+        let all_stats = thread::scope(|scope| {
             let host = |(me, listener)| {
                 let (folder, out) = (folder.path(), &out);
                 scope.spawn(move || self.host(Place::new(me, hosts).unwrap(), listener, folder, out).unwrap())
@@ -250,7 +252,7 @@ impl Case {
         });
         let mut out = out.into_inner().unwrap();
         out.sort_unstable();
-        (out, turns)
+        (out, all_stats)
     }
 
     fn host(
@@ -259,7 +261,7 @@ impl Case {
         listener: UnixListener,
         folder: &Path,
         out: &Mutex<Vec<Pair>>,
-    ) -> Result<Turn, CycloError> {
+    ) -> Result<JoinStats, CycloError> {
         let timeout = Duration::from_secs(60);
         let config = RingConfig::default()
             .with_fragment_bytes(4096)
@@ -278,25 +280,26 @@ impl Case {
         let probe = &self.sides().1[place.me().index()];
         let (there, later) = probe.split_at(self.fed.map_or(probe.len(), |rows| rows.min(probe.len())));
         let share = Share::prepare(&spec, self.part(place, 0), batches(there, self.views))?;
-        let feed = |give: &mut Give<'_>| {
+        let feed = |give: &mut RowSink<'_>| {
             later.chunks(self.fed.unwrap_or(1)).try_for_each(|rows| give(batches(rows, self.views)))
         };
-        let feed: Option<&Probe<'_>> = if self.fed.is_some() { Some(&feed) } else { None };
+        let feed: Option<&RowSource<'_>> = if self.fed.is_some() { Some(&feed) } else { None };
         let emit = |_, batch| {
             out.lock().unwrap().extend(pairs(&batch, self.join));
             Ok(())
         };
-        let turn = if self.parts == 1 && feed.is_none() {
-            share.turn(&mut host, &emit)?
+        let stats = if self.parts == 1 && feed.is_none() {
+            share.revolve(&mut host, &emit)?
         } else {
             let parts = NonZeroUsize::new(self.parts).unwrap();
             let supply = Supply::new().with_parts(parts, |part| Ok(self.part(place, part)));
-            let supply = feed.into_iter().fold(supply, Supply::with_probe).with_keep(Keep::new(self.kept, folder));
-            share.turn_with(&mut host, supply, &emit)?
+            let supply =
+                feed.into_iter().fold(supply, Supply::with_probe).with_store(StoreConfig::new(self.kept, folder));
+            share.revolve_with(&mut host, supply, &emit)?
         };
-        assert_eq!(seen.each_ref().map(|seen| seen.load(Relaxed)), [turn.probed, turn.revolution.received]);
+        assert_eq!(seen.each_ref().map(|seen| seen.load(Relaxed)), [stats.probed, stats.revolution.received]);
         host.finish()?;
-        Ok(turn)
+        Ok(stats)
     }
 
     /// Returns the build side and the probe side.
@@ -464,9 +467,9 @@ fn work_is_shared_among_the_hosts() {
     for (by, least) in [(By::Hash, 1800), (By::Merge, 1800), (By::Band(0), 1800), (By::Loops, 600 * 600)] {
         for (hosts, parts) in [(1, 1), (3, 1), (1, 3), (3, 2)] {
             let shares: Vec<Vec<Row>> = rows.chunks(600 / hosts).map(<[Row]>::to_vec).collect();
-            let turns = inner(shares, by, parts).turned().1;
-            assert!(turns.iter().all(|turn| turn.probed == 600 * parts as u64), "{by:?}");
-            let compared = turns.iter().map(|turn| turn.compared).sum::<u64>();
+            let all_stats = inner(shares, by, parts).joined().1;
+            assert!(all_stats.iter().all(|stats| stats.probed == 600 * parts as u64), "{by:?}");
+            let compared = all_stats.iter().map(|stats| stats.compared).sum::<u64>();
             // A row may meet a neighbour in the bucket of each table.
             let most = if by == By::Hash { least + (600 * hosts * parts) as u64 } else { least };
             assert!((least..=most).contains(&compared), "{by:?}, {hosts} hosts, {parts} parts: {compared}");
@@ -483,11 +486,11 @@ fn fed_rows_are_prepared_once() {
     for (parts, kept) in [(1, 0), (4, 0), (4, 5000), (4, usize::MAX)] {
         // Fifty rows are prepared before, and as many are fed at a time.
         let case = Case { fed: Some(50), kept, ..inner(shares.clone(), By::Hash, parts) };
-        let (found, turns) = case.turned();
+        let (found, all_stats) = case.turned();
         assert_eq!(found, case.expected());
-        for turn in turns {
-            assert_eq!((turn.prepared, turn.probed), (200, 600 * parts as u64));
-            let (memory, disk) = (turn.memory.kept, turn.kept_on_disk);
+        for stats in all_stats {
+            assert_eq!((stats.prepared, stats.probed), (200, 600 * parts as u64));
+            let (memory, disk) = (stats.memory.kept, stats.kept_on_disk);
             assert_eq!((memory > 0, disk > 0), (parts > 1 && kept > 0, parts > 1 && kept < 1 << 20), "{kept}");
             assert!(memory <= kept);
         }
@@ -507,16 +510,16 @@ fn rows_without_a_partner_are_not_sent() {
             let (left, right) = (side(1900..2100), side(0..2000));
             let without = Case { left, right, join, fed: Some(60), ..inner(Vec::new(), by, 1) };
             let case = Case { key_filter: Some(key_filter), ..without.clone() };
-            let (found, turns) = case.turned();
+            let (found, all_stats) = case.turned();
             assert_eq!(found, without.turned().0, "{join:?}");
             assert_eq!(found, case.expected(), "{join:?}");
             // The first sixty rows of each host were prepared before.
             let (prepared, dropped): (Vec<u64>, Vec<u64>) =
-                turns.iter().map(|turn| (turn.prepared, turn.dropped)).unzip();
+                all_stats.iter().map(|stats| (stats.prepared, stats.dropped)).unzip();
             assert_eq!(prepared.iter().sum::<u64>() + dropped.iter().sum::<u64>(), 2000);
             let prepared = prepared.iter().sum::<u64>();
             assert!((100 + 3 * 60 - 60..100 + 3 * 60 + 40).contains(&prepared), "{by:?}: {prepared} rows");
-            assert!(turns.iter().all(|turn| turn.filter_bytes > 0 && turn.memory.filter > 0));
+            assert!(all_stats.iter().all(|stats| stats.filter_bytes > 0 && stats.memory.filter > 0));
         }
     }
 }
@@ -538,23 +541,24 @@ fn with_several_parts_each_revolution_has_its_filter() {
             let whole = Case { left: build.clone(), fed: Some(300), kept, ..inner(shares.clone(), by, parts) };
             let without = whole.turned();
             let with = Case { key_filter: Some(key_filter), ..whole.clone() };
-            let (found, turns) = with.turned();
+            let (found, all_stats) = with.turned();
             assert_eq!(found, without.0, "{by:?}");
             assert_eq!(found.len(), matched);
-            let bytes =
-                |turns: &[Turn]| -> u64 { turns.iter().map(|turn| turn.revolution.bytes + turn.filter_bytes).sum() };
+            let bytes = |all_stats: &[JoinStats]| -> u64 {
+                all_stats.iter().map(|stats| stats.revolution.bytes + stats.filter_bytes).sum()
+            };
             // The first 300 rows of each host were prepared before, and go around in each revolution.
             let unsifted = 3 * 300 * parts as u64;
             // One filter of all keys would let through 8,700 of the 24,000 rows of all revolutions.
-            assert!(bytes(&turns) < bytes(&without.1) * 3 / 10, "{by:?}: {} bytes", bytes(&turns));
-            let probed: u64 = turns.iter().map(|turn| turn.probed).sum();
+            assert!(bytes(&all_stats) < bytes(&without.1) * 3 / 10, "{by:?}: {} bytes", bytes(&all_stats));
+            let probed: u64 = all_stats.iter().map(|stats| stats.probed).sum();
             // All hosts see a row that has a partner, in one revolution.
             let needed = 3 * (unsifted + matched as u64 * 17 / 20);
             assert!((needed..needed + needed / 20).contains(&probed), "{by:?}: {probed} rows");
-            for turn in &turns {
+            for stats in &all_stats {
                 let fed = (2000 - 300) * parts as u64;
-                assert_eq!(turn.prepared - 300 + turn.dropped, fed, "{by:?}");
-                let (memory, disk) = (turn.memory.kept, turn.kept_on_disk);
+                assert_eq!(stats.prepared - 300 + stats.dropped, fed, "{by:?}");
+                let (memory, disk) = (stats.memory.kept, stats.kept_on_disk);
                 assert_eq!((memory > 0, disk > 0), (kept > 0, kept < 1 << 20), "{kept}");
             }
         }
@@ -590,7 +594,7 @@ fn prepared_rows_have_the_condition_of_each_join() {
         let output = OutputSpec::new(JoinType::Inner, Side::Left, Sides::from_fn(|_| schema(false)));
         JoinSpec::new(output, Condition::Any(Some(LoopLess::shared(Side::Left, added))), 1 << 20)
     };
-    let prepared = Prepared::new(&spec(0), batches(&rows, false)).unwrap();
+    let prepared = PreparedBuild::new(&spec(0), batches(&rows, false)).unwrap();
     for added in [0, 40] {
         let share = Share::with_prepared(&spec(added), &prepared, batches(&rows, false)).unwrap();
         let mut host = Host::alone(&RingConfig::default()).unwrap();
@@ -599,7 +603,7 @@ fn prepared_rows_have_the_condition_of_each_join() {
             found.fetch_add(batch.num_rows() as u64, Relaxed);
             Ok(())
         };
-        share.turn(&mut host, &emit).unwrap();
+        share.revolve(&mut host, &emit).unwrap();
         let expected = (0..50).flat_map(|left| (0..50).filter(move |right| left + added < *right)).count();
         assert_eq!(found.into_inner(), expected as u64);
     }

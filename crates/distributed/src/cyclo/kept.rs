@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_cyclo::{JoinSpec, Prepared};
+use annulus_cyclo::{JoinSpec, PreparedBuild};
 use annulus_datafusion::CycloJoin;
 use annulus_join::{Partitions, Side};
 use datafusion::{error::Result, execution::memory_pool::MemoryReservation};
@@ -37,7 +37,7 @@ impl Resident {
         rows: u64,
         memory: &MemoryReservation,
         kept: MemoryReservation,
-    ) -> Result<Prepared, Ended> {
+    ) -> Result<PreparedBuild, Ended> {
         let purpose = Purpose { join: self.purpose, partitions: Partitions::for_rows(rows as usize).count() };
         if let Some(prepared) = self.share.prepared(&purpose) {
             memory.free();
@@ -47,7 +47,7 @@ impl Resident {
             Some(columns) => join.read(Side::Left, &batch.project(columns)?),
             None => join.read(Side::Left, batch),
         });
-        let prepared = Prepared::new(spec, batches.collect::<Result<_>>()?).map_err(own_error)?;
+        let prepared = PreparedBuild::new(spec, batches.collect::<Result<_>>()?).map_err(own_error)?;
         memory.free();
         if !self.share.keep_prepared(purpose, &prepared, kept) {
             // It is there anyway, as long as this join.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use annulus_cyclo::{KeyFilterChoice, Turn, Visit, Watch};
+use annulus_cyclo::{JoinStats, JoinedFragment, KeyFilterChoice, Watch};
 use annulus_join::KeyFilterKind;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time};
 
@@ -78,7 +78,7 @@ impl RunMetrics {
     /// Returns what counts fragments while the ring turns.
     pub(super) fn watch(&self) -> Watch {
         let (rows, bytes) = (self.probed_rows.clone(), self.ring_bytes.clone());
-        Arc::new(move |visit: Visit| {
+        Arc::new(move |visit: JoinedFragment| {
             rows.add(visit.rows as usize);
             bytes.add(if visit.is_own { 0 } else { visit.bytes as usize });
         })
@@ -96,8 +96,8 @@ impl RunMetrics {
     }
 
     /// Adds what is known at the end.
-    pub(super) fn add(&self, turn: &Turn) {
-        let Turn { setup, revolution, prepared, dropped, filter_bytes, compared, .. } = turn;
+    pub(super) fn add(&self, turn: &JoinStats) {
+        let JoinStats { setup, revolution, prepared, dropped, filter_bytes, compared, .. } = turn;
         self.setup_time.add_duration(*setup);
         self.join_time.add_duration(revolution.joining);
         self.wait_time.add_duration(revolution.waiting);

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_cyclo::{CycloError, Give, Keep, Share, Supply};
+use annulus_cyclo::{CycloError, RowSink, Share, StoreConfig, Supply};
 use annulus_datafusion::{AnnulusConfig, CycloJoin};
 use annulus_join::{CancelToken, JoinError, Side};
 use annulus_roundabout::{Failure, Host, Reason, RoundaboutError, Stopper};
@@ -162,21 +162,21 @@ impl Run {
         let disk = &context.runtime_env().disk_manager;
         let file = (parts > NonZeroUsize::MIN).then(|| disk.create_tmp_file("cyclo-join")).transpose()?;
         let folder = file.as_ref().and_then(|file| file.path()?.parent());
-        let keep = folder.map_or_else(Keep::in_memory, |folder| Keep::new(0, folder));
+        let keep = folder.map_or_else(StoreConfig::in_memory, |folder| StoreConfig::new(0, folder));
         let rotating = Mutex::new(Some(rotating));
-        let probe = |give: &mut Give<'_>| match rotating.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let probe = |give: &mut RowSink<'_>| match rotating.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(input) => feed(&join, input, WAVE * met.fragment_bytes as usize, give),
             None => Ok(()),
         };
         let supply = Supply::new()
             .with_parts(parts, |number| stationary.take(number, &runtime).map_err(into_join))
             .with_probe(&probe)
-            .with_keep(keep);
+            .with_store(keep);
         let emit = |_, batch: RecordBatch| {
             let batch = join.finish(&batch).map_err(into_join)?;
             output.blocking_send(batch).map_err(|_| JoinError::Cancelled)
         };
-        metrics.add(&share.turn_with(&mut host, supply, &emit).map_err(ended)?);
+        metrics.add(&share.revolve_with(&mut host, supply, &emit).map_err(ended)?);
         host.finish().map_err(|error| ended(error.into()))
     }
 }
@@ -285,7 +285,7 @@ impl Meeting<'_> {
 }
 
 /// Passes the rotating rows on, in waves of this many bytes.
-fn feed(join: &CycloJoin, input: Input, wave_bytes: usize, give: &mut Give<'_>) -> Result<(), JoinError> {
+fn feed(join: &CycloJoin, input: Input, wave_bytes: usize, give: &mut RowSink<'_>) -> Result<(), JoinError> {
     let mut batches = input.read();
     let (mut wave, mut counter, mut bytes) = (Vec::new(), RecordBatchMemoryCounter::new(), 0);
     while let Some(batch) = batches.next().map_err(into_join)? {

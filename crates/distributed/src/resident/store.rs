@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use annulus_cyclo::Prepared;
+use annulus_cyclo::PreparedBuild;
 use datafusion::{
     arrow::{
         array::RecordBatch,
@@ -90,7 +90,7 @@ pub(crate) struct Share {
     info: ShareInfo,
     batches: Vec<RecordBatch>,
     /// The rows as joins have prepared them, by what they were prepared for, the last one used last.
-    prepared: Mutex<Vec<(Purpose, Prepared, MemoryReservation)>>,
+    prepared: Mutex<Vec<(Purpose, PreparedBuild, MemoryReservation)>>,
     _memory: Vec<MemoryReservation>,
 }
 
@@ -110,7 +110,7 @@ impl Share {
     }
 
     /// Returns the rows as they were prepared for `purpose` before.
-    pub(crate) fn prepared(&self, purpose: &Purpose) -> Option<Prepared> {
+    pub(crate) fn prepared(&self, purpose: &Purpose) -> Option<PreparedBuild> {
         let mut all = self.prepared.lock();
         let place = all.iter().position(|(known, ..)| known == purpose)?;
         let found = all.remove(place);
@@ -121,7 +121,7 @@ impl Share {
 
     /// Keeps prepared rows for later joins, if there is memory. Those that were not used for longest make
     /// room. Returns whether `memory`, or that of equal rows, accounts for them.
-    pub(crate) fn keep_prepared(&self, purpose: Purpose, prepared: &Prepared, memory: MemoryReservation) -> bool {
+    pub(crate) fn keep_prepared(&self, purpose: Purpose, prepared: &PreparedBuild, memory: MemoryReservation) -> bool {
         let mut all = self.prepared.lock();
         if all.iter().any(|(known, ..)| *known == purpose) {
             // Another join was faster. These go with their join.

@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 
 use super::{
     links::Links,
-    run::{HostTurn, Joined, Ring, Totals, turn},
+    run::{HostStats, Joined, Ring, Totals, revolve},
 };
 
 /// The fragments that each host sends around, kept so that every host can get them.
@@ -47,7 +47,7 @@ impl Ring<'_> {
         Ok(Joined { answer: totals.answer(), hosts, cpu_load: None, cpu: None, others_share: 0.0 })
     }
 
-    fn alone(&self, me: u16, fragments: &Fragments, totals: &Totals) -> Result<HostTurn> {
+    fn alone(&self, me: u16, fragments: &Fragments, totals: &Totals) -> Result<HostStats> {
         let (resident, on_core) = (ResidentPeak::start(), OnCore::start());
         let share = self.prepare(me)?;
         let peak = resident.and_then(|resident| resident.bytes());
@@ -62,7 +62,7 @@ impl Ring<'_> {
                     Ok(host.finish()?)
                 })
             });
-            let measured = links.start(0).and_then(|host| turn(host, share, totals, self.pace()));
+            let measured = links.start(0).and_then(|host| revolve(host, share, totals, self.pace()));
             match others.map(|others| others.join()) {
                 Some(Err(_)) => Err(anyhow!("a host has panicked")),
                 // This host's error takes precedence over that of the other.
@@ -70,7 +70,7 @@ impl Ring<'_> {
                 None => measured,
             }
         })?;
-        Ok(HostTurn { peak, setup_cpu, ..measured })
+        Ok(HostStats { peak, setup_cpu, ..measured })
     }
 }
 

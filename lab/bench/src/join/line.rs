@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     links::buffer_bytes,
-    run::{HostTurn, Joined, Ring},
+    run::{HostStats, Joined, Ring},
 };
 use crate::words::name;
 
@@ -70,22 +70,22 @@ impl Line {
         let of = |value: &dyn Fn(&Joined) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
         // The largest of the hosts' medians. The median of each round's largest value would grow
         // with the number of hosts, merely by chance.
-        let most = |value: &dyn Fn(&HostTurn) -> f64| {
+        let most = |value: &dyn Fn(&HostStats) -> f64| {
             let host = |host: usize| of(&|joined| value(&joined.hosts[host]));
             (0..usize::from(ring.hosts)).map(host).fold(0.0, f64::max)
         };
-        let setup_s = most(&|host| host.turn.setup.as_secs_f64());
+        let setup_s = most(&|host| host.stats.setup.as_secs_f64());
         let join_s = most(&|host| host.join.as_secs_f64());
-        let average = |joined: &Joined, value: &dyn Fn(&HostTurn) -> f64| {
+        let average = |joined: &Joined, value: &dyn Fn(&HostStats) -> f64| {
             joined.hosts.iter().map(value).sum::<f64>() / joined.hosts.len() as f64
         };
         let share_in = |joined: &Joined, time: fn(&Revolution) -> Duration| {
-            average(joined, &|host| time(&host.turn.revolution).as_secs_f64() / host.join.as_secs_f64())
+            average(joined, &|host| time(&host.stats.revolution).as_secs_f64() / host.join.as_secs_f64())
         };
         let share_of = |time: fn(&Revolution) -> Duration| of(&|joined| share_in(joined, time));
         let waiting = || rounds.iter().map(|joined| share_in(joined, |revolution| revolution.waiting));
         let join_cpu = || of(&|joined| average(joined, &|host| host.join_cpu.as_secs_f64()));
-        let known = |known: &dyn Fn(&HostTurn) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
+        let known = |known: &dyn Fn(&HostStats) -> bool| rounds.iter().flat_map(|joined| &joined.hosts).all(known);
         // The smallest value: other work on the machine can only add to it.
         let least_cpu = |host: usize| rounds.iter().filter_map(|joined| joined.hosts[host].setup_cpu).min();
         let setup_cpu = (0..usize::from(ring.hosts)).map(least_cpu).collect::<Option<Vec<_>>>();
@@ -119,11 +119,11 @@ impl Line {
             waiting_first_share: share_of(|revolution| revolution.waiting_first),
             waiting_last_share: share_of(|revolution| revolution.waiting_last),
             total_s: setup_s + join_s,
-            host_probed: most(&|host| host.turn.probed as f64) as u64,
-            host_compared: most(&|host| host.turn.compared as f64) as u64,
-            host_mb: most(&|host| (host.turn.memory.build + host.turn.memory.fragments) as f64 + buffers) / MB,
-            fragments: most(&|host| host.turn.revolution.joined as f64) as u64,
-            fragments_mb: most(&|host| host.turn.revolution.bytes as f64) / MB,
+            host_probed: most(&|host| host.stats.probed as f64) as u64,
+            host_compared: most(&|host| host.stats.compared as f64) as u64,
+            host_mb: most(&|host| (host.stats.memory.build + host.stats.memory.fragments) as f64 + buffers) / MB,
+            fragments: most(&|host| host.stats.revolution.joined as f64) as u64,
+            fragments_mb: most(&|host| host.stats.revolution.bytes as f64) / MB,
             peak_mb: known(&|host| host.peak.is_some())
                 .then(|| most(&|host| host.peak.unwrap_or_default() as f64) / MB),
             cpu_load: known_of(&|joined| joined.cpu_load),

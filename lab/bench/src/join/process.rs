@@ -14,7 +14,7 @@ use super::{
     JoinArgs,
     args::Link,
     links::{config, start_at},
-    run::{Ring, Totals, turn},
+    run::{Ring, Totals, revolve},
     tables::Tables,
 };
 use crate::words::name;
@@ -55,17 +55,17 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
     let config = config(args.element, args.buffers);
     let JoinArgs { by, threads, .. } = *args;
     let parts = Ring { tables, by, link: Link::Tcp, hosts, threads, config, times: 1, network: None, join_s: None };
-    // A host connects only when it is ready, so the ring turns when the last host is.
+    // A host connects only when it is ready, so the revolution starts when the last host is ready.
     let share = parts.prepare(me)?;
     let listener = TcpListener::bind(own).with_context(|| format!("cannot listen at {own}, which --ring names"))?;
     let successor: SocketAddr = ring[(place + 1) % ring.len()];
     let host = start_at(me, hosts, &config, Address::Tcp { listener, successor })?;
     let totals = Totals::default();
-    let measured = turn(host, share, &totals, parts.pace())?;
+    let measured = revolve(host, share, &totals, parts.pace())?;
     let (answer, all) = (totals.answer(), tables.answer);
     ensure!(answer.rows <= all.rows, "wrong result: {} rows on this host, {} on all", answer.rows, all.rows);
     let join_s = measured.join.as_secs_f64();
-    let revolution = measured.turn.revolution;
+    let revolution = measured.stats.revolution;
     let share = |time: Duration| time.as_secs_f64() / join_s;
     let line = HostLine {
         host: me,
@@ -74,14 +74,14 @@ pub(super) fn run(args: &JoinArgs, tables: &Tables) -> Result<()> {
         sum: answer.sum,
         all_matches: all.rows,
         all_sum: all.sum,
-        setup_s: measured.turn.setup.as_secs_f64(),
+        setup_s: measured.stats.setup.as_secs_f64(),
         join_s,
         waiting_share: share(revolution.waiting),
         waiting_first_share: share(revolution.waiting_first),
         waiting_last_share: share(revolution.waiting_last),
         gb_per_s: revolution.bytes as f64 / join_s / 1e9,
-        host_probed: measured.turn.probed,
-        host_compared: measured.turn.compared,
+        host_probed: measured.stats.probed,
+        host_compared: measured.stats.compared,
     };
     writeln!(stdout(), "{}", serde_json::to_string(&line)?).context("cannot print")
 }

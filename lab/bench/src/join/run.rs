@@ -7,7 +7,7 @@ use std::{
 };
 
 use annulus_baselines::clock::Clock;
-use annulus_cyclo::{JoinSpec, Share, Turn};
+use annulus_cyclo::{JoinSpec, JoinStats, Share};
 use annulus_join::{JoinError, JoinType, OutputSpec, Side, Sides};
 use annulus_roundabout::{Host, RingConfig};
 use annulus_terminal::machine;
@@ -46,7 +46,7 @@ pub(crate) struct Ring<'a> {
 /// A join's result and its times.
 pub(super) struct Joined {
     pub(super) answer: Answer,
-    pub(super) hosts: Vec<HostTurn>,
+    pub(super) hosts: Vec<HostStats>,
     /// The time on cores during the revolution, divided by that of all cores.
     pub(super) cpu_load: Option<f64>,
     /// The seconds on cores of setup and revolution.
@@ -58,8 +58,8 @@ pub(super) struct Joined {
 
 /// One host's part of a join.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct HostTurn {
-    pub(super) turn: Turn,
+pub(super) struct HostStats {
+    pub(super) stats: JoinStats,
     pub(super) join: Duration,
     /// The part of `join` in which this host's thread was on a core.
     pub(super) join_cpu: Duration,
@@ -85,7 +85,7 @@ struct Start<'a> {
 pub(super) struct Totals(Mutex<Answer>);
 
 impl Ring<'_> {
-    /// Joins on all hosts at once. They prepare one after another and turn together.
+    /// Joins on all hosts at once. They prepare one after another and run the revolution together.
     pub(super) fn join(&self) -> Result<Joined> {
         let links = Links::new(self.hosts, self.link, self.config, self.network)?;
         let whole = machine::Busy::start();
@@ -113,7 +113,7 @@ impl Ring<'_> {
         Ok(Joined { answer: totals.answer(), hosts, cpu_load, cpu: whole.seconds(), others_share })
     }
 
-    fn host(&self, me: u16, links: &Links<'_>, totals: &Totals, start: Start<'_>) -> Result<HostTurn> {
+    fn host(&self, me: u16, links: &Links<'_>, totals: &Totals, start: Start<'_>) -> Result<HostStats> {
         let Start { one, all, busy, machine } = start;
         // Every host must reach the barriers, even after an error.
         let ready = links.start(me).and_then(|host| {
@@ -127,7 +127,7 @@ impl Ring<'_> {
             *busy.lock() = Some(machine::Busy::start());
         }
         let (host, share) = ready?;
-        turn(host, share, totals, self.pace())
+        revolve(host, share, totals, self.pace())
     }
 
     /// Prepares host `me`'s part of both tables.
@@ -155,10 +155,10 @@ impl Ring<'_> {
 }
 
 /// Runs a host's revolution, to the end of its ring, each pair of rows at its pace.
-pub(super) fn turn(mut host: Host, share: Share, totals: &Totals, pace: Option<Pace>) -> Result<HostTurn> {
+pub(super) fn revolve(mut host: Host, share: Share, totals: &Totals, pace: Option<Pace>) -> Result<HostStats> {
     let (start, on_core) = (Instant::now(), Clock::Processor.thread());
     let walk = pace.map(|pace| Mutex::new(pace.start()));
-    let turn = share.turn(&mut host, &|_, batch| {
+    let stats = share.revolve(&mut host, &|_, batch| {
         totals.add(&batch)?;
         if let Some(walk) = &walk {
             walk.lock().keep(batch.num_rows());
@@ -167,7 +167,7 @@ pub(super) fn turn(mut host: Host, share: Share, totals: &Totals, pace: Option<P
     })?;
     let (join, join_cpu) = (start.elapsed(), on_core.elapsed());
     host.finish()?;
-    Ok(HostTurn { turn, join, join_cpu, ..HostTurn::default() })
+    Ok(HostStats { stats, join, join_cpu, ..HostStats::default() })
 }
 
 impl Totals {

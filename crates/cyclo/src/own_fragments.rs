@@ -9,51 +9,51 @@ use annulus_join::Fragment;
 
 use crate::{
     CycloError,
-    feed::{Feed, Probe},
-    keep::{Kept, Place},
+    feed::{Feed, RowSource},
+    fragment_store::{FragmentCursor, FragmentStore},
 };
 
-/// The rows of the probe side that the caller provides while the ring turns.
-pub(crate) enum Rows<'a, 'k> {
+/// The rows of the probe side that the caller supplies during the join.
+pub(crate) enum ProbeRows<'a, 'k> {
     /// There are none.
     None,
-    /// They are read in this revolution, and kept for the next ones.
-    Fed { feed: &'a Feed, probe: &'a Probe<'a>, kept: Option<&'a mut Kept<'k>> },
-    /// They were kept in the first revolution.
-    Kept(&'a Kept<'k>),
+    /// They are read in this revolution, and stored for the next ones.
+    Supplied { feed: &'a Feed, probe: &'a RowSource<'a>, store: Option<&'a mut FragmentStore<'k>> },
+    /// They were stored in the first revolution.
+    Stored(&'a FragmentStore<'k>),
 }
 
 /// This host's fragments, in the order in which they are sent.
-pub(crate) struct Own<'a, 'k> {
+pub(crate) struct OwnFragments<'a, 'k> {
     prepared: Take<Cycle<slice::Iter<'a, Fragment>>>,
     wave: vec::IntoIter<Fragment>,
-    rows: Rows<'a, 'k>,
-    place: Place,
+    rows: ProbeRows<'a, 'k>,
+    cursor: FragmentCursor,
 }
 
-impl<'a, 'k> Own<'a, 'k> {
+impl<'a, 'k> OwnFragments<'a, 'k> {
     /// Returns the prepared fragments, `times` times, then those of `rows`.
-    pub(crate) fn new(prepared: &'a [Fragment], times: usize, rows: Rows<'a, 'k>) -> Self {
+    pub(crate) fn new(prepared: &'a [Fragment], times: usize, rows: ProbeRows<'a, 'k>) -> Self {
         let prepared = prepared.iter().cycle().take(times * prepared.len());
-        Self { prepared, wave: Vec::new().into_iter(), rows, place: Place::default() }
+        Self { prepared, wave: Vec::new().into_iter(), rows, cursor: FragmentCursor::default() }
     }
 
     /// Waits for the next fragment, and encodes it in `buffer`. Returns its size, or `None` after
     /// the last one.
     ///
     /// # Errors
-    /// If the fragment cannot be kept, or one that was kept cannot be read.
+    /// If a fragment cannot be stored, or a stored one cannot be read.
     pub(crate) fn fill(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, CycloError> {
         if let Some(fragment) = self.prepared.next() {
             return Ok(Some(fragment.encode(buffer)?));
         }
         match &mut self.rows {
-            Rows::None => Ok(None),
-            Rows::Kept(kept) => kept.read(&mut self.place, buffer),
-            Rows::Fed { feed, kept, .. } => loop {
+            ProbeRows::None => Ok(None),
+            ProbeRows::Stored(store) => store.read(&mut self.cursor, buffer),
+            ProbeRows::Supplied { feed, store, .. } => loop {
                 if let Some(fragment) = self.wave.next() {
                     let bytes = fragment.encode(buffer)?;
-                    kept.as_mut().map_or(Ok(()), |kept| kept.push(&buffer[..bytes]))?;
+                    store.as_mut().map_or(Ok(()), |store| store.push(&buffer[..bytes]))?;
                     return Ok(Some(bytes));
                 }
                 match feed.next_wave()? {

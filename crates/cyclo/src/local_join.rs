@@ -38,15 +38,15 @@ pub(crate) struct Schemas<'a> {
     pub(crate) probe: &'a SchemaRef,
 }
 
-/// The prepared build side.
-pub(crate) enum Local {
+/// A local join with its prepared build side.
+pub(crate) enum LocalJoin {
     Hash(BuildSide),
     Merge(MergeJoin, MergeBuild),
     Loops(RecordBatch),
 }
 
 /// A fragment, split for the threads that join it.
-pub(crate) enum Ready {
+pub(crate) enum FragmentParts {
     Hash(Vec<Morsel>),
     Merge(Box<MergeFragment>, u32),
     Loops(u32),
@@ -66,19 +66,19 @@ impl Condition {
         schemas: Schemas<'_>,
         batches: Vec<RecordBatch>,
         threads: usize,
-    ) -> Result<Local, JoinError> {
+    ) -> Result<LocalJoin, JoinError> {
         Ok(match self {
             Self::Hash { build, probe, nulls_equal, partitions } => {
                 let (keys, _) = keys(schemas, (build, probe), *nulls_equal)?;
                 let config = HashConfig::new(*partitions).with_threads(threads);
-                Local::Hash(BuildSide::prepare(keys, batches, &config)?)
+                LocalJoin::Hash(BuildSide::prepare(keys, batches, &config)?)
             }
             Self::Merge(condition) => {
                 let join = MergeJoin::try_new(condition, schemas.build, schemas.probe)?;
                 let build = join.prepare_build(batches, threads)?;
-                Local::Merge(join, build)
+                LocalJoin::Merge(join, build)
             }
-            Self::Any(_) => Local::Loops(concat_batches(schemas.build, &batches)?),
+            Self::Any(_) => LocalJoin::Loops(concat_batches(schemas.build, &batches)?),
         })
     }
 
@@ -171,7 +171,7 @@ fn keys(
     Ok((build, probe))
 }
 
-impl Local {
+impl LocalJoin {
     /// Returns all rows of the build side, in the order by which pairs refer to them.
     pub(crate) fn batch(&self) -> &RecordBatch {
         match self {
@@ -191,19 +191,21 @@ impl Local {
     }
 
     /// Splits a fragment for the threads. Also returns the number of parts.
-    pub(crate) fn ready(&self, fragment: &Fragment, threads: usize) -> Result<(Ready, usize), JoinError> {
+    pub(crate) fn split(&self, fragment: &Fragment, threads: usize) -> Result<(FragmentParts, usize), JoinError> {
         let rows = fragment.batch().num_rows();
         let parts = |step: u32| (rows as u32).div_ceil(step) as usize;
         Ok(match self {
             Self::Hash(_) => {
                 let morsels = fragment.morsels(threads);
                 let parts = morsels.len();
-                (Ready::Hash(morsels), parts)
+                (FragmentParts::Hash(morsels), parts)
             }
-            Self::Merge(join, _) => (Ready::Merge(Box::new(join.arrived(fragment)?), MERGE_ROWS), parts(MERGE_ROWS)),
+            Self::Merge(join, _) => {
+                (FragmentParts::Merge(Box::new(join.arrived(fragment)?), MERGE_ROWS), parts(MERGE_ROWS))
+            }
             Self::Loops(..) => {
                 let step = rows.div_ceil(threads * LOOPS_PARTS).max(1) as u32;
-                (Ready::Loops(step), parts(step))
+                (FragmentParts::Loops(step), parts(step))
             }
         })
     }
@@ -213,7 +215,7 @@ impl Local {
     pub(crate) fn probe(
         &self,
         condition: &Condition,
-        (fragment, ready): (&Fragment, &Ready),
+        (fragment, ready): (&Fragment, &FragmentParts),
         part: usize,
         wanted: Wanted,
         sink: &mut impl PairSink,
@@ -223,11 +225,11 @@ impl Local {
             start..(fragment.batch().num_rows() as u32).min(start.saturating_add(step))
         };
         match (self, ready) {
-            (Self::Hash(build), Ready::Hash(morsels)) => build.probe(fragment, &morsels[part], sink),
-            (Self::Merge(join, build), Ready::Merge(fragment, step)) => {
+            (Self::Hash(build), FragmentParts::Hash(morsels)) => build.probe(fragment, &morsels[part], sink),
+            (Self::Merge(join, build), FragmentParts::Merge(fragment, step)) => {
                 join.probe(build, fragment, rows(*step), wanted, sink)
             }
-            (Self::Loops(build), Ready::Loops(step)) => {
+            (Self::Loops(build), FragmentParts::Loops(step)) => {
                 // The rows may have been prepared for another join by pairs, with its own condition.
                 let Condition::Any(condition) = condition else {
                     return Err(JoinError::Fragment { what: "it was prepared for another join" });

@@ -21,36 +21,40 @@ use arrow::{
 };
 
 use crate::{
-    CycloError, Give, Probe,
+    CycloError, RowSink, RowSource,
     feed::offer,
-    keep::{Kept, Place},
+    fragment_store::{FragmentCursor, FragmentStore},
     key_filter::ProbeFilter,
 };
 
-/// The rows that the caller feeds, which a key filter sifts in each revolution.
-pub(crate) struct Sifted<'k> {
+/// The rows that the caller feeds, filtered by their keys in each revolution.
+pub(crate) struct FilteredRows<'k> {
     /// The rows for further revolutions, if there are any.
-    kept: Option<KeptRows<'k>>,
+    kept: Option<StoredRows<'k>>,
     /// The most bytes of rows that the caller gave at a time.
     wave_bytes: usize,
 }
 
-struct KeptRows<'k> {
-    kept: Kept<'k>,
+struct StoredRows<'k> {
+    store: FragmentStore<'k>,
     format: Arc<FragmentFormat>,
     fragment_bytes: usize,
     encoded: Vec<u8>,
 }
 
-impl<'k> Sifted<'k> {
+impl<'k> FilteredRows<'k> {
     /// Begins without rows. They are kept in `kept`, in pieces of at most `fragment_bytes` bytes.
     ///
     /// # Errors
     /// If a column's type cannot be kept.
-    pub(crate) fn new(kept: Option<Kept<'k>>, schema: &SchemaRef, fragment_bytes: usize) -> Result<Self, JoinError> {
+    pub(crate) fn new(
+        kept: Option<FragmentStore<'k>>,
+        schema: &SchemaRef,
+        fragment_bytes: usize,
+    ) -> Result<Self, JoinError> {
         let keyless = |kept| {
             let format = Arc::new(FragmentFormat::keyless(schema)?);
-            Ok::<_, JoinError>(KeptRows { kept, format, fragment_bytes, encoded: vec![0; fragment_bytes] })
+            Ok::<_, JoinError>(StoredRows { store: kept, format, fragment_bytes, encoded: vec![0; fragment_bytes] })
         };
         Ok(Self { kept: kept.map(keyless).transpose()?, wave_bytes: 0 })
     }
@@ -62,18 +66,18 @@ impl<'k> Sifted<'k> {
     pub(crate) fn first(
         &mut self,
         filter: &ProbeFilter<'_>,
-        probe: &Probe<'_>,
-        give: &mut Give<'_>,
+        probe: &RowSource<'_>,
+        give: &mut RowSink<'_>,
     ) -> Result<(), JoinError> {
-        let mut sieve = Sieve::new(filter);
+        let mut collector = WaveCollector::new(filter);
         offer(probe, |batches| {
             self.wave_bytes = self.wave_bytes.max(bytes_of(&batches));
             if let Some(kept) = &mut self.kept {
                 kept.push(&batches).map_err(outside)?;
             }
-            sieve.pass(batches, self.wave_bytes, give)
+            collector.pass(batches, self.wave_bytes, give)
         })?;
-        sieve.finish(give)
+        collector.finish(give)
     }
 
     /// Passes the rows of a later revolution, which were kept in the first one, through `filter` to
@@ -81,36 +85,36 @@ impl<'k> Sifted<'k> {
     ///
     /// # Errors
     /// The errors of `give`, and if rows cannot be read.
-    pub(crate) fn again(&self, filter: &ProbeFilter<'_>, give: &mut Give<'_>) -> Result<(), JoinError> {
+    pub(crate) fn again(&self, filter: &ProbeFilter<'_>, give: &mut RowSink<'_>) -> Result<(), JoinError> {
         let Some(kept) = &self.kept else { return Ok(()) };
-        let (mut sieve, mut place) = (Sieve::new(filter), Place::default());
-        while let Some(batch) = kept.read(&mut place)? {
-            sieve.pass(vec![batch], self.wave_bytes, give)?;
+        let (mut collector, mut cursor) = (WaveCollector::new(filter), FragmentCursor::default());
+        while let Some(batch) = kept.read(&mut cursor)? {
+            collector.pass(vec![batch], self.wave_bytes, give)?;
         }
-        sieve.finish(give)
+        collector.finish(give)
     }
 
-    /// Returns the kept rows.
-    pub(crate) fn kept(&self) -> Option<&Kept<'k>> {
-        self.kept.as_ref().map(|rows| &rows.kept)
+    /// Returns the stored rows.
+    pub(crate) fn store(&self) -> Option<&FragmentStore<'k>> {
+        self.kept.as_ref().map(|rows| &rows.store)
     }
 }
 
-impl KeptRows<'_> {
+impl StoredRows<'_> {
     fn push(&mut self, batches: &[RecordBatch]) -> Result<(), CycloError> {
         for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
             for piece in Fragment::in_order(&self.format, batch, 1, self.fragment_bytes)? {
                 let bytes = piece.encode(&mut self.encoded)?;
-                self.kept.push(&self.encoded[..bytes])?;
+                self.store.push(&self.encoded[..bytes])?;
             }
         }
         Ok(())
     }
 
-    fn read(&self, place: &mut Place) -> Result<Option<RecordBatch>, JoinError> {
-        let Some(bytes) = self.kept.size(place) else { return Ok(None) };
+    fn read(&self, cursor: &mut FragmentCursor) -> Result<Option<RecordBatch>, JoinError> {
+        let Some(bytes) = self.store.size(cursor) else { return Ok(None) };
         let mut encoded = MutableBuffer::from_len_zeroed(bytes);
-        self.kept.read(place, &mut encoded).map_err(outside)?;
+        self.store.read(cursor, &mut encoded).map_err(outside)?;
         let piece = Fragment::decode(&self.format, Buffer::from(encoded))?;
         Ok(Some(piece.batch().clone()))
     }
@@ -118,19 +122,19 @@ impl KeptRows<'_> {
 
 /// Collects the rows that a filter lets pass, so that as many are prepared together as the caller
 /// gives at a time: fragments then are full, and meet few partitions.
-struct Sieve<'a> {
+struct WaveCollector<'a> {
     filter: &'a ProbeFilter<'a>,
     passed: Vec<RecordBatch>,
     bytes: usize,
 }
 
-impl<'a> Sieve<'a> {
+impl<'a> WaveCollector<'a> {
     fn new(filter: &'a ProbeFilter<'a>) -> Self {
         Self { filter, passed: Vec::new(), bytes: 0 }
     }
 
     /// Calls `give` when about `wave_bytes` bytes have passed, and with no more.
-    fn pass(&mut self, batches: Vec<RecordBatch>, wave_bytes: usize, give: &mut Give<'_>) -> Result<(), JoinError> {
+    fn pass(&mut self, batches: Vec<RecordBatch>, wave_bytes: usize, give: &mut RowSink<'_>) -> Result<(), JoinError> {
         let passed = self.filter.keep(batches)?;
         let bytes = bytes_of(&passed);
         if self.bytes + bytes > wave_bytes {
@@ -141,7 +145,7 @@ impl<'a> Sieve<'a> {
         if self.bytes >= wave_bytes { self.finish(give) } else { Ok(()) }
     }
 
-    fn finish(&mut self, give: &mut Give<'_>) -> Result<(), JoinError> {
+    fn finish(&mut self, give: &mut RowSink<'_>) -> Result<(), JoinError> {
         self.bytes = 0;
         if self.passed.is_empty() { Ok(()) } else { give(std::mem::take(&mut self.passed)) }
     }
@@ -170,7 +174,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::Keep;
+    use crate::StoreConfig;
 
     const AT_A_TIME: usize = 1000;
 
@@ -188,14 +192,14 @@ mod tests {
         bytes: usize,
     }
 
-    fn waves(turn: impl FnOnce(&mut Give<'_>) -> Result<(), JoinError>) -> Vec<Wave> {
+    fn waves(pass: impl FnOnce(&mut RowSink<'_>) -> Result<(), JoinError>) -> Vec<Wave> {
         let mut waves = Vec::new();
         let mut give = |batches: Vec<RecordBatch>| {
             let rows = batches.iter().map(RecordBatch::num_rows).sum();
             waves.push(Wave { rows, bytes: batches.iter().map(RecordBatch::get_array_memory_size).sum() });
             Ok(())
         };
-        turn(&mut give).unwrap();
+        pass(&mut give).unwrap();
         waves
     }
 
@@ -212,16 +216,16 @@ mod tests {
             let filter =
                 ProbeFilter::make(KeyFilterKind::Exact, (&keys, &keys), &build, &mut host, &CancelToken::new());
             let (filter, _) = filter.unwrap();
-            let keep = Keep::in_memory();
-            let mut sifted = Sifted::new(Some(Kept::new(&keep)), &schema, 4096).unwrap();
-            let probe = |give: &mut Give<'_>| {
+            let config = StoreConfig::in_memory();
+            let mut filtered = FilteredRows::new(Some(FragmentStore::new(&config)), &schema, 4096).unwrap();
+            let probe = |give: &mut RowSink<'_>| {
                 let starts = (0..10_000).step_by(AT_A_TIME);
                 starts.into_iter().try_for_each(|start| give(vec![rows(start..start + AT_A_TIME as i64)]))
             };
-            let first = waves(|give| sifted.first(&filter, &probe, give));
+            let first = waves(|give| filtered.first(&filter, &probe, give));
             let given = rows(0..AT_A_TIME as i64).get_array_memory_size();
             assert!(first.iter().all(|wave| wave.bytes < 2 * given), "{of_five}: {first:?}");
-            for waves in [first, waves(|give| sifted.again(&filter, give))] {
+            for waves in [first, waves(|give| filtered.again(&filter, give))] {
                 let rows: Vec<usize> = waves.iter().map(|wave| wave.rows).collect();
                 assert_eq!(rows.iter().sum::<usize>(), 2000 * of_five as usize);
                 let (last, others) = rows.split_last().unwrap();

@@ -17,40 +17,40 @@ use arrow::{
 use parking_lot::Mutex;
 
 use crate::{
-    CycloError, JoinSpec, Probe, Visit,
+    CycloError, JoinSpec, JoinedFragment, RowSource,
     feed::Feed,
-    local::{Local, Ready},
-    lying::Lying,
-    own::{Own, Rows},
+    fragment_memory::FragmentMemory,
+    local_join::{FragmentParts, LocalJoin},
+    own_fragments::{OwnFragments, ProbeRows},
     workers::{Round, Rounds},
 };
 
 /// The state shared by all revolutions.
-pub(crate) struct Around {
+pub(crate) struct RingJoin {
     pub(crate) spec: JoinSpec,
     pub(crate) output: Arc<Output>,
     pub(crate) format: Arc<FragmentFormat>,
     /// This host's prepared fragments.
     pub(crate) fragments: Vec<Fragment>,
-    /// How many times this host sends them in a revolution.
+    /// The number of times that this host sends them in a revolution.
     pub(crate) times: usize,
 }
 
 /// The part of this host's build side for one revolution.
 pub(crate) struct Part {
-    pub(crate) local: Arc<Local>,
+    pub(crate) local: Arc<LocalJoin>,
     pub(crate) rows: SideRows,
 }
 
 impl Part {
     /// Returns the part with these rows, none of which has a match yet.
-    pub(crate) fn of(output: &Output, local: Arc<Local>) -> Result<Self, JoinError> {
+    pub(crate) fn new(output: &Output, local: Arc<LocalJoin>) -> Result<Self, JoinError> {
         Ok(Self { rows: output.build_rows(local.batch())?, local })
     }
 }
 
 /// The counters and times of one revolution.
-pub(crate) struct Met {
+pub(crate) struct RevolutionStats {
     pub(crate) revolution: Revolution,
     /// The rows of all fragments joined.
     pub(crate) probed: u64,
@@ -58,17 +58,22 @@ pub(crate) struct Met {
     pub(crate) compared: u64,
 }
 
-impl Around {
-    /// Runs one revolution for `part`: sends the prepared fragments, then those of `own_rows`. At
-    /// the end it outputs the rows that the join type emits alone.
-    pub(crate) fn turn(
+impl RingJoin {
+    /// Prepares a part of the build side.
+    pub(crate) fn prepare_part(&self, batches: Vec<RecordBatch>) -> Result<Part, JoinError> {
+        Part::new(&self.output, Arc::new(self.spec.local(batches)?))
+    }
+
+    /// Runs one revolution for `part`: sends the prepared fragments, then those of `own_rows`.
+    /// Afterwards it outputs the rows that the join type emits alone.
+    pub(crate) fn revolve(
         &self,
         host: &mut Host,
         part: &Part,
         endings: &mut Endings,
-        own_rows: Rows<'_, '_>,
+        own_rows: ProbeRows<'_, '_>,
         emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
-    ) -> Result<Met, CycloError> {
+    ) -> Result<RevolutionStats, CycloError> {
         let Self { output, spec: JoinSpec { condition, threads, cancel, watch, .. }, .. } = self;
         let (threads, wanted, Part { local, rows: build_rows }) = (*threads, output.wanted(), part);
         let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
@@ -77,18 +82,18 @@ impl Around {
         let writers: Vec<_> = (0..threads).map(writer).collect();
         let work = |thread: usize, round: &Round<Work>| {
             let mut writer = writers[thread].lock();
-            let Work { fragment, rows, ready } = &round.work;
+            let Work { fragment, rows, split } = &round.work;
             let mut sink = writer.sink(build_rows, rows);
             let mut found = 0;
             while let Some(part) = round.next_part() {
                 // A part may yield no pairs, and only pairs check for cancellation themselves.
                 cancel.check()?;
-                found += local.probe(condition, (fragment, ready), part, wanted, &mut sink)?;
+                found += local.probe(condition, (fragment, split), part, wanted, &mut sink)?;
             }
             compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let (mut lying, mut probed, me) = (Lying::new(output.refers_to_probe_rows()), 0, host.place().me());
+        let (mut memory, mut probed, me) = (FragmentMemory::new(output.refers_to_probe_rows()), 0, host.place().me());
         let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
             for thread in 1..threads {
@@ -96,16 +101,16 @@ impl Around {
                 let help = move || rounds.help(|round| work(thread, round));
                 thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
             }
-            if let Rows::Fed { feed, probe, .. } = own_rows {
+            if let ProbeRows::Supplied { feed, probe, .. } = own_rows {
                 self.start_feed(scope, host.stopper(), (feed, probe))?;
             }
-            let mut own = Own::new(&self.fragments, self.times, own_rows);
+            let mut own = OwnFragments::new(&self.fragments, self.times, own_rows);
             host.revolve_owned(
                 |buffer| own.fill(buffer),
                 |fragment| {
                     let (frame, is_last) = (fragment.frame, fragment.is_last);
-                    let (lent, bytes) = lying.lend(fragment);
-                    let (work_on, parts) = self.ready(local, bytes)?;
+                    let (borrowed, bytes) = memory.lend(fragment);
+                    let (work_on, parts) = self.decode(local, bytes)?;
                     let rows = work_on.fragment.batch().num_rows();
                     probed += rows as u64;
                     let done = rounds.run(work_on, parts, threads - 1, |round| work(0, round))?;
@@ -113,13 +118,13 @@ impl Around {
                         output.probe_alone(&done.rows, 0..rows, |batch| emit(0, batch))?;
                     }
                     let matched = done.into_matched();
-                    let mut fragment = lying.take_back(lent)?;
+                    let mut fragment = memory.take_back(borrowed)?;
                     if let Some(matched) = matched.filter(|_| !is_last) {
                         store_matched(fragment.as_mut(), &matched)?;
                     }
                     if let Some(watch) = watch {
                         let bytes = fragment.as_ref().len() as u64;
-                        watch(Visit { rows: rows as u64, bytes, is_own: frame.origin == me });
+                        watch(JoinedFragment { rows: rows as u64, bytes, is_own: frame.origin == me });
                     }
                     Ok::<_, CycloError>(fragment)
                 },
@@ -129,15 +134,15 @@ impl Around {
         for writer in writers {
             writer.into_inner().finish()?;
         }
-        Ok(Met { revolution, probed, compared: compared.into_inner() })
+        Ok(RevolutionStats { revolution, probed, compared: compared.into_inner() })
     }
 
-    /// Starts the thread that prepares rows while others go around.
+    /// Starts the thread that prepares further rows during the revolution.
     fn start_feed<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         stopper: Stopper,
-        (feed, probe): (&'scope Feed, &'scope Probe<'scope>),
+        (feed, probe): (&'scope Feed, &'scope RowSource<'scope>),
     ) -> Result<(), CycloError> {
         let work = move || feed.run(probe, |batches| self.prepare(batches), || stopper.stop());
         thread::Builder::new().name("feed".to_owned()).spawn_scoped(scope, work).map_err(CycloError::Threads)?;
@@ -153,19 +158,19 @@ impl Around {
 
     /// Decodes a received fragment, and splits it for the threads. Also returns the number of
     /// parts.
-    fn ready(&self, local: &Local, bytes: Buffer) -> Result<(Work, usize), JoinError> {
+    fn decode(&self, local: &LocalJoin, bytes: Buffer) -> Result<(Work, usize), JoinError> {
         let fragment = Fragment::decode(&self.format, bytes)?;
         let rows = self.output.probe_rows(fragment.batch())?;
         rows.mark(&fragment.matched().to_array())?;
-        let (ready, parts) = local.ready(&fragment, self.spec.threads)?;
-        Ok((Work { fragment, rows, ready }, parts))
+        let (split, parts) = local.split(&fragment, self.spec.threads)?;
+        Ok((Work { fragment, rows, split }, parts))
     }
 }
 
 struct Work {
     fragment: Fragment,
     rows: SideRows,
-    ready: Ready,
+    split: FragmentParts,
 }
 
 impl Work {
@@ -184,8 +189,8 @@ impl<W> Drop for EndAtDrop<'_, W> {
     }
 }
 
-/// The matched rows of the fragments that end at this host, kept between revolutions. They are the
-/// successor's fragments, in the same order each time.
+/// The match bits of the fragments whose last host is this one, stored between revolutions. They
+/// are the successor's fragments, in the same order each time.
 #[derive(Default)]
 pub(crate) struct Endings {
     matched: Vec<BooleanArray>,
@@ -194,8 +199,8 @@ pub(crate) struct Endings {
 }
 
 impl Endings {
-    /// Returns whether a fragment at its last host has been joined with all parts. Otherwise keeps
-    /// its match bits.
+    /// Returns whether a fragment at its last host has been joined with all parts. Stores its match
+    /// bits otherwise.
     fn has_met_all(&mut self, sequence: u32, rows: &SideRows) -> Result<bool, JoinError> {
         let earlier = self.matched.get_mut(sequence as usize);
         earlier.as_ref().map_or(Ok(()), |earlier| rows.mark(earlier))?;
@@ -208,11 +213,11 @@ impl Endings {
     }
 }
 
-/// Makes the host give up if the join ends early, even between revolutions.
-pub(crate) struct GiveUp(Option<Stopper>);
+/// A guard that stops the host if the join ends early, even between revolutions.
+pub(crate) struct StopGuard(Option<Stopper>);
 
-impl GiveUp {
-    pub(crate) fn unless_done(host: &Host) -> Self {
+impl StopGuard {
+    pub(crate) fn new(host: &Host) -> Self {
         Self(Some(host.stopper()))
     }
 
@@ -221,7 +226,7 @@ impl GiveUp {
     }
 }
 
-impl Drop for GiveUp {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         if let Some(host) = &self.0 {
             host.stop();
