@@ -8,7 +8,7 @@ fn main() {
 
 #[cfg(feature = "ofi")]
 fn fabric() {
-    const SHIM: &str = "src/link/fabric/shim.c";
+    const SHIM: &str = "src/libfabric/shim.c";
     println!("cargo::rerun-if-changed={SHIM}");
     let library = match pkg_config::Config::new().atleast_version("1.17").cargo_metadata(false).probe("libfabric") {
         Ok(library) => library,

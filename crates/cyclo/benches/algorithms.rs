@@ -68,7 +68,7 @@ fn measure(build_rows: usize, probe_rows: usize, text: bool, sorted: bool) {
 /// Returns the times to prepare the build side, to prepare the probe side, and to join.
 fn run(spec: &JoinSpec, build: &[RecordBatch], probe: &[RecordBatch]) -> [Duration; 3] {
     let config = RingConfig::default();
-    let mut host = Host::alone(&config).expect("a host");
+    let mut host = Host::single_host(&config).expect("a host");
     let start = Instant::now();
     drop(Share::prepare(spec, build.to_vec(), Vec::new()).expect("a build side"));
     let built = start.elapsed();

@@ -6,7 +6,7 @@ use std::{error::Error, net::TcpListener, sync::Arc, thread};
 
 use annulus_cyclo::{Condition, JoinSpec, Share};
 use annulus_join::{JoinType, OutputSpec, Partitions, Side, Sides};
-use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
+use annulus_roundabout::{Address, Host, HostBuilder, RingConfig, RingPosition};
 use arrow::{
     array::{Int64Array, RecordBatch, StringArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -33,8 +33,8 @@ fn join(
     customers: Option<RecordBatch>,
     orders: Option<RecordBatch>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let (place, config) = (Place::new(me, 2).expect("host 0 or 1 of 2"), RingConfig::default());
-    let mut host = Host::join_ring(Joining::new(place, 1, address).with_config(&config))?;
+    let (position, config) = (RingPosition::new(me, 2).expect("host 0 or 1 of 2"), RingConfig::default());
+    let mut host = Host::join_ring(HostBuilder::new(position, 1, address).with_config(&config))?;
     let schemas = Sides { left: schema("name"), right: schema("item") };
     let output =
         OutputSpec::new(JoinType::Inner, Side::Left, schemas).with_columns(Sides { left: vec![1], right: vec![1] });

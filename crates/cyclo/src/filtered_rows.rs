@@ -208,7 +208,7 @@ mod tests {
     fn waves_are_about_as_large_as_what_the_caller_gives() {
         let schema = rows(0..0).schema();
         let keys = Keys::new(&schema, &[0], false).unwrap();
-        let mut host = Host::alone(&RingConfig::default()).unwrap();
+        let mut host = Host::single_host(&RingConfig::default()).unwrap();
         for of_five in 1..=5 {
             let build = rows(0..10_000);
             let has: BooleanArray = (0..10_000).map(|id| Some(id % 5 < of_five)).collect();

@@ -76,7 +76,7 @@ mod tests {
 
     /// Passes the only fragment of a ring of one host, whose bytes are 1, to `join`.
     fn single_host(join: impl Fn(OwnedFragment) -> Result<OwnedFragment, CycloError>) -> Result<(), CycloError> {
-        let mut host = Host::alone(&RingConfig::default().with_fragment_bytes(4096)).unwrap();
+        let mut host = Host::single_host(&RingConfig::default().with_fragment_bytes(4096)).unwrap();
         let mut left = 1;
         let fill = |buffer: &mut [u8]| {
             buffer.fill(1);

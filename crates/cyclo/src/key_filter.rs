@@ -16,7 +16,7 @@ use std::{
 };
 
 use annulus_join::{CancelToken, JoinError, KeyFilter, KeyFilterBuilder, KeyFilterKind, Keys};
-use annulus_roundabout::{Fragment, Host, Place};
+use annulus_roundabout::{Fragment, Host, RingPosition};
 use arrow::array::RecordBatch;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -45,16 +45,16 @@ impl<'k> ProbeFilter<'k> {
     ) -> Result<(Self, u64), CycloError> {
         let mut own = KeyFilterBuilder::new(kind);
         own.insert(build_keys, build, cancel)?;
-        let place = host.place();
+        let position = host.position();
         let units = own.units();
         let merged = Mutex::new(own);
         let mut bytes = 0;
-        if place.hosts() > 1 {
+        if position.hosts() > 1 {
             bytes += match kind {
                 KeyFilterKind::Exact => send(host, &merged, 0..units)?,
                 KeyFilterKind::Bloom(_) => {
-                    send(host, &merged, share(units, place, place.me().0))?
-                        + send(host, &merged, share(units, place, place.successor().0))?
+                    send(host, &merged, share(units, position, position.me().0))?
+                        + send(host, &merged, share(units, position, position.successor().0))?
                 }
             };
         }
@@ -85,15 +85,15 @@ impl<'k> ProbeFilter<'k> {
 }
 
 /// Returns the share of a host among `units` units.
-fn share(units: usize, place: Place, host: u16) -> Range<usize> {
-    let border = |host: usize| (units as u128 * host as u128 / u128::from(place.hosts())) as usize;
+fn share(units: usize, position: RingPosition, host: u16) -> Range<usize> {
+    let border = |host: usize| (units as u128 * host as u128 / u128::from(position.hosts())) as usize;
     border(host.into())..border(usize::from(host) + 1)
 }
 
 /// Sends the units `units` of this host's filter to all hosts, and merges what the others send.
 /// Returns the bytes of all.
 fn send(host: &mut Host, merged: &Mutex<KeyFilterBuilder>, units: Range<usize>) -> Result<u64, CycloError> {
-    let me = host.place().me();
+    let me = host.position().me();
     let mut next = units.start;
     let fill = |buffer: &mut [u8]| {
         let (written, bytes) = lock(merged).write(next, units.end, buffer);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use annulus_join::{Fragment, FragmentFormat, JoinError, Matched, Output, SideRows, Writer, store_matched};
-use annulus_roundabout::{Host, Revolution, Stopper};
+use annulus_roundabout::{Host, Revolution, StopHandle};
 use arrow::{
     array::{BooleanArray, RecordBatch},
     buffer::Buffer,
@@ -93,7 +93,8 @@ impl RingJoin {
             compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let (mut memory, mut probed, me) = (FragmentMemory::new(output.refers_to_probe_rows()), 0, host.place().me());
+        let (mut memory, mut probed, me) =
+            (FragmentMemory::new(output.refers_to_probe_rows()), 0, host.position().me());
         let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
             for thread in 1..threads {
@@ -102,7 +103,7 @@ impl RingJoin {
                 thread::Builder::new().spawn_scoped(scope, help).map_err(CycloError::Threads)?;
             }
             if let ProbeRows::Supplied { feed, probe, .. } = own_rows {
-                self.start_feed(scope, host.stopper(), (feed, probe))?;
+                self.start_feed(scope, host.stop_handle(), (feed, probe))?;
             }
             let mut own = OwnFragments::new(&self.fragments, self.times, own_rows);
             host.revolve_owned(
@@ -141,7 +142,7 @@ impl RingJoin {
     fn start_feed<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        stopper: Stopper,
+        stopper: StopHandle,
         (feed, probe): (&'scope Feed, &'scope RowSource<'scope>),
     ) -> Result<(), CycloError> {
         let work = move || feed.run(probe, |batches| self.prepare(batches), || stopper.stop());
@@ -214,11 +215,11 @@ impl Endings {
 }
 
 /// A guard that stops the host if the join ends early, even between revolutions.
-pub(crate) struct StopGuard(Option<Stopper>);
+pub(crate) struct StopGuard(Option<StopHandle>);
 
 impl StopGuard {
     pub(crate) fn new(host: &Host) -> Self {
-        Self(Some(host.stopper()))
+        Self(Some(host.stop_handle()))
     }
 
     pub(crate) fn done(mut self) {

@@ -169,7 +169,7 @@ impl Share {
     /// Several threads call `emit`, with their number from 0.
     ///
     /// # Errors
-    /// If a host fails, the error names it. If this host fails, it [stops](annulus_roundabout::Stopper),
+    /// If a host fails, the error names it. If this host fails, it [stops](annulus_roundabout::StopHandle),
     /// and the error is the reason: [`JoinError::Cancelled`] if the caller cancelled the join.
     pub fn revolve(
         self,

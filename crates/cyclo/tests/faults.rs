@@ -17,7 +17,7 @@ use std::{
 
 use annulus_cyclo::{Condition, CycloError, JoinSpec, RowSink, RowSource, Share, StoreConfig, Supply};
 use annulus_join::{CancelToken, JoinError, JoinType, KeyFilterKind, OutputSpec, Partitions, Side, Sides};
-use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
+use annulus_roundabout::{Address, Host, HostBuilder, RingConfig, RingPosition};
 use arrow::{
     array::{ArrayRef, Int32Array, RecordBatch, StringArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
@@ -50,7 +50,7 @@ fn spec(condition: Condition, threads: usize) -> JoinSpec {
 }
 
 fn host() -> Host {
-    Host::alone(&RingConfig::default().with_fragment_bytes(4096)).unwrap()
+    Host::single_host(&RingConfig::default().with_fragment_bytes(4096)).unwrap()
 }
 
 /// A panic of a helper is reported by its own error.
@@ -110,7 +110,9 @@ fn threads_that_cannot_be_started_are_no_hang() {
 
 /// Runs three hosts with the same number of rows, as threads of this process. Returns how the part
 /// of each ended.
-fn three_hosts(join: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> + Sync) -> Vec<Result<(), String>> {
+fn three_hosts(
+    join: impl Fn(RingPosition, Share, &mut Host) -> Result<(), CycloError> + Sync,
+) -> Vec<Result<(), String>> {
     let folder = tempfile::tempdir().unwrap();
     let path = |host: u16| folder.path().join(format!("host-{host}"));
     let listeners: Vec<_> = (0..3).map(|me| UnixListener::bind(path(me)).unwrap()).collect();
@@ -118,7 +120,7 @@ fn three_hosts(join: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> 
         let start = |(me, listener)| {
             let (join, path) = (&join, &path);
             scope.spawn(move || {
-                let place = Place::new(me, 3).unwrap();
+                let position = RingPosition::new(me, 3).unwrap();
                 let timeout = Duration::from_secs(60);
                 let config = RingConfig::default()
                     .with_fragment_bytes(4096)
@@ -126,12 +128,12 @@ fn three_hosts(join: impl Fn(Place, Share, &mut Host) -> Result<(), CycloError> 
                     .with_own(1)
                     .with_timeout(timeout)
                     .with_connect_timeout(timeout);
-                let address = Address::Unix { listener, successor: path(place.successor().0) };
-                let mut host = Host::join_ring(Joining::new(place, 1, address).with_config(&config)).unwrap();
+                let address = Address::Unix { listener, successor: path(position.successor().0) };
+                let mut host = Host::join_ring(HostBuilder::new(position, 1, address).with_config(&config)).unwrap();
                 let partitions = Partitions::at_least(4);
                 let condition = Condition::Hash { build: vec![0], probe: vec![0], nulls_equal: false, partitions };
                 let share = Share::prepare(&spec(condition, 2), rows(2000), rows(8000)).unwrap();
-                let ended = join(place, share, &mut host);
+                let ended = join(position, share, &mut host);
                 ended.and_then(|()| Ok(host.finish()?)).map_err(|error| error.to_string())
             })
         };
@@ -149,8 +151,8 @@ impl Others {
         Self(ended, Mutex::new(have_ended))
     }
 
-    fn have_ended(&self, place: Place) {
-        if place.me().0 != 1 {
+    fn have_ended(&self, position: RingPosition) {
+        if position.me().0 != 1 {
             return self.0.send(()).unwrap();
         }
         let have_ended = self.1.lock().unwrap();
@@ -169,8 +171,8 @@ fn host_1_fails(own: &str) -> [Result<(), String>; 3] {
 /// One host's result cannot be output: it reports the reason, and the others name it.
 #[test]
 fn an_error_of_one_host_ends_all() {
-    let ended = three_hosts(|place, share, host| {
-        let emit = |_, _| if place.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) };
+    let ended = three_hosts(|position, share, host| {
+        let emit = |_, _| if position.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) };
         share.revolve(host, &emit).map(drop)
     });
     assert_eq!(ended, host_1_fails("no space"));
@@ -181,13 +183,13 @@ fn an_error_of_one_host_ends_all() {
 #[test]
 fn a_part_that_cannot_be_read_ends_all() {
     let others = Others::new();
-    let ended = three_hosts(|place, share, host| {
-        let part = |part| match (place.me().0, part) {
+    let ended = three_hosts(|position, share, host| {
+        let part = |part| match (position.me().0, part) {
             (1, 2) => Err(JoinError::Outside("cannot be read".into())),
             _ => Ok(rows(100)),
         };
         let ended = share.revolve_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop);
-        others.have_ended(place);
+        others.have_ended(position);
         ended
     });
     assert_eq!(ended, host_1_fails("cannot be read"));
@@ -198,16 +200,16 @@ fn a_part_that_cannot_be_read_ends_all() {
 #[test]
 fn a_panic_between_revolutions_ends_all() {
     let others = Others::new();
-    let ended = three_hosts(|place, share, host| {
+    let ended = three_hosts(|position, share, host| {
         let part = |part| {
-            assert!(place.me().0 != 1, "no part {part}");
+            assert!(position.me().0 != 1, "no part {part}");
             Ok(rows(100))
         };
         let join = AssertUnwindSafe(|| {
             share.revolve_with(host, Supply::new().with_parts(PARTS, part), &|_, _| Ok(())).map(drop)
         });
         let ended = catch_unwind(join).unwrap_or(Err(CycloError::Panicked));
-        others.have_ended(place);
+        others.have_ended(position);
         ended
     });
     assert_eq!(ended, host_1_fails("a thread of the join has panicked"));
@@ -216,8 +218,8 @@ fn a_panic_between_revolutions_ends_all() {
 /// A host that makes fewer revolutions than the others would lose pairs; it reports that.
 #[test]
 fn hosts_that_differ_in_their_parts_fail() {
-    let ended = three_hosts(|place, share, host| {
-        let parts = if place.me().0 == 1 { NonZeroUsize::new(2).unwrap() } else { PARTS };
+    let ended = three_hosts(|position, share, host| {
+        let parts = if position.me().0 == 1 { NonZeroUsize::new(2).unwrap() } else { PARTS };
         share.revolve_with(host, Supply::new().with_parts(parts, |_| Ok(rows(100))), &|_, _| Ok(())).map(drop)
     });
     assert!(ended[1].as_ref().is_err_and(|error| error.contains("the same number")), "{ended:?}");
@@ -225,15 +227,18 @@ fn hosts_that_differ_in_their_parts_fail() {
 }
 
 /// Returns how three hosts end. Host 1 is fed by `feed`, and the others endlessly.
-fn fed_hosts(feed: &RowSource<'_>, emit: impl Fn(Place) -> Result<(), JoinError> + Sync) -> Vec<Result<(), String>> {
+fn fed_hosts(
+    feed: &RowSource<'_>,
+    emit: impl Fn(RingPosition) -> Result<(), JoinError> + Sync,
+) -> Vec<Result<(), String>> {
     let without_end = |give: &mut RowSink<'_>| {
         loop {
             give(rows(8000))?;
         }
     };
-    three_hosts(|place, share, host| {
-        let feed: &RowSource<'_> = if place.me().0 == 1 { feed } else { &without_end };
-        share.revolve_with(host, Supply::new().with_probe(feed), &|_, _| emit(place)).map(drop)
+    three_hosts(|position, share, host| {
+        let feed: &RowSource<'_> = if position.me().0 == 1 { feed } else { &without_end };
+        share.revolve_with(host, Supply::new().with_probe(feed), &|_, _| emit(position)).map(drop)
     })
 }
 
@@ -307,7 +312,7 @@ fn a_feed_without_end_ends_with_its_join() {
         &|give| loop {
             give(rows(8000))?;
         },
-        |place| if place.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) },
+        |position| if position.me().0 == 1 { Err(JoinError::Outside("no space".into())) } else { Ok(()) },
     );
     assert_eq!(others, host_1_fails("no space"));
 }
@@ -316,15 +321,15 @@ fn a_feed_without_end_ends_with_its_join() {
 /// 800,000 pairs of a host comes out in a batch of `emit`.
 fn beside_a_feed(
     feed: &RowSource<'_>,
-    emit: impl Fn(Place, RecordBatch) -> Result<(), JoinError> + Sync,
-    ended: impl Fn(Place) + Sync,
+    emit: impl Fn(RingPosition, RecordBatch) -> Result<(), JoinError> + Sync,
+    ended: impl Fn(RingPosition) + Sync,
 ) -> Vec<Result<(), String>> {
-    three_hosts(|place, _, host| {
-        let probe = if place.me().0 == 0 { rows(8000) } else { Vec::new() };
+    three_hosts(|position, _, host| {
+        let probe = if position.me().0 == 0 { rows(8000) } else { Vec::new() };
         let share = Share::prepare(&spec(Condition::Any(None), 2), rows(100), probe).unwrap();
-        let supply = if place.me().0 == 1 { Supply::new().with_probe(feed) } else { Supply::new() };
-        let joined = share.revolve_with(host, supply, &|_, batch| emit(place, batch)).map(drop);
-        ended(place);
+        let supply = if position.me().0 == 1 { Supply::new().with_probe(feed) } else { Supply::new() };
+        let joined = share.revolve_with(host, supply, &|_, batch| emit(position, batch)).map(drop);
+        ended(position);
         joined
     })
 }
@@ -342,8 +347,8 @@ fn a_read_that_takes_long_holds_up_no_fragment() {
     };
     // All but what may stay in an incomplete batch of each thread.
     let most = 100 * 8000 - 2 * annulus_join::BATCH_ROWS;
-    let emit = |place: Place, batch: RecordBatch| {
-        let before = if place.me().0 == 2 { pairs.fetch_add(batch.num_rows(), Relaxed) } else { usize::MAX };
+    let emit = |position: RingPosition, batch: RecordBatch| {
+        let before = if position.me().0 == 2 { pairs.fetch_add(batch.num_rows(), Relaxed) } else { usize::MAX };
         if before < most && before + batch.num_rows() >= most {
             passed.send(()).unwrap();
         }
@@ -358,13 +363,15 @@ fn a_read_that_takes_long_holds_up_no_fragment() {
 fn a_read_that_takes_long_holds_up_no_failure() {
     let others = Others::new();
     let feed = |_: &mut RowSink<'_>| {
-        others.have_ended(Place::new(1, 3).unwrap());
+        others.have_ended(RingPosition::new(1, 3).unwrap());
         Ok(())
     };
-    let emit = |place: Place, _| if place.me().0 == 2 { Err(JoinError::Outside("no space".into())) } else { Ok(()) };
-    let ended = |place: Place| {
-        if place.me().0 != 1 {
-            others.have_ended(place);
+    let emit = |position: RingPosition, _| {
+        if position.me().0 == 2 { Err(JoinError::Outside("no space".into())) } else { Ok(()) }
+    };
+    let ended = |position: RingPosition| {
+        if position.me().0 != 1 {
+            others.have_ended(position);
         }
     };
     let named = "host 2 has failed: it gave up";
@@ -382,14 +389,14 @@ fn a_read_that_fails_does_not_wait_for_earlier_rows() {
     // Closed when host 1 has ended. Until then host 2 joins nothing.
     let (open, has_ended) = channel::<()>();
     let (open, has_ended) = (Mutex::new(Some(open)), Mutex::new(has_ended));
-    let emit = |place: Place, _| match place.me().0 {
+    let emit = |position: RingPosition, _| match position.me().0 {
         2 if has_ended.lock().unwrap().recv_timeout(Duration::from_secs(20)) == Err(RecvTimeoutError::Timeout) => {
             Err(JoinError::Outside("the error waits for fragments".into()))
         }
         _ => Ok(()),
     };
-    let ended = |place: Place| {
-        if place.me().0 == 1 {
+    let ended = |position: RingPosition| {
+        if position.me().0 == 1 {
             open.lock().unwrap().take();
         }
     };
@@ -422,13 +429,13 @@ fn a_read_that_is_cancelled_by_a_failure_does_not_hide_it() {
 #[test]
 fn a_stop_is_noticed_within_a_fragment() {
     let late = AtomicUsize::new(0);
-    let ended = three_hosts(|place, _, host| {
+    let ended = three_hosts(|position, _, host| {
         let cancel = CancelToken::new();
         let spec = spec(Condition::Any(None), 2).with_cancel(cancel.clone());
         let share = Share::prepare(&spec, rows(20_000), rows(100_000)).unwrap();
         let emit = |_, _| {
             late.fetch_add(usize::from(cancel.is_cancelled()), Relaxed);
-            if place.me().0 == 1 {
+            if position.me().0 == 1 {
                 cancel.cancel();
             }
             Ok(())
@@ -448,7 +455,7 @@ fn a_host_that_is_stopped_has_not_failed() {
     let spec = spec(Condition::Any(None), 2).with_cancel(cancel.clone());
     let share = Share::prepare(&spec, rows(20_000), rows(20_000)).unwrap();
     let mut host = host();
-    let stopper = host.stopper();
+    let stopper = host.stop_handle();
     let emit = |_, _| {
         cancel.cancel();
         stopper.stop();

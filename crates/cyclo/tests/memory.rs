@@ -59,7 +59,7 @@ fn rows_and_what_finds_them() {
 #[test]
 fn the_largest_part_counts() {
     let parts = [ROWS / 10, ROWS / 2, ROWS / 10];
-    let mut host = Host::alone(&RingConfig::default().with_fragment_bytes(64 << 10)).unwrap();
+    let mut host = Host::single_host(&RingConfig::default().with_fragment_bytes(64 << 10)).unwrap();
     let share = Share::prepare(&spec(hash()), rows(parts[0]), rows(ROWS)).unwrap();
     let (first, number) = (share.memory(), NonZeroUsize::new(parts.len()).unwrap());
     let supply = Supply::new().with_parts(number, |part| Ok(rows(parts[part])));
@@ -71,7 +71,7 @@ fn the_largest_part_counts() {
 /// Fed rows are never in memory all at once.
 #[test]
 fn the_largest_wave_counts() {
-    let mut host = Host::alone(&RingConfig::default().with_fragment_bytes(64 << 10)).unwrap();
+    let mut host = Host::single_host(&RingConfig::default().with_fragment_bytes(64 << 10)).unwrap();
     let share = Share::prepare(&spec(hash()), rows(ROWS), vec![]).unwrap();
     let waves = [ROWS / 10, ROWS / 2, 0, ROWS / 10];
     let feed = |give: &mut RowSink<'_>| waves.into_iter().try_for_each(|count| give(rows(count)));

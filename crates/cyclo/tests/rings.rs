@@ -20,7 +20,7 @@ use annulus_join::{
     Band, FilterColumn, JoinError, JoinType, Kept, KeyFilterKind, KeyPair, LoopCondition, MergeCondition, Offset,
     OutputSpec, PairFilter, Partitions, RowCondition, Side, Sides,
 };
-use annulus_roundabout::{Address, Host, Joining, Place, RingConfig};
+use annulus_roundabout::{Address, Host, HostBuilder, RingConfig, RingPosition};
 use arrow::{
     array::{Array, AsArray, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray},
     compute::cast,
@@ -31,7 +31,7 @@ use proptest::{collection::vec, prelude::*};
 
 /// The key and the number of a row. Its text is made from the number.
 type Row = (Option<i32>, i64);
-/// The numbers of the left and the right row. A mark is 1 or 0 in the place of the other side.
+/// The numbers of the left and the right row. A mark is 1 or 0 in the position of the other side.
 type Pair = (Option<i64>, Option<i64>);
 
 /// Returns the columns of a side. With `views`, batches may refer to the memory of its rows.
@@ -233,11 +233,11 @@ impl Case {
     }
 
     fn joined(&self) -> Vec<Pair> {
-        self.joined().0
+        self.joined_with_stats().0
     }
 
     /// Returns the result, and each host's counters.
-    fn joined(&self) -> (Vec<Pair>, Vec<JoinStats>) {
+    fn joined_with_stats(&self) -> (Vec<Pair>, Vec<JoinStats>) {
         let folder = tempfile::tempdir().unwrap();
         let hosts = self.left.len() as u16;
         let out = Mutex::new(Vec::new());
@@ -245,7 +245,7 @@ impl Case {
         let all_stats = thread::scope(|scope| {
             let host = |(me, listener)| {
                 let (folder, out) = (folder.path(), &out);
-                scope.spawn(move || self.host(Place::new(me, hosts).unwrap(), listener, folder, out).unwrap())
+                scope.spawn(move || self.host(RingPosition::new(me, hosts).unwrap(), listener, folder, out).unwrap())
             };
             let hosts: Vec<_> = (0..).zip(listeners).map(host).collect();
             hosts.into_iter().map(|host| host.join().unwrap()).collect()
@@ -257,7 +257,7 @@ impl Case {
 
     fn host(
         &self,
-        place: Place,
+        position: RingPosition,
         listener: UnixListener,
         folder: &Path,
         out: &Mutex<Vec<Pair>>,
@@ -269,17 +269,17 @@ impl Case {
             .with_own(2)
             .with_timeout(timeout)
             .with_connect_timeout(timeout);
-        let address = Address::Unix { listener, successor: path(folder, place.successor().0) };
-        let mut host = Host::join_ring(Joining::new(place, 1, address).with_config(&config))?;
+        let address = Address::Unix { listener, successor: path(folder, position.successor().0) };
+        let mut host = Host::join_ring(HostBuilder::new(position, 1, address).with_config(&config))?;
         let seen: Arc<[AtomicU64; 2]> = Arc::default();
         let watch = Arc::clone(&seen);
         let spec = self.spec().with_watch(Arc::new(move |visit| {
             watch[0].fetch_add(visit.rows, Relaxed);
             watch[1].fetch_add(if visit.is_own { 0 } else { visit.bytes }, Relaxed);
         }));
-        let probe = &self.sides().1[place.me().index()];
+        let probe = &self.sides().1[position.me().index()];
         let (there, later) = probe.split_at(self.fed.map_or(probe.len(), |rows| rows.min(probe.len())));
-        let share = Share::prepare(&spec, self.part(place, 0), batches(there, self.views))?;
+        let share = Share::prepare(&spec, self.part(position, 0), batches(there, self.views))?;
         let feed = |give: &mut RowSink<'_>| {
             later.chunks(self.fed.unwrap_or(1)).try_for_each(|rows| give(batches(rows, self.views)))
         };
@@ -292,7 +292,7 @@ impl Case {
             share.revolve(&mut host, &emit)?
         } else {
             let parts = NonZeroUsize::new(self.parts).unwrap();
-            let supply = Supply::new().with_parts(parts, |part| Ok(self.part(place, part)));
+            let supply = Supply::new().with_parts(parts, |part| Ok(self.part(position, part)));
             let supply =
                 feed.into_iter().fold(supply, Supply::with_probe).with_store(StoreConfig::new(self.kept, folder));
             share.revolve_with(&mut host, supply, &emit)?
@@ -308,8 +308,8 @@ impl Case {
     }
 
     /// Returns one of several parts of the build side of a host; some parts are empty.
-    fn part(&self, place: Place, part: usize) -> Vec<RecordBatch> {
-        let rows = &self.sides().0[place.me().index()];
+    fn part(&self, position: RingPosition, part: usize) -> Vec<RecordBatch> {
+        let rows = &self.sides().0[position.me().index()];
         batches(
             &rows.iter().copied().filter(|row| row.1 as usize / 7 % self.parts == part).collect::<Vec<_>>(),
             self.views,
@@ -467,7 +467,7 @@ fn work_is_shared_among_the_hosts() {
     for (by, least) in [(By::Hash, 1800), (By::Merge, 1800), (By::Band(0), 1800), (By::Loops, 600 * 600)] {
         for (hosts, parts) in [(1, 1), (3, 1), (1, 3), (3, 2)] {
             let shares: Vec<Vec<Row>> = rows.chunks(600 / hosts).map(<[Row]>::to_vec).collect();
-            let all_stats = inner(shares, by, parts).joined().1;
+            let all_stats = inner(shares, by, parts).joined_with_stats().1;
             assert!(all_stats.iter().all(|stats| stats.probed == 600 * parts as u64), "{by:?}");
             let compared = all_stats.iter().map(|stats| stats.compared).sum::<u64>();
             // A row may meet a neighbour in the bucket of each table.
@@ -486,7 +486,7 @@ fn fed_rows_are_prepared_once() {
     for (parts, kept) in [(1, 0), (4, 0), (4, 5000), (4, usize::MAX)] {
         // Fifty rows are prepared before, and as many are fed at a time.
         let case = Case { fed: Some(50), kept, ..inner(shares.clone(), By::Hash, parts) };
-        let (found, all_stats) = case.turned();
+        let (found, all_stats) = case.joined_with_stats();
         assert_eq!(found, case.expected());
         for stats in all_stats {
             assert_eq!((stats.prepared, stats.probed), (200, 600 * parts as u64));
@@ -510,8 +510,8 @@ fn rows_without_a_partner_are_not_sent() {
             let (left, right) = (side(1900..2100), side(0..2000));
             let without = Case { left, right, join, fed: Some(60), ..inner(Vec::new(), by, 1) };
             let case = Case { key_filter: Some(key_filter), ..without.clone() };
-            let (found, all_stats) = case.turned();
-            assert_eq!(found, without.turned().0, "{join:?}");
+            let (found, all_stats) = case.joined_with_stats();
+            assert_eq!(found, without.joined_with_stats().0, "{join:?}");
             assert_eq!(found, case.expected(), "{join:?}");
             // The first sixty rows of each host were prepared before.
             let (prepared, dropped): (Vec<u64>, Vec<u64>) =
@@ -539,9 +539,9 @@ fn with_several_parts_each_revolution_has_its_filter() {
     for (by, key_filter) in [(By::Hash, KeyFilterKind::Exact), (By::Merge, KeyFilterKind::Bloom(100))] {
         for kept in [0, 5000, usize::MAX] {
             let whole = Case { left: build.clone(), fed: Some(300), kept, ..inner(shares.clone(), by, parts) };
-            let without = whole.turned();
+            let without = whole.joined_with_stats();
             let with = Case { key_filter: Some(key_filter), ..whole.clone() };
-            let (found, all_stats) = with.turned();
+            let (found, all_stats) = with.joined_with_stats();
             assert_eq!(found, without.0, "{by:?}");
             assert_eq!(found.len(), matched);
             let bytes = |all_stats: &[JoinStats]| -> u64 {
@@ -579,9 +579,9 @@ fn a_key_filter_that_would_drop_results_is_refused() {
         (filtered(JoinType::RightSemi, By::Hash, 2), "several parts"),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(0, 1).unwrap();
+        let position = RingPosition::new(0, 1).unwrap();
         let listener = UnixListener::bind(path(folder.path(), 0)).unwrap();
-        let error = case.host(place, listener, folder.path(), &Mutex::new(Vec::new())).unwrap_err().to_string();
+        let error = case.host(position, listener, folder.path(), &Mutex::new(Vec::new())).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
 }
@@ -597,7 +597,7 @@ fn prepared_rows_have_the_condition_of_each_join() {
     let prepared = PreparedBuild::new(&spec(0), batches(&rows, false)).unwrap();
     for added in [0, 40] {
         let share = Share::with_prepared(&spec(added), &prepared, batches(&rows, false)).unwrap();
-        let mut host = Host::alone(&RingConfig::default()).unwrap();
+        let mut host = Host::single_host(&RingConfig::default()).unwrap();
         let found = AtomicU64::new(0);
         let emit = |_, batch: RecordBatch| {
             found.fetch_add(batch.num_rows() as u64, Relaxed);

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_roundabout::{KeptBuffers, secure::Identity};
+use annulus_roundabout::{BufferCache, secure::Identity};
 use async_trait::async_trait;
 use datafusion::{
     arrow::array::RecordBatch,
@@ -68,7 +68,7 @@ pub struct Channels {
     /// The datasets that this process writes.
     results: Results,
     /// The buffers of rings, which outlive them.
-    buffers: KeptBuffers,
+    buffers: BufferCache,
     /// The worker of this process, and the URL by which others know it.
     own: Option<(Url, Weak<Worker>)>,
 }
@@ -90,7 +90,7 @@ impl Channels {
     /// even the connection's own questions.
     pub fn new(silence: Duration) -> Self {
         let (open, queries, meetings) = (Arc::default(), Queries::default(), Meetings::default());
-        let (resident, results, buffers) = (ResidentStore::default(), Results::default(), KeptBuffers::default());
+        let (resident, results, buffers) = (ResidentStore::default(), Results::default(), BufferCache::default());
         Self { open, queries, silence, identity: None, fabric: None, meetings, resident, results, buffers, own: None }
     }
 
@@ -136,12 +136,12 @@ impl Channels {
     }
 
     /// Lets joins around a ring borrow buffers that this process keeps.
-    pub(crate) fn with_buffers(self, buffers: KeptBuffers) -> Self {
+    pub(crate) fn with_buffers(self, buffers: BufferCache) -> Self {
         Self { buffers, ..self }
     }
 
     /// Returns the buffers that this process keeps for rings.
-    pub(crate) fn buffers(&self) -> &KeptBuffers {
+    pub(crate) fn buffers(&self) -> &BufferCache {
         &self.buffers
     }
 

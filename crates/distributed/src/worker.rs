@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use annulus_datafusion::AnnulusConfig;
-use annulus_roundabout::KeptBuffers;
+use annulus_roundabout::BufferCache;
 use datafusion::{
     error::{DataFusionError, Result},
     execution::{SessionState, memory_pool::MemoryLimit, runtime_env::RuntimeEnv},
@@ -56,7 +56,7 @@ impl AnnulusWorker {
             MemoryLimit::Finite(limit) => KEPT_BYTES.min(limit / KEPT_SHARE),
             MemoryLimit::Infinite | MemoryLimit::Unknown => KEPT_BYTES,
         };
-        let channels = channels.with_buffers(KeptBuffers::new(most_kept));
+        let channels = channels.with_buffers(BufferCache::new(most_kept));
         let files = Arc::new(files);
         let worker = Arc::new_cyclic(|worker: &Weak<Worker>| {
             let (channels, files, queries) = (channels.clone(), Arc::clone(&files), queries.clone());

@@ -3,7 +3,7 @@
 
 use std::{net::TcpListener, thread};
 
-use annulus_roundabout::{Address, Fragment, Host, Joining, Place, RoundaboutError};
+use annulus_roundabout::{Address, Fragment, Host, HostBuilder, RingPosition, RoundaboutError};
 
 /// A number that all hosts of one run share.
 const SESSION: u64 = 1;
@@ -22,8 +22,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Runs host `me`: one revolution, then the orderly end.
 fn run(me: u16, address: Address) -> Result<(), RoundaboutError> {
-    let place = Place::new(me, 2).expect("host 0 or 1 of 2");
-    let mut host = Host::join_ring(Joining::new(place, SESSION, address))?;
+    let position = RingPosition::new(me, 2).expect("host 0 or 1 of 2");
+    let mut host = Host::join_ring(HostBuilder::new(position, SESSION, address))?;
 
     let mut texts = (0..3).map(|number| format!("fragment {number} of host {me}"));
     let fill = |buffer: &mut [u8]| {

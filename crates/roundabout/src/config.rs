@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::{arena::Buffer, error::RoundaboutError, kept::KeptBuffers};
+use crate::error::RoundaboutError;
 
 /// The sizes, counts and times of a ring. All hosts must use the same fragment size and timeout.
 ///
@@ -120,13 +120,6 @@ impl RingConfig {
             }
         }
         Ok(self)
-    }
-
-    /// Returns `buffers` buffers for one fragment each, kept or new ones.
-    pub(crate) fn allocate(&self, buffers: u32, kept: &KeptBuffers) -> Result<Vec<Buffer>, RoundaboutError> {
-        let bytes = self.fragment_bytes as usize;
-        let arena = kept.private(buffers, bytes);
-        Ok(arena.map_err(|source| RoundaboutError::Memory { buffers, bytes, source })?.take_all())
     }
 
     /// Returns the interval at which a host with nothing else to send sends a heartbeat.

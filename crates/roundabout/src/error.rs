@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 #[cfg(feature = "ofi")]
-use crate::link::fabric::FabricError;
+use crate::libfabric::FabricError;
 use crate::{alarm::Failure, ring::HostId, secure::SecureError, wire::WireError};
 
 /// The reason why a host stopped.
@@ -18,12 +18,12 @@ pub enum RoundaboutError {
         /// What this host observed, if it detected the failure itself.
         detail: Option<String>,
     },
-    /// This host was [stopped](crate::Stopper) before it had reached its neighbours.
+    /// This host was [stopped](crate::StopHandle) before it had reached its neighbours.
     #[error("this host was stopped before it had reached its neighbours")]
     Stopped,
     /// Another host started a revolution after this host finished.
     #[error("host {host} started another revolution after this host finished; every host must run the same number")]
-    TurnsOn {
+    ExtraRevolution {
         /// The host that still has fragments.
         host: HostId,
     },

@@ -3,35 +3,42 @@
 
 mod alarm;
 mod arena;
+mod buffer_cache;
 mod config;
 mod credits;
 mod error;
 mod host;
-mod kept;
+#[cfg(feature = "ofi")]
+mod libfabric;
 mod link;
 mod ring;
 mod rotation;
 pub mod secure;
 mod start;
+mod stop;
 mod wire;
 
 pub use self::{
     alarm::{Failure, Reason},
+    buffer_cache::BufferCache,
     config::{FRAGMENT_BYTES, RingConfig},
     error::RoundaboutError,
-    host::{Fragment, Host, OwnedFragment, Revolution, Stopper},
-    kept::KeptBuffers,
-    link::socket::{Address, Carrier, Clear, Protect, Tls},
-    ring::{HostId, MOST_HOSTS, Place},
+    host::{Fragment, Host, OwnedFragment, Revolution},
+    link::socket::{Address, Carrier, Plaintext, Protect, Tls},
+    ring::{HostId, MOST_HOSTS, RingPosition},
     rotation::Frame,
-    start::Joining,
+    start::HostBuilder,
+    stop::StopHandle,
     wire::{Session, WireError},
 };
 
 /// Links over libfabric: RDMA if the network supports it.
 #[cfg(feature = "ofi")]
 pub mod fabric {
-    pub use crate::link::fabric::{FabricError, FabricOptions, leave_signals};
+    pub use crate::{
+        libfabric::{FabricError, leave_signals},
+        link::fabric::FabricOptions,
+    };
 }
 
 /// The parts below a [`Host`], which are not part of the API. The crate's integration tests
@@ -45,13 +52,12 @@ pub mod testing {
         alarm::Alarm,
         arena::Buffer,
         credits::Credits,
-        host::Opened,
         link::{
-            Inbox, Incoming, Link,
-            alone::Alone,
+            Delivery, Inbox, Link, OpenLink,
+            single_host::SingleHostLink,
             socket::{Sockets, connect},
         },
         rotation::{Action, Announcement, Event, Rotation, Slot},
-        wire::{Hello, Lane, MESSAGE_BYTES, Message},
+        wire::{Direction, Hello, MESSAGE_BYTES, Message},
     };
 }

@@ -25,21 +25,21 @@ impl fmt::Display for HostId {
 /// The position of a host in its ring.
 ///
 /// ```
-/// use annulus_roundabout::{HostId, Place};
+/// use annulus_roundabout::{HostId, RingPosition};
 ///
-/// let place = Place::new(2, 3).unwrap();
-/// assert_eq!((place.predecessor(), place.successor()), (HostId(1), HostId(0)));
-/// assert!(Place::new(3, 3).is_none());
+/// let position = RingPosition::new(2, 3).unwrap();
+/// assert_eq!((position.predecessor(), position.successor()), (HostId(1), HostId(0)));
+/// assert!(RingPosition::new(3, 3).is_none());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RingPosition {
     me: HostId,
     hosts: u16,
 }
 
-impl Place {
+impl RingPosition {
     /// The place of the only host of a ring.
-    pub(crate) const ALONE: Self = Self { me: HostId(0), hosts: 1 };
+    pub(crate) const SINGLE: Self = Self { me: HostId(0), hosts: 1 };
 
     /// Returns the place of host `me`, counted from 0, of `hosts`. Returns `None` if there is no
     /// such host, or if `hosts` exceeds [`MOST_HOSTS`].
@@ -84,11 +84,11 @@ mod tests {
 
     #[test]
     fn neighbours() {
-        let place = Place::new(0, 3).unwrap();
-        assert_eq!((place.successor(), place.predecessor()), (HostId(1), HostId(2)));
-        assert!(place.is_last_for(HostId(1)) && !place.is_last_for(HostId(2)));
-        let alone = Place::new(0, 1).unwrap();
+        let position = RingPosition::new(0, 3).unwrap();
+        assert_eq!((position.successor(), position.predecessor()), (HostId(1), HostId(2)));
+        assert!(position.is_last_for(HostId(1)) && !position.is_last_for(HostId(2)));
+        let alone = RingPosition::new(0, 1).unwrap();
         assert!(alone.is_last_for(HostId(0)));
-        assert_eq!(Place::new(3, 3), None);
+        assert_eq!(RingPosition::new(3, 3), None);
     }
 }

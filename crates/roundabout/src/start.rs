@@ -3,15 +3,16 @@
 #[cfg(feature = "ofi")]
 use crate::link::fabric::{Fabric, FabricOptions};
 use crate::{
+    buffer_cache::BufferCache,
     config::RingConfig,
     error::RoundaboutError,
-    host::{Host, Stopper},
-    kept::KeptBuffers,
+    host::Host,
     link::{
-        alone::Alone,
-        socket::{Address, Clear, Protect, Sockets, connect_until},
+        single_host::SingleHostLink,
+        socket::{Address, Plaintext, Protect, Sockets, connect_until},
     },
-    ring::Place,
+    ring::RingPosition,
+    stop::StopHandle,
     wire::Session,
 };
 
@@ -22,7 +23,7 @@ impl Host {
     /// ```
     /// use annulus_roundabout::{Host, RingConfig, RoundaboutError};
     ///
-    /// let mut host = Host::alone(&RingConfig::default())?;
+    /// let mut host = Host::single_host(&RingConfig::default())?;
     /// let (mut left, mut sum) = (vec![3, 2, 1], 0);
     /// let fill = |buffer: &mut [u8]| Ok(left.pop().map(|byte| {
     ///     buffer[0] = byte;
@@ -39,23 +40,23 @@ impl Host {
     ///
     /// # Errors
     /// If an option is invalid or memory is short.
-    pub fn alone(config: &RingConfig) -> Result<Self, RoundaboutError> {
-        Self::alone_with(config, &KeptBuffers::default())
+    pub fn single_host(config: &RingConfig) -> Result<Self, RoundaboutError> {
+        Self::single_host_with(config, &BufferCache::default())
     }
 
     /// Starts such a host, which borrows buffers that outlive it.
     ///
     /// # Errors
-    /// As for [`alone`](Self::alone).
-    pub fn alone_with(config: &RingConfig, kept: &KeptBuffers) -> Result<Self, RoundaboutError> {
+    /// As for [`alone`](Self::single_host).
+    pub fn single_host_with(config: &RingConfig, cache: &BufferCache) -> Result<Self, RoundaboutError> {
         let config = config.checked()?;
-        Self::start(Place::ALONE, config, |_| Alone::open(&config, kept))
+        Self::start(RingPosition::SINGLE, config, |_| SingleHostLink::open(&config, cache))
     }
 
     /// Connects to both neighbours and starts the host, as `joining` describes.
     ///
     /// Allocates `own` + `places` buffers of `fragment_bytes`, or borrows them
-    /// ([`with_kept_buffers`](Joining::with_kept_buffers)). With Unix sockets buffers are handed over
+    /// ([`with_buffer_cache`](HostBuilder::with_buffer_cache)). With Unix sockets buffers are handed over
     /// instead of copied, and all of them hold own fragments. The only host of a ring needs no
     /// neighbour: its address is ignored, and it has `own` buffers.
     ///
@@ -63,22 +64,26 @@ impl Host {
     /// If an option is invalid, memory is short, or a neighbour is not reached in time, is not the
     /// expected host, or runs with other options. [`RoundaboutError::Stopped`] if the host was
     /// stopped. With libfabric, also if it lacks the provider or refuses.
-    pub fn join_ring<P: Protect>(joining: Joining<'_, P>) -> Result<Self, RoundaboutError> {
-        let Joining { place, session, config, address, protect, stopper, kept, .. } = joining;
-        unless_stopped((place, &config, &kept), &stopper, |config| {
+    pub fn join_ring<P: Protect>(joining: HostBuilder<'_, P>) -> Result<Self, RoundaboutError> {
+        let HostBuilder { position, session, config, address, protect, stop_handle, cache, .. } = joining;
+        unless_stopped((position, &config, &cache), &stop_handle, |config| {
             #[cfg(feature = "ofi")]
             if let Some(options) = joining.fabric {
-                let fabric = Fabric::open(options, &config, &kept)?;
-                let none = KeptBuffers::default();
-                let connections = connect_until(place, session, (&config, &none), address, protect, &stopper)?;
+                let fabric = Fabric::open(options, &config, &cache)?;
+                let none = BufferCache::default();
+                let connections = connect_until(position, session, (&config, &none), address, protect, &stop_handle)?;
                 // The neighbours have not sent the addresses of their endpoints yet.
-                let _waiting = stopper.waits(&connections.sockets())?;
-                return Self::start(place, config, |inbox| fabric.start(place, session, &config, connections, inbox));
+                let _waiting = stop_handle.waits(&connections.sockets())?;
+                return Self::start(position, config, |inbox| {
+                    fabric.start(position, session, &config, connections, inbox)
+                });
             }
             let shared = matches!(address, Address::Unix { .. });
             let config = if shared { config.handing_over() } else { config };
-            let connections = connect_until(place, session, (&config, &kept), address, protect, &stopper)?;
-            Self::start(place, config, |inbox| Sockets::start(place, session, (&config, &kept), connections, inbox))
+            let connections = connect_until(position, session, (&config, &cache), address, protect, &stop_handle)?;
+            Self::start(position, config, |inbox| {
+                Sockets::start(position, session, (&config, &cache), connections, inbox)
+            })
         })
     }
 }
@@ -86,66 +91,66 @@ impl Host {
 /// The way a host joins its ring. By default connections are unprotected, and options are those of
 /// [`RingConfig::default`].
 #[must_use]
-pub struct Joining<'a, P: Protect = Clear> {
-    place: Place,
+pub struct HostBuilder<'a, P: Protect = Plaintext> {
+    position: RingPosition,
     session: Session,
     config: RingConfig,
     address: Address,
     protect: &'a P,
-    stopper: Stopper,
-    kept: KeptBuffers,
+    stop_handle: StopHandle,
+    cache: BufferCache,
     #[cfg(feature = "ofi")]
     fabric: Option<&'a FabricOptions<'a>>,
 }
 
-impl Joining<'_> {
+impl HostBuilder<'_> {
     /// Returns the entry of the host at `place`, with sockets at `address`. All hosts of a run pass
     /// the same `session`, a number that no other run uses.
-    pub fn new(place: Place, session: Session, address: Address) -> Self {
+    pub fn new(position: RingPosition, session: Session, address: Address) -> Self {
         Self {
-            place,
+            position,
             session,
             config: RingConfig::default(),
             address,
-            protect: &Clear,
-            stopper: Stopper::default(),
-            kept: KeptBuffers::default(),
+            protect: &Plaintext,
+            stop_handle: StopHandle::default(),
+            cache: BufferCache::default(),
             #[cfg(feature = "ofi")]
             fabric: None,
         }
     }
 }
 
-impl<'a, P: Protect> Joining<'a, P> {
+impl<'a, P: Protect> HostBuilder<'a, P> {
     /// Sets the options of the ring, the same on all hosts.
     pub fn with_config(self, config: &RingConfig) -> Self {
         Self { config: *config, ..self }
     }
 
     /// Sets the protection of connections.
-    pub fn with_protect<Q: Protect>(self, protect: &'a Q) -> Joining<'a, Q> {
-        Joining {
-            place: self.place,
+    pub fn with_protect<Q: Protect>(self, protect: &'a Q) -> HostBuilder<'a, Q> {
+        HostBuilder {
+            position: self.position,
             session: self.session,
             config: self.config,
             address: self.address,
             protect,
-            stopper: self.stopper,
-            kept: self.kept,
+            stop_handle: self.stop_handle,
+            cache: self.cache,
             #[cfg(feature = "ofi")]
             fabric: self.fabric,
         }
     }
 
-    /// Sets a stopper, which stops the host at any time: while it connects to its neighbours, and
+    /// Sets a stop_handle, which stops the host at any time: while it connects to its neighbours, and
     /// later.
-    pub fn with_stopper(self, stopper: &Stopper) -> Self {
-        Self { stopper: stopper.clone(), ..self }
+    pub fn with_stop_handle(self, stop_handle: &StopHandle) -> Self {
+        Self { stop_handle: stop_handle.clone(), ..self }
     }
 
     /// Borrows buffers that outlive the ring.
-    pub fn with_kept_buffers(self, kept: &KeptBuffers) -> Self {
-        Self { kept: kept.clone(), ..self }
+    pub fn with_buffer_cache(self, cache: &BufferCache) -> Self {
+        Self { cache: cache.clone(), ..self }
     }
 
     /// Sends fragments through libfabric. All other messages use sockets: TCP, with TLS if
@@ -159,14 +164,14 @@ impl<'a, P: Protect> Joining<'a, P> {
 /// Starts a host that is alone, or one that `join` connects. A stopped host returns
 /// [`RoundaboutError::Stopped`], whatever error the stop caused.
 fn unless_stopped(
-    (place, config, kept): (Place, &RingConfig, &KeptBuffers),
-    stopper: &Stopper,
+    (position, config, cache): (RingPosition, &RingConfig, &BufferCache),
+    stop_handle: &StopHandle,
     join: impl FnOnce(RingConfig) -> Result<Host, RoundaboutError>,
 ) -> Result<Host, RoundaboutError> {
-    let joined = match place.hosts() {
-        1 => Host::alone_with(config, kept),
+    let joined = match position.hosts() {
+        1 => Host::single_host_with(config, cache),
         _ => config.checked().and_then(join),
     };
-    let joined = joined.inspect(|host| host.is_stopped_by(stopper));
-    if stopper.is_stopped() { Err(RoundaboutError::Stopped) } else { joined }
+    let joined = joined.inspect(|host| host.is_stopped_by(stop_handle));
+    if stop_handle.is_stopped() { Err(RoundaboutError::Stopped) } else { joined }
 }

@@ -84,12 +84,12 @@ pub struct Hello {
     /// The time without a message after which a neighbour counts as failed.
     pub timeout_ms: u32,
     /// The direction of the connection.
-    pub lane: Lane,
+    pub direction: Direction,
 }
 
 /// The direction of a connection, which carries messages one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Lane {
+pub enum Direction {
     /// From a host to its successor: fragments and announcements.
     Forward,
     /// From a host to its predecessor: credits.
@@ -203,9 +203,9 @@ impl Message {
     fn fields(&self) -> (u8, u8, Fields) {
         let none = Fields::default();
         match *self {
-            Self::Hello(Hello { from, hosts, fragment_bytes, timeout_ms, lane }) => {
+            Self::Hello(Hello { from, hosts, fragment_bytes, timeout_ms, direction }) => {
                 let (bytes, number) = (fragment_bytes, timeout_ms);
-                (HELLO, lane as u8, Fields { host: from.0, hosts, bytes, number, ..none })
+                (HELLO, direction as u8, Fields { host: from.0, hosts, bytes, number, ..none })
             }
             Self::Welcome { places, fragment_bytes, timeout_ms } => {
                 (WELCOME, 0, Fields { count: places, bytes: fragment_bytes, number: timeout_ms, ..none })
@@ -235,12 +235,12 @@ impl Message {
         let host = HostId(host);
         Ok(match kind {
             HELLO => {
-                let lane = match detail {
-                    0 => Lane::Forward,
-                    1 => Lane::Back,
-                    _ => return Err(WireError::Damaged("an unknown lane")),
+                let direction = match detail {
+                    0 => Direction::Forward,
+                    1 => Direction::Back,
+                    _ => return Err(WireError::Damaged("an unknown direction")),
                 };
-                Self::Hello(Hello { from: host, hosts, fragment_bytes: bytes, timeout_ms: number, lane })
+                Self::Hello(Hello { from: host, hosts, fragment_bytes: bytes, timeout_ms: number, direction })
             }
             WELCOME => Self::Welcome { places: count, fragment_bytes: bytes, timeout_ms: number },
             READY => Self::Ready(count),
@@ -290,14 +290,14 @@ mod tests {
 
     fn messages() -> Vec<Message> {
         let frame = Frame { revolution: 7, origin: HostId(3), sequence: u32::MAX };
-        let hello = |lane| {
-            Message::Hello(Hello { from: HostId(9), hosts: 10, fragment_bytes: 1 << 20, timeout_ms: 5000, lane })
+        let hello = |direction| {
+            Message::Hello(Hello { from: HostId(9), hosts: 10, fragment_bytes: 1 << 20, timeout_ms: 5000, direction })
         };
         let announcement = Announcement { revolution: 1, origin: HostId(2), fragments: 5 };
         let failures = Reason::ALL.map(|reason| Message::Failure(Failure { host: HostId(1), reason }));
         let mut all = vec![
-            hello(Lane::Forward),
-            hello(Lane::Back),
+            hello(Direction::Forward),
+            hello(Direction::Back),
             Message::Welcome { places: 4, fragment_bytes: 4096, timeout_ms: 1 },
             Message::Ready(2),
             Message::Fragment(frame, 1 << 20),

@@ -4,7 +4,7 @@
 use std::{net::TcpListener, thread, time::Duration};
 
 use annulus_roundabout::{
-    Address, Clear, Host, HostId, KeptBuffers, Place, RingConfig, RoundaboutError,
+    Address, BufferCache, Host, HostId, Plaintext, RingConfig, RingPosition, RoundaboutError,
     fabric::FabricOptions,
     testing::{Fabric, Sockets, connect},
 };
@@ -23,27 +23,30 @@ fn config() -> RingConfig {
 
 /// Starts both hosts of an unencrypted ring, each with an endpoint if there are options for one.
 fn start(options: [Option<FabricOptions<'static>>; 2]) -> [Option<RoundaboutError>; 2] {
-    start_with(&KeptBuffers::default(), options)
+    start_with(&BufferCache::default(), options)
 }
 
-fn start_with(kept: &KeptBuffers, options: [Option<FabricOptions<'static>>; 2]) -> [Option<RoundaboutError>; 2] {
+fn start_with(cache: &BufferCache, options: [Option<FabricOptions<'static>>; 2]) -> [Option<RoundaboutError>; 2] {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = [1, 0].map(|successor: usize| listeners[successor].local_addr().unwrap());
     let hosts: Vec<_> = (0..)
         .zip(listeners.into_iter().zip(addresses).zip(options))
         .map(|(me, ((listener, successor), options))| {
-            let kept = kept.clone();
+            let cache = cache.clone();
             thread::spawn(move || {
-                let (place, config) = (Place::new(me, 2).unwrap(), config());
-                let fabric = options.map(|options| Fabric::open(&options, &config, &kept)).transpose()?;
-                let connections = connect(place, SESSION, &config, Address::Tcp { listener, successor }, &Clear)?;
+                let (position, config) = (RingPosition::new(me, 2).unwrap(), config());
+                let fabric = options.map(|options| Fabric::open(&options, &config, &cache)).transpose()?;
+                let connections =
+                    connect(position, SESSION, &config, Address::Tcp { listener, successor }, &Plaintext)?;
                 let started = match fabric {
-                    Some(fabric) => {
-                        Host::start(place, config, |inbox| fabric.start(place, SESSION, &config, connections, inbox))
-                    }
+                    Some(fabric) => Host::start(position, config, |inbox| {
+                        fabric.start(position, SESSION, &config, connections, inbox)
+                    }),
                     None => {
-                        let buffers = (&config, &kept);
-                        Host::start(place, config, |inbox| Sockets::start(place, SESSION, buffers, connections, inbox))
+                        let buffers = (&config, &cache);
+                        Host::start(position, config, |inbox| {
+                            Sockets::start(position, SESSION, buffers, connections, inbox)
+                        })
                     }
                 };
                 started?.finish()
@@ -66,12 +69,12 @@ fn a_ring_of_both_turns() {
 
 #[test]
 fn the_next_ring_borrows_registered_buffers() {
-    let kept = KeptBuffers::new(1 << 20);
+    let cache = BufferCache::new(1 << 20);
     let bytes: Vec<usize> = (0..3)
         .map(|_| {
-            let [first, second] = start_with(&kept, [tcp(false), tcp(false)]);
+            let [first, second] = start_with(&cache, [tcp(false), tcp(false)]);
             assert!(first.is_none() && second.is_none(), "{first:?}, {second:?}");
-            kept.bytes()
+            cache.bytes()
         })
         .collect();
     assert!(bytes[0] > 0 && bytes.iter().all(|&later| later == bytes[0]), "{bytes:?}");
@@ -97,6 +100,6 @@ fn a_neighbour_without_an_endpoint_is_named() {
 
 #[test]
 fn a_provider_that_is_not_there_is_named() {
-    let error = Fabric::open(&FabricOptions::new("nowhere"), &config(), &KeptBuffers::default()).err().unwrap();
+    let error = Fabric::open(&FabricOptions::new("nowhere"), &config(), &BufferCache::default()).err().unwrap();
     assert!(error.to_string().starts_with("libfabric's provider nowhere cannot find such a provider: "), "{error}");
 }

@@ -16,10 +16,11 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Failure, Frame, Host, HostId, Joining, KeptBuffers, Place, Reason, RingConfig, RoundaboutError,
+    Address, BufferCache, Failure, Frame, Host, HostBuilder, HostId, Plaintext, Reason, RingConfig, RingPosition,
+    RoundaboutError,
     testing::{
-        Alone, Announcement, Buffer, Hello, Inbox, Incoming, Lane, Link, MESSAGE_BYTES, Message, Opened, Slot, Sockets,
-        connect,
+        Announcement, Buffer, Delivery, Direction, Hello, Inbox, Link, MESSAGE_BYTES, Message, OpenLink,
+        SingleHostLink, Slot, Sockets, connect,
     },
 };
 
@@ -43,8 +44,8 @@ fn watched<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Recei
     is_done
 }
 
-fn start(place: Place, config: &RingConfig, address: Address) -> Result<Host, RoundaboutError> {
-    Host::join_ring(Joining::new(place, SESSION, address).with_config(config))
+fn start(position: RingPosition, config: &RingConfig, address: Address) -> Result<Host, RoundaboutError> {
+    Host::join_ring(HostBuilder::new(position, SESSION, address).with_config(config))
 }
 
 fn tcp(hosts: usize) -> Vec<Address> {
@@ -70,8 +71,8 @@ fn unix(folder: &Path, hosts: usize) -> Vec<Address> {
 fn late(addresses: Vec<Address>) {
     let run = |me: usize, address: Address| {
         watched(move || {
-            let place = Place::new(me as u16, 4).unwrap();
-            start(place, &config(), address).and_then(Host::finish).map_err(|error| error.to_string())
+            let position = RingPosition::new(me as u16, 4).unwrap();
+            start(position, &config(), address).and_then(Host::finish).map_err(|error| error.to_string())
         })
     };
     let mut late = None;
@@ -117,13 +118,13 @@ fn against(
         unreachable!()
     };
     let host = watched(move || {
-        let host = start(Place::new(0, 2).unwrap(), &config, address);
+        let host = start(RingPosition::new(0, 2).unwrap(), &config, address);
         host.and_then(honest).map_err(|error| error.to_string())
     });
     let (fragment_bytes, timeout_ms) = (config.fragment_bytes, config.timeout.as_millis() as u32);
-    let mut out = Vec::from([Lane::Forward, Lane::Back].map(|lane| {
+    let mut out = Vec::from([Direction::Forward, Direction::Back].map(|direction| {
         let mut stream = TcpStream::connect(successor).unwrap();
-        let hello = Message::Hello(Hello { from: HostId(1), hosts: 2, fragment_bytes, timeout_ms, lane });
+        let hello = Message::Hello(Hello { from: HostId(1), hosts: 2, fragment_bytes, timeout_ms, direction });
         stream.write_all(&hello.encode(SESSION)).unwrap();
         stream
     }));
@@ -180,8 +181,9 @@ fn a_welcome_without_room_is_refused() {
     let (Some(Address::Tcp { listener, .. }), Some(address)) = (addresses.pop(), addresses.pop()) else {
         unreachable!()
     };
-    let host =
-        watched(move || start(Place::new(0, 2).unwrap(), &config(), address).err().map(|error| error.to_string()));
+    let host = watched(move || {
+        start(RingPosition::new(0, 2).unwrap(), &config(), address).err().map(|error| error.to_string())
+    });
     let (mut stream, _) = listener.accept().unwrap();
     stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
     let welcome = Message::Welcome { places: 0, fragment_bytes: 4096, timeout_ms: 500 };
@@ -235,13 +237,13 @@ impl Link for Nowhere {
     fn close(&self) {}
 }
 
-fn nowhere(place: Place) -> (Host, Arc<dyn Inbox>) {
+fn nowhere(position: RingPosition) -> (Host, Arc<dyn Inbox>) {
     let mut kept = None;
-    let host = Host::start(place, config(), |inbox| {
+    let host = Host::start(position, config(), |inbox| {
         kept = Some(Arc::clone(inbox));
-        Ok(Opened {
+        Ok(OpenLink {
             link: Nowhere(Mutex::default()),
-            own: Alone::open(&config(), &KeptBuffers::default())?.own,
+            own: SingleHostLink::open(&config(), &BufferCache::default())?.own,
             credits: 0,
         })
     });
@@ -251,9 +253,9 @@ fn nowhere(place: Place) -> (Host, Arc<dyn Inbox>) {
 /// Credits come from the successor.
 #[test]
 fn who_promises_too_much_room_is_named() {
-    let (mut host, inbox) = nowhere(Place::new(0, 4).unwrap());
-    inbox.put(Incoming::Credited(u32::MAX));
-    inbox.put(Incoming::Credited(1));
+    let (mut host, inbox) = nowhere(RingPosition::new(0, 4).unwrap());
+    inbox.put(Delivery::Credited(u32::MAX));
+    inbox.put(Delivery::Credited(1));
     let error = host.revolve(|_| Ok(None), |_| Ok::<_, RoundaboutError>(())).unwrap_err();
     assert!(error.to_string().starts_with("host 1 has failed"), "{error}");
 }
@@ -262,10 +264,10 @@ fn who_promises_too_much_room_is_named() {
 #[test]
 fn a_source_that_goes_on_after_its_end_is_not_the_neighbours_failure() {
     let config = config().with_own(2);
-    let mut host = Host::start(Place::new(0, 4).unwrap(), config, |_| {
-        Ok(Opened {
+    let mut host = Host::start(RingPosition::new(0, 4).unwrap(), config, |_| {
+        Ok(OpenLink {
             link: Nowhere(Mutex::default()),
-            own: Alone::open(&config, &KeptBuffers::default())?.own,
+            own: SingleHostLink::open(&config, &BufferCache::default())?.own,
             credits: 2,
         })
     })
@@ -281,7 +283,7 @@ fn a_source_that_goes_on_after_its_end_is_not_the_neighbours_failure() {
 
 #[test]
 fn a_size_that_does_not_fit_is_an_error() {
-    let mut host = Host::alone(&config()).unwrap();
+    let mut host = Host::single_host(&config()).unwrap();
     let turned = catch_unwind(AssertUnwindSafe(|| {
         host.revolve(|bytes| Ok(Some(bytes.len() + 1)), |_| Ok::<_, RoundaboutError>(()))
     }));
@@ -292,7 +294,7 @@ fn a_size_that_does_not_fit_is_an_error() {
 #[test]
 fn after_a_panic_of_the_join_nothing_works_any_more() {
     let ended = watched(|| {
-        let mut host = Host::alone(&config()).unwrap();
+        let mut host = Host::single_host(&config()).unwrap();
         let caught = catch_unwind(AssertUnwindSafe(|| {
             host.revolve(|_| Ok(Some(1)), |_| -> Result<(), RoundaboutError> { panic!("in the join") })
         }));
@@ -314,10 +316,11 @@ fn what_differs_is_said_at_once() {
     let begin = Instant::now();
     let host = watched(move || {
         let address = Address::Tcp { listener, successor };
-        connect(Place::new(0, 3).unwrap(), SESSION, &config, address, &Clear).map(drop)
+        connect(RingPosition::new(0, 3).unwrap(), SESSION, &config, address, &Plaintext).map(drop)
     });
     let mut stream = TcpStream::connect(address).unwrap();
-    let hello = Hello { from: HostId(2), hosts: 4, fragment_bytes: 4096, timeout_ms: 500, lane: Lane::Forward };
+    let hello =
+        Hello { from: HostId(2), hosts: 4, fragment_bytes: 4096, timeout_ms: 500, direction: Direction::Forward };
     stream.write_all(&Message::Hello(hello).encode(SESSION)).unwrap();
     let error = host.recv_timeout(PATIENCE).unwrap().unwrap_err();
     let took = begin.elapsed();
@@ -327,7 +330,7 @@ fn what_differs_is_said_at_once() {
 #[test]
 fn a_time_without_end_is_refused() {
     let config = config().with_connect_timeout(Duration::MAX);
-    let error = start(Place::new(0, 2).unwrap(), &config, tcp(2).remove(0)).err().unwrap();
+    let error = start(RingPosition::new(0, 2).unwrap(), &config, tcp(2).remove(0)).err().unwrap();
     assert!(error.to_string().contains("connect timeout"), "{error}");
 }
 
@@ -338,12 +341,14 @@ fn a_link_that_is_dropped_is_a_failure() {
     let mut addresses = tcp(2);
     let (other, own) = (addresses.pop().unwrap(), addresses.pop().unwrap());
     let host = watched(move || {
-        start(Place::new(0, 2).unwrap(), &config(), own).and_then(one_revolution).map_err(|error| error.to_string())
+        start(RingPosition::new(0, 2).unwrap(), &config(), own)
+            .and_then(one_revolution)
+            .map_err(|error| error.to_string())
     });
-    let place = Place::new(1, 2).unwrap();
-    let connections = connect(place, SESSION, &config(), other, &Clear).unwrap();
-    let failed = Host::start::<Sockets>(place, config(), |inbox| {
-        drop(Sockets::start(place, SESSION, (&config(), &KeptBuffers::default()), connections, inbox)?);
+    let position = RingPosition::new(1, 2).unwrap();
+    let connections = connect(position, SESSION, &config(), other, &Plaintext).unwrap();
+    let failed = Host::start::<Sockets>(position, config(), |inbox| {
+        drop(Sockets::start(position, SESSION, (&config(), &BufferCache::default()), connections, inbox)?);
         Err(RoundaboutError::Stopped)
     });
     assert!(failed.is_err());
@@ -358,9 +363,9 @@ fn other_timeouts_are_refused_or_agreed_on() {
     let mut hosts = tcp(2).into_iter().enumerate().map(|(me, address)| {
         let timeout = [Duration::from_millis(200), Duration::from_secs(20)][me];
         let config = config().with_timeout(timeout);
-        let place = Place::new(me as u16, 2).unwrap();
+        let position = RingPosition::new(me as u16, 2).unwrap();
         watched(move || {
-            let mut host = start(place, &config, address)?;
+            let mut host = start(position, &config, address)?;
             let mut left = 1 + me;
             let fill = |_: &mut [u8]| {
                 left -= 1;
@@ -384,9 +389,9 @@ fn a_long_join_is_no_silence() {
         .into_iter()
         .enumerate()
         .map(|(me, address)| {
-            let place = Place::new(me as u16, 3).unwrap();
+            let position = RingPosition::new(me as u16, 3).unwrap();
             watched(move || {
-                let mut host = start(place, &config(), address)?;
+                let mut host = start(position, &config(), address)?;
                 let mut left = 3;
                 let fill = |_: &mut [u8]| {
                     left -= 1;
@@ -434,7 +439,7 @@ fn rings_end_as_they_should() {
             .map(|(me, address)| {
                 let counts: Vec<u32> = (0..3).map(|_| random.random_range(0..12)).collect();
                 watched(move || {
-                    let mut host = start(Place::new(me as u16, hosts as u16).unwrap(), &config, address)?;
+                    let mut host = start(RingPosition::new(me as u16, hosts as u16).unwrap(), &config, address)?;
                     let mut joined = 0;
                     for mut left in counts {
                         let fill = |_: &mut [u8]| {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_roundabout::{Address, Fragment, Host, HostId, Joining, Place, RingConfig, RoundaboutError};
+use annulus_roundabout::{Address, Fragment, Host, HostBuilder, HostId, RingConfig, RingPosition, RoundaboutError};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 const SESSION: u64 = 3;
@@ -27,7 +27,7 @@ fn host() {
     let mut words = spec.splitn(5, ' ');
     let numbers: Vec<u64> = words.by_ref().take(3).map(|number| number.parse().unwrap()).collect();
     let (net, folder) = (words.next().unwrap(), words.next().unwrap());
-    let place = Place::new(numbers[0] as u16, numbers[1] as u16).unwrap();
+    let position = RingPosition::new(numbers[0] as u16, numbers[1] as u16).unwrap();
     let timeout = Duration::from_millis(numbers[2]);
     let config = RingConfig::default()
         .with_fragment_bytes(64 << 10)
@@ -35,7 +35,7 @@ fn host() {
         .with_own(2)
         .with_timeout(timeout)
         .with_connect_timeout(Duration::from_secs(30));
-    let started = start(net, place, config, folder);
+    let started = start(net, position, config, folder);
     let mut joined = 0;
     let join = |fragment: Fragment<'_>| {
         assert!(fragment.bytes.iter().all(|&byte| byte == fragment.frame.origin.0 as u8), "a damaged fragment");
@@ -46,39 +46,39 @@ fn host() {
         Ok::<_, RoundaboutError>(())
     };
     let fill = |bytes: &mut [u8]| {
-        bytes.fill(place.me().0 as u8);
+        bytes.fill(position.me().0 as u8);
         Ok(Some(bytes.len()))
     };
     let error = started.and_then(|mut host| host.revolve(fill, join)).unwrap_err();
     println!("failed {error}");
 }
 
-fn start(net: &str, place: Place, config: RingConfig, folder: &str) -> Result<Host, RoundaboutError> {
+fn start(net: &str, position: RingPosition, config: RingConfig, folder: &str) -> Result<Host, RoundaboutError> {
     #[cfg(feature = "ofi")]
     if let Some(provider) = net.strip_prefix("ofi-") {
         use annulus_roundabout::{
-            Clear, KeptBuffers,
+            BufferCache, Plaintext,
             fabric::FabricOptions,
             testing::{Fabric, connect},
         };
 
         let options = FabricOptions::new(provider);
         let options = if provider == "tcp" { options.with_node("127.0.0.1") } else { options };
-        let fabric = Fabric::open(&options, &config, &KeptBuffers::default())?;
-        let connections = connect(place, SESSION, &config, address(place, folder), &Clear)?;
-        return Host::start(place, config, |inbox| fabric.start(place, SESSION, &config, connections, inbox));
+        let fabric = Fabric::open(&options, &config, &BufferCache::default())?;
+        let connections = connect(position, SESSION, &config, address(position, folder), &Plaintext)?;
+        return Host::start(position, config, |inbox| fabric.start(position, SESSION, &config, connections, inbox));
     }
     assert!(["tcp", "unix"].contains(&net), "{net}");
-    Host::join_ring(Joining::new(place, SESSION, address(place, folder)).with_config(&config))
+    Host::join_ring(HostBuilder::new(position, SESSION, address(position, folder)).with_config(&config))
 }
 
 /// Sends this host's address to the test, and receives that of its successor.
-fn address(place: Place, folder: &str) -> Address {
+fn address(position: RingPosition, folder: &str) -> Address {
     if !folder.is_empty() {
         let path = |host: HostId| Path::new(folder).join(format!("host-{host}"));
         return Address::Unix {
-            listener: UnixListener::bind(path(place.me())).unwrap(),
-            successor: path(place.successor()),
+            listener: UnixListener::bind(path(position.me())).unwrap(),
+            successor: path(position.successor()),
         };
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -12,10 +12,10 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Failure, Fragment, Frame, Host, HostId, Joining, KeptBuffers, Place, Protect, Reason, Revolution,
-    RingConfig, RoundaboutError, Tls,
+    Address, BufferCache, Failure, Fragment, Frame, Host, HostBuilder, HostId, Plaintext, Protect, Reason, Revolution,
+    RingConfig, RingPosition, RoundaboutError, Tls,
     secure::{self, Authority, HostFiles, HostName, Identity, Refusal, RingName, SecureError},
-    testing::{Announcement, Hello, Lane, MESSAGE_BYTES, Message},
+    testing::{Announcement, Direction, Hello, MESSAGE_BYTES, Message},
 };
 #[cfg(feature = "ofi")]
 use annulus_roundabout::{
@@ -25,7 +25,7 @@ use annulus_roundabout::{
 
 const SESSION: u64 = 7;
 /// All rings of this process borrow from each other.
-static KEPT: LazyLock<KeptBuffers> = LazyLock::new(|| KeptBuffers::new(1 << 20));
+static KEPT: LazyLock<BufferCache> = LazyLock::new(|| BufferCache::new(1 << 20));
 
 fn config() -> RingConfig {
     RingConfig::default()
@@ -96,7 +96,7 @@ fn addresses(net: Net, hosts: u16, folder: &Path) -> Vec<Address> {
 }
 
 /// Runs `host` on a thread for each host of a ring. Returns the results.
-fn ring<T: Send>(net: Net, hosts: u16, config: RingConfig, host: impl Fn(Place, Host) -> T + Sync) -> Vec<T> {
+fn ring<T: Send>(net: Net, hosts: u16, config: RingConfig, host: impl Fn(RingPosition, Host) -> T + Sync) -> Vec<T> {
     let folder = tempfile::tempdir().unwrap();
     if net.has_certificates() {
         make_certificates(folder.path(), hosts);
@@ -105,9 +105,9 @@ fn ring<T: Send>(net: Net, hosts: u16, config: RingConfig, host: impl Fn(Place, 
         let threads: Vec<_> = (0..)
             .zip(addresses(net, hosts, folder.path()))
             .map(|(me, address)| {
-                let place = Place::new(me, hosts).unwrap();
+                let position = RingPosition::new(me, hosts).unwrap();
                 let (host, folder) = (&host, folder.path());
-                scope.spawn(move || host(place, start(net, folder, place, &config, address).unwrap()))
+                scope.spawn(move || host(position, start(net, folder, position, &config, address).unwrap()))
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -124,38 +124,38 @@ fn make_certificates(folder: &Path, hosts: u16) {
 }
 
 fn identity(folder: &Path, host: HostId) -> Identity {
-    let files = HostFiles::of(folder, &name(host));
+    let files = HostFiles::for_host(folder, &name(host));
     Identity::load(&files.authority, &files.certificate, &files.key).unwrap()
 }
 
 fn start(
     net: Net,
     folder: &Path,
-    place: Place,
+    position: RingPosition,
     config: &RingConfig,
     address: Address,
 ) -> Result<Host, RoundaboutError> {
     if !net.has_certificates() {
-        return start_over(net, &Clear, place, config, address);
+        return start_over(net, &Plaintext, position, config, address);
     }
-    let identity = identity(folder, place.me());
-    let (predecessor, successor) = (name(place.predecessor()), name(place.successor()));
-    start_over(net, &Tls { identity: &identity, predecessor, successor }, place, config, address)
+    let identity = identity(folder, position.me());
+    let (predecessor, successor) = (name(position.predecessor()), name(position.successor()));
+    start_over(net, &Tls { identity: &identity, predecessor, successor }, position, config, address)
 }
 
 fn start_over(
     net: Net,
     protect: &impl Protect,
-    place: Place,
+    position: RingPosition,
     config: &RingConfig,
     address: Address,
 ) -> Result<Host, RoundaboutError> {
     match net {
         #[cfg(feature = "ofi")]
-        Net::Fabric(provider) if place.hosts() > 1 => start_fabric(provider, protect, place, config, address),
+        Net::Fabric(provider) if position.hosts() > 1 => start_fabric(provider, protect, position, config, address),
         _ => {
-            let joining = Joining::new(place, SESSION, address).with_config(config).with_protect(protect);
-            Host::join_ring(joining.with_kept_buffers(&KEPT))
+            let joining = HostBuilder::new(position, SESSION, address).with_config(config).with_protect(protect);
+            Host::join_ring(joining.with_buffer_cache(&KEPT))
         }
     }
 }
@@ -164,7 +164,7 @@ fn start_over(
 fn start_fabric(
     provider: Provider,
     protect: &impl Protect,
-    place: Place,
+    position: RingPosition,
     config: &RingConfig,
     address: Address,
 ) -> Result<Host, RoundaboutError> {
@@ -174,8 +174,8 @@ fn start_fabric(
     };
     let options = FabricOptions::new(name).with_node(node).with_sealed(provider == Provider::Sealed);
     let fabric = Fabric::open(&options, config, &KEPT)?;
-    let connections = connect(place, SESSION, config, address, protect)?;
-    Host::start(place, *config, |inbox| fabric.start(place, SESSION, config, connections, inbox))
+    let connections = connect(position, SESSION, config, address, protect)?;
+    Host::start(position, *config, |inbox| fabric.start(position, SESSION, config, connections, inbox))
 }
 
 /// Fills one of a host's fragments: byte 0 counts the hosts that saw it. Its number and more bytes
@@ -204,20 +204,20 @@ fn check(fragment: &mut Fragment<'_>, hosts: u16, me: HostId) -> (HostId, u32) {
 #[test]
 fn every_host_sees_every_fragment_as_the_one_before_left_it() {
     for (hosts, net) in (1..=5u16).flat_map(|hosts| NETS.iter().map(move |&net| (hosts, net))) {
-        let seen = ring(net, hosts, config(), |place, mut host| {
+        let seen = ring(net, hosts, config(), |position, mut host| {
             let mut all = Vec::new();
             for revolution in 0..3u32 {
-                let count = u32::from(place.me().0 * 7 % 5) * 9 + revolution;
+                let count = u32::from(position.me().0 * 7 % 5) * 9 + revolution;
                 let mut next = 0;
                 let mut seen: BTreeMap<(HostId, u32), u32> = BTreeMap::new();
                 let turned = host.revolve(
                     |bytes| {
                         let number = next;
                         next += 1;
-                        Ok((number < count).then(|| fill(bytes, place.me(), number)))
+                        Ok((number < count).then(|| fill(bytes, position.me(), number)))
                     },
                     |mut fragment| {
-                        *seen.entry(check(&mut fragment, hosts, place.me())).or_default() += 1;
+                        *seen.entry(check(&mut fragment, hosts, position.me())).or_default() += 1;
                         Ok::<_, RoundaboutError>(())
                     },
                 );
@@ -240,16 +240,16 @@ fn every_host_sees_every_fragment_as_the_one_before_left_it() {
 #[test]
 fn everyone_learns_who_has_given_up() {
     for (drops, net) in NETS.iter().flat_map(|&net| [(false, net), (true, net)]) {
-        let failures = ring(net, 4, config(), |place, mut host| {
+        let failures = ring(net, 4, config(), |position, mut host| {
             let mut joined = 0;
             let failed = host.revolve(
-                |bytes| Ok(Some(fill(bytes, place.me(), 0))),
+                |bytes| Ok(Some(fill(bytes, position.me(), 0))),
                 |_| {
                     joined += 1;
-                    if place.me() == HostId(2) && joined == 30 { Err(RoundaboutError::Stopped) } else { Ok(()) }
+                    if position.me() == HostId(2) && joined == 30 { Err(RoundaboutError::Stopped) } else { Ok(()) }
                 },
             );
-            if place.me() == HostId(2) && !drops {
+            if position.me() == HostId(2) && !drops {
                 // It stays until the others have been notified.
                 assert!(matches!(host.finish(), Err(RoundaboutError::Failed { .. })));
             }
@@ -288,18 +288,18 @@ fn beside<T>(config: RingConfig, behave: impl FnOnce(&mut Impostor) + Send, hone
     thread::scope(|scope| {
         let until_it_ends = ended.lock().unwrap();
         let impostor = scope.spawn(|| {
-            let hello = |lane| {
+            let hello = |direction| {
                 Message::Hello(Hello {
                     from: HostId(1),
                     hosts: 2,
                     fragment_bytes: 4096,
                     timeout_ms: config.timeout.as_millis() as u32,
-                    lane,
+                    direction,
                 })
             };
-            let out = [Lane::Forward, Lane::Back].map(|lane| {
+            let out = [Direction::Forward, Direction::Back].map(|direction| {
                 let mut stream = TcpStream::connect(addresses[0]).unwrap();
-                stream.write_all(&hello(lane).encode(SESSION)).unwrap();
+                stream.write_all(&hello(direction).encode(SESSION)).unwrap();
                 stream
             });
             let mut bytes = [0; MESSAGE_BYTES];
@@ -322,9 +322,9 @@ fn beside<T>(config: RingConfig, behave: impl FnOnce(&mut Impostor) + Send, hone
             behave(&mut impostor);
             drop(ended.lock());
         });
-        let place = Place::new(0, 2).unwrap();
+        let position = RingPosition::new(0, 2).unwrap();
         let address = Address::Tcp { listener: honest, successor: addresses[1] };
-        let result = run(Host::join_ring(Joining::new(place, SESSION, address).with_config(&config)).unwrap());
+        let result = run(Host::join_ring(HostBuilder::new(position, SESSION, address).with_config(&config)).unwrap());
         drop(until_it_ends);
         impostor.join().unwrap();
         result
@@ -391,9 +391,9 @@ fn a_neighbour_that_breaks_the_protocol_is_named() {
         ),
         (0, Message::Credit(1).encode(SESSION).to_vec(), "does not carry"),
     ];
-    for (lane, bytes, expected) in cases {
-        // The forward lane is the impostor's own connection.
-        let error = against(config(), |impostor| impostor.out[lane].write_all(&bytes).unwrap());
+    for (direction, bytes, expected) in cases {
+        // The forward direction is the impostor's own connection.
+        let error = against(config(), |impostor| impostor.out[direction].write_all(&bytes).unwrap());
         let RoundaboutError::Failed { failure, .. } = &error else { panic!("{error}") };
         assert_eq!(*failure, Failure { host: HostId(1), reason: Reason::Broke });
         assert!(error.to_string().contains(expected), "{error}");
@@ -408,7 +408,9 @@ fn who_is_not_there_is_named() {
     let successor = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
     let error =
-        Host::join_ring(Joining::new(Place::new(0, 3).unwrap(), SESSION, address).with_config(&config)).err().unwrap();
+        Host::join_ring(HostBuilder::new(RingPosition::new(0, 3).unwrap(), SESSION, address).with_config(&config))
+            .err()
+            .unwrap();
     assert!(matches!(error, RoundaboutError::Connect { host: HostId(1), .. }), "{error}");
 }
 
@@ -422,9 +424,9 @@ fn hosts_with_other_options_say_so() {
             .map(|(me, listener)| {
                 let config = config().with_fragment_bytes(4096 * (1 + u32::from(me)));
                 let address = Address::Tcp { listener, successor: addresses[1 - usize::from(me)] };
-                let place = Place::new(me, 2).unwrap();
+                let position = RingPosition::new(me, 2).unwrap();
                 scope.spawn(move || {
-                    Host::join_ring(Joining::new(place, SESSION, address).with_config(&config)).err().unwrap()
+                    Host::join_ring(HostBuilder::new(position, SESSION, address).with_config(&config)).err().unwrap()
                 })
             })
             .collect();
@@ -447,7 +449,8 @@ fn strangers_do_not_disturb() {
     let mut garbage = TcpStream::connect(addresses[0]).unwrap();
     garbage.write_all(&[7; 4096]).unwrap();
     let mut clear = TcpStream::connect(addresses[0]).unwrap();
-    let hello = Hello { from: HostId(1), hosts: 2, fragment_bytes: 4096, timeout_ms: 20_000, lane: Lane::Forward };
+    let hello =
+        Hello { from: HostId(1), hosts: 2, fragment_bytes: 4096, timeout_ms: 20_000, direction: Direction::Forward };
     clear.write_all(&Message::Hello(hello).encode(SESSION)).unwrap();
     let foreign = TcpStream::connect(addresses[0]).unwrap();
     thread::scope(|scope| {
@@ -458,8 +461,8 @@ fn strangers_do_not_disturb() {
             let address = Address::Tcp { listener, successor: addresses[1 - usize::from(me)] };
             let folder = folder.path();
             scope.spawn(move || {
-                let place = Place::new(me, 2).unwrap();
-                start(Net::Tls, folder, place, &config(), address).unwrap().finish().unwrap();
+                let position = RingPosition::new(me, 2).unwrap();
+                start(Net::Tls, folder, position, &config(), address).unwrap().finish().unwrap();
             })
         };
         let first = host(0, first);
@@ -487,7 +490,9 @@ fn the_wrong_host_of_the_right_ring_is_refused() {
                 // Each connects to the one before it.
                 let address = Address::Tcp { listener, successor: addresses[usize::from((me + 2) % 3)] };
                 let (folder, config) = (folder.path(), &config);
-                scope.spawn(move || start(Net::Tls, folder, Place::new(me, 3).unwrap(), config, address).err().unwrap())
+                scope.spawn(move || {
+                    start(Net::Tls, folder, RingPosition::new(me, 3).unwrap(), config, address).err().unwrap()
+                })
             })
             .collect();
         hosts.into_iter().map(|host| host.join().unwrap()).collect::<Vec<_>>()

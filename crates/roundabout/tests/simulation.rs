@@ -8,7 +8,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Failure, Frame, HostId, Place, Reason,
+    Failure, Frame, HostId, Reason, RingPosition,
     testing::{Action, Alarm, Announcement, Credits, Event, Rotation, Slot},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -60,7 +60,7 @@ struct Simulation {
     number: u64,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     arrivals: BTreeMap<u64, (usize, Arrival)>,
-    /// The time of the last arrival on each lane of each link: nothing overtakes on a lane.
+    /// The time of the last arrival on each direction of each link: nothing overtakes on a direction.
     lanes: BTreeMap<(usize, usize, &'static str), u64>,
     hosts: Vec<Host>,
     places: u32,
@@ -79,7 +79,7 @@ impl Simulation {
         let memory = if random.random() { Memory::Copied } else { Memory::Handed };
         let hosts = (0..count)
             .map(|me| Host {
-                rotation: Rotation::new(Place::new(me, count).unwrap(), own),
+                rotation: Rotation::new(RingPosition::new(me, count).unwrap(), own),
                 alarm: Alarm::default(),
                 fragments: (0..revolutions).map(|_| random.random_range(0..12)).collect(),
                 next_fragment: 0,
@@ -107,12 +107,12 @@ impl Simulation {
         simulation
     }
 
-    /// Schedules an arrival; a lane keeps its order.
-    fn deliver(&mut self, from: usize, to: usize, lane: &'static str, arrival: Arrival) {
+    /// Schedules an arrival; a direction keeps its order.
+    fn deliver(&mut self, from: usize, to: usize, direction: &'static str, arrival: Arrival) {
         let slowness = self.hosts[from].slowness;
         let delay = if self.random.random_ratio(1, 8) { 50 * slowness } else { slowness };
         let soonest = self.now + self.random.random_range(0..=delay);
-        let last = self.lanes.entry((from, to, lane)).or_default();
+        let last = self.lanes.entry((from, to, direction)).or_default();
         *last = soonest.max(*last);
         self.number += 1;
         self.queue.push(Reverse((*last, self.number)));
@@ -154,7 +154,7 @@ impl Simulation {
         if let Event::Sent(slot) = event {
             self.after_sending(host, slot);
         }
-        self.hosts[host].rotation.on(event).unwrap();
+        self.hosts[host].rotation.handle(event).unwrap();
     }
 
     fn frame(&mut self, host: usize, frame: Frame, home: Home) {
@@ -163,7 +163,7 @@ impl Simulation {
         let state = &mut self.hosts[host];
         let frames = state.credits.due(state.free.len() as u32);
         self.credit(host, frames);
-        self.hosts[host].rotation.on(Event::Received(slot, frame)).unwrap();
+        self.hosts[host].rotation.handle(Event::Received(slot, frame)).unwrap();
     }
 
     fn fill(&mut self, host: usize, slot: Slot) {
@@ -174,7 +174,7 @@ impl Simulation {
         } else {
             Event::Drained(slot)
         };
-        state.rotation.on(event).unwrap();
+        state.rotation.handle(event).unwrap();
     }
 
     /// Frees the buffer of a frame that was sent on, unless it was handed over.
@@ -342,7 +342,7 @@ fn every_host_learns_of_a_crash_or_finishes() {
 /// Impossible messages of a neighbour are detected, and nothing panics.
 #[test]
 fn what_cannot_be_is_refused() {
-    let place = Place::new(0, 3).unwrap();
+    let position = RingPosition::new(0, 3).unwrap();
     let frame = |revolution, origin, sequence| Frame { revolution, origin: HostId(origin), sequence };
     let announcement = |origin, fragments| Announcement { revolution: 0, origin: HostId(origin), fragments };
     let refused = [
@@ -364,10 +364,10 @@ fn what_cannot_be_is_refused() {
         vec![Event::Drained(0), Event::Filled(1)],
     ];
     for events in refused {
-        let mut rotation = Rotation::new(place, 2);
+        let mut rotation = Rotation::new(position, 2);
         let (last, before) = events.split_last().unwrap();
-        before.iter().for_each(|&event| rotation.on(event).unwrap());
-        assert!(rotation.on(*last).is_err(), "{events:?}");
+        before.iter().for_each(|&event| rotation.handle(event).unwrap());
+        assert!(rotation.handle(*last).is_err(), "{events:?}");
     }
 }
 

@@ -10,9 +10,10 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Failure, Host, HostId, Joining, Place, Protect, Reason, RingConfig, RoundaboutError, Stopper, Tls,
+    Address, Failure, Host, HostBuilder, HostId, Plaintext, Protect, Reason, RingConfig, RingPosition, RoundaboutError,
+    StopHandle, Tls,
     secure::{Authority, HostFiles, HostName, Identity, RingName},
-    testing::{Hello, Lane, MESSAGE_BYTES, Message},
+    testing::{Direction, Hello, MESSAGE_BYTES, Message},
 };
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -33,27 +34,27 @@ fn config() -> RingConfig {
 
 /// Stops host 0 of 3 as soon as `wait` returns. Checks that the streams end then.
 fn stopped<S: Read>(address: Address, protect: &impl Protect, wait: impl FnOnce() -> Vec<S>) {
-    stopped_while(wait, |stopper| {
+    stopped_while(wait, |stop_handle| {
         Host::join_ring(
-            Joining::new(Place::new(0, 3).unwrap(), SESSION, address)
+            HostBuilder::new(RingPosition::new(0, 3).unwrap(), SESSION, address)
                 .with_config(&config())
                 .with_protect(protect)
-                .with_stopper(stopper),
+                .with_stop_handle(stop_handle),
         )
     });
 }
 
 fn stopped_while<S: Read>(
     wait: impl FnOnce() -> Vec<S>,
-    join: impl FnOnce(&Stopper) -> Result<Host, RoundaboutError> + Send,
+    join: impl FnOnce(&StopHandle) -> Result<Host, RoundaboutError> + Send,
 ) {
-    let stopper = Stopper::default();
+    let stop_handle = StopHandle::default();
     let (ended, ending) = channel();
-    let host = stopper.clone();
+    let host = stop_handle.clone();
     thread::scope(|scope| {
         scope.spawn(move || ended.send(join(&host).map(drop)));
         let streams = wait();
-        stopper.stop();
+        stop_handle.stop();
         let error = ending.recv_timeout(SOON).expect("it ends").unwrap_err();
         assert!(matches!(error, RoundaboutError::Stopped), "{error}");
         streams.into_iter().for_each(assert_ends);
@@ -80,8 +81,9 @@ fn tcp() -> (Address, TcpListener, SocketAddr) {
     (Address::Tcp { listener, successor: successor.local_addr().unwrap() }, successor, own)
 }
 
-fn hello(from: u16, lane: Lane) -> [u8; MESSAGE_BYTES] {
-    let hello = Hello { from: HostId(from), hosts: 3, fragment_bytes: 4096, timeout_ms: LONG.as_millis() as u32, lane };
+fn hello(from: u16, direction: Direction) -> [u8; MESSAGE_BYTES] {
+    let hello =
+        Hello { from: HostId(from), hosts: 3, fragment_bytes: 4096, timeout_ms: LONG.as_millis() as u32, direction };
     Message::Hello(hello).encode(SESSION)
 }
 
@@ -94,7 +96,7 @@ fn read(stream: &mut impl Read) -> Message {
 /// Returns when the host accepts connections, and so is connecting to its successor, too.
 fn hears(mut stream: impl Read + Write) {
     // A greeting from a host that is not its predecessor, which it disconnects.
-    stream.write_all(&hello(1, Lane::Forward)).unwrap();
+    stream.write_all(&hello(1, Direction::Forward)).unwrap();
     assert_ends(stream);
 }
 
@@ -104,7 +106,7 @@ const NOBODY: Vec<TcpStream> = Vec::new();
 fn neighbours_that_never_come_are_not_waited_for() {
     let (address, successor, own) = tcp();
     drop(successor);
-    stopped(address, &Clear, || {
+    stopped(address, &Plaintext, || {
         hears(call(own));
         NOBODY
     });
@@ -118,7 +120,7 @@ fn neighbours_of_one_machine_that_never_come_are_not_waited_for() {
     let path = folder.path().join("host-0");
     let listener = UnixListener::bind(&path).unwrap();
     let address = Address::Unix { listener, successor: folder.path().join("host-1") };
-    stopped(address, &Clear, || {
+    stopped(address, &Plaintext, || {
         hears(UnixStream::connect(&path).unwrap());
         NOBODY
     });
@@ -138,7 +140,7 @@ fn a_successor_that_does_not_answer_is_not_waited_for() {
         waiting.push(stream);
         assert!(waiting.len() < 10, "it takes them all");
     }
-    stopped(Address::Tcp { listener, successor }, &Clear, || {
+    stopped(Address::Tcp { listener, successor }, &Plaintext, || {
         hears(call(own));
         NOBODY
     });
@@ -155,7 +157,7 @@ fn silent(successor: TcpListener, own: SocketAddr, mut begin: impl FnMut(&mut Tc
 #[test]
 fn neighbours_that_say_nothing_are_not_waited_for() {
     let (address, successor, own) = tcp();
-    stopped(address, &Clear, || silent(successor, own, |to| assert!(matches!(read(to), Message::Hello(_)))));
+    stopped(address, &Plaintext, || silent(successor, own, |to| assert!(matches!(read(to), Message::Hello(_)))));
 }
 
 #[test]
@@ -164,7 +166,7 @@ fn neighbours_that_say_nothing_are_not_waited_for_by_tls() {
     let authority = Authority::create(folder.path(), RingName::new("ring").unwrap()).unwrap();
     let [me, successor_name, predecessor] = ["h0", "h1", "h2"].map(|name| HostName::new(name).unwrap());
     authority.add_host(&me, &[]).unwrap();
-    let files = HostFiles::of(folder.path(), &me);
+    let files = HostFiles::for_host(folder.path(), &me);
     let identity = Identity::load(&files.authority, &files.certificate, &files.key).unwrap();
     let (address, successor, own) = tcp();
     stopped(address, &Tls { identity: &identity, predecessor, successor: successor_name }, || {
@@ -182,7 +184,7 @@ fn neighbours_that_say_nothing_are_not_waited_for_by_tls() {
 #[test]
 fn many_strangers_are_not_heard_out() {
     let (address, successor, own) = tcp();
-    stopped(address, &Clear, || {
+    stopped(address, &Plaintext, || {
         let mut streams: Vec<_> = (0..100).map(|_| call(own)).collect();
         let (mut to, _) = successor.accept().unwrap();
         read(&mut to);
@@ -192,8 +194,8 @@ fn many_strangers_are_not_heard_out() {
 }
 
 /// Greets host 0 as its successor does.
-fn welcome<S: Read + Write>(mut stream: S, lane: Lane) -> S {
-    assert!(matches!(read(&mut stream), Message::Hello(hello) if hello.lane == lane));
+fn welcome<S: Read + Write>(mut stream: S, direction: Direction) -> S {
+    assert!(matches!(read(&mut stream), Message::Hello(hello) if hello.direction == direction));
     let welcome = Message::Welcome { places: 2, fragment_bytes: 4096, timeout_ms: LONG.as_millis() as u32 };
     stream.write_all(&welcome.encode(SESSION)).unwrap();
     stream
@@ -202,13 +204,13 @@ fn welcome<S: Read + Write>(mut stream: S, lane: Lane) -> S {
 /// Greets host 0 as both neighbours. Returns first the streams that it reads fragments from, then
 /// those that it writes them to.
 fn greet<S: Read + Write>(call: impl Fn() -> S, accept: impl Fn() -> S) -> Vec<S> {
-    let lanes = [Lane::Forward, Lane::Back];
-    let mut incoming = lanes.map(|lane| {
+    let lanes = [Direction::Forward, Direction::Back];
+    let mut incoming = lanes.map(|direction| {
         let mut stream = call();
-        stream.write_all(&hello(2, lane)).unwrap();
+        stream.write_all(&hello(2, direction)).unwrap();
         stream
     });
-    let mut out = lanes.map(|lane| welcome(accept(), lane));
+    let mut out = lanes.map(|direction| welcome(accept(), direction));
     for stream in &mut incoming {
         assert!(matches!(read(stream), Message::Welcome { .. }));
     }
@@ -222,8 +224,10 @@ fn greet<S: Read + Write>(call: impl Fn() -> S, accept: impl Fn() -> S) -> Vec<S
 #[test]
 fn a_predecessor_that_never_comes_is_not_waited_for() {
     let (address, successor, own) = tcp();
-    stopped(address, &Clear, || {
-        let streams = Vec::from([Lane::Forward, Lane::Back].map(|lane| welcome(successor.accept().unwrap().0, lane)));
+    stopped(address, &Plaintext, || {
+        let streams = Vec::from(
+            [Direction::Forward, Direction::Back].map(|direction| welcome(successor.accept().unwrap().0, direction)),
+        );
         hears(call(own));
         streams
     });
@@ -232,7 +236,7 @@ fn a_predecessor_that_never_comes_is_not_waited_for() {
 #[test]
 fn a_ring_that_does_not_come_together_is_not_waited_for() {
     let (address, successor, own) = tcp();
-    stopped(address, &Clear, || greet(|| call(own), || successor.accept().unwrap().0));
+    stopped(address, &Plaintext, || greet(|| call(own), || successor.accept().unwrap().0));
 }
 
 #[test]
@@ -240,7 +244,7 @@ fn memory_that_is_not_shared_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = |host: usize| folder.path().join(format!("host-{host}"));
     let [listener, successor] = [0, 1].map(|host| UnixListener::bind(path(host)).unwrap());
-    stopped(Address::Unix { listener, successor: path(1) }, &Clear, || {
+    stopped(Address::Unix { listener, successor: path(1) }, &Plaintext, || {
         let mut streams = greet(|| UnixStream::connect(path(0)).unwrap(), || successor.accept().unwrap().0);
         for round in [1, 2] {
             streams[0].write_all(&Message::Ready(round).encode(SESSION)).unwrap();
@@ -271,22 +275,26 @@ fn endpoints_that_are_not_told_are_not_waited_for() {
         }
         streams
     };
-    stopped_while(wait, |stopper| {
-        let place = Place::new(0, 3).unwrap();
+    stopped_while(wait, |stop_handle| {
+        let position = RingPosition::new(0, 3).unwrap();
         Host::join_ring(
-            Joining::new(place, SESSION, address).with_config(&config()).with_fabric(&options).with_stopper(stopper),
+            HostBuilder::new(position, SESSION, address)
+                .with_config(&config())
+                .with_fabric(&options)
+                .with_stop_handle(stop_handle),
         )
     });
 }
 
 #[test]
 fn a_host_that_was_stopped_before_does_not_begin() {
-    let stopper = Stopper::default();
-    stopper.stop();
+    let stop_handle = StopHandle::default();
+    stop_handle.stop();
     for hosts in [1, 3] {
-        let place = Place::new(0, hosts).unwrap();
-        let joined =
-            Host::join_ring(Joining::new(place, SESSION, tcp().0).with_config(&config()).with_stopper(&stopper));
+        let position = RingPosition::new(0, hosts).unwrap();
+        let joined = Host::join_ring(
+            HostBuilder::new(position, SESSION, tcp().0).with_config(&config()).with_stop_handle(&stop_handle),
+        );
         assert!(matches!(joined.err(), Some(RoundaboutError::Stopped)), "{hosts} hosts");
     }
 }
@@ -296,10 +304,12 @@ fn a_host_that_was_stopped_before_does_not_begin() {
 fn a_host_is_stopped_in_its_ring() {
     let [one, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = [&other, &one].map(|listener| listener.local_addr().unwrap());
-    let stopper = Stopper::default();
+    let stop_handle = StopHandle::default();
     let join = |me, listener, successor| {
-        let (place, address) = (Place::new(me, 2).unwrap(), Address::Tcp { listener, successor });
-        Host::join_ring(Joining::new(place, SESSION, address).with_config(&config()).with_stopper(&stopper))
+        let (position, address) = (RingPosition::new(me, 2).unwrap(), Address::Tcp { listener, successor });
+        Host::join_ring(
+            HostBuilder::new(position, SESSION, address).with_config(&config()).with_stop_handle(&stop_handle),
+        )
     };
     let [own, others] = addresses;
     let [host, other] = thread::scope(|scope| {
@@ -307,7 +317,8 @@ fn a_host_is_stopped_in_its_ring() {
         // This one is not stopped itself.
         let other = Address::Tcp { listener: other, successor: others };
         let other =
-            Host::join_ring(Joining::new(Place::new(1, 2).unwrap(), SESSION, other).with_config(&config())).unwrap();
+            Host::join_ring(HostBuilder::new(RingPosition::new(1, 2).unwrap(), SESSION, other).with_config(&config()))
+                .unwrap();
         [host.join().unwrap(), other]
     });
     let finish = |host: Host| {
@@ -317,7 +328,7 @@ fn a_host_is_stopped_in_its_ring() {
     };
     // It cannot finish before the other one does.
     let ending = finish(host);
-    stopper.stop();
+    stop_handle.stop();
     let error = |ending: Receiver<Result<(), _>>| ending.recv_timeout(SOON).expect("it ends").unwrap_err();
     let errors: [RoundaboutError; 2] = [error(ending), error(finish(other))];
     let failed = Failure { host: HostId(0), reason: Reason::GaveUp };

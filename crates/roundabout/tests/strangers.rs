@@ -10,9 +10,9 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Host, HostId, Joining, Place, Protect, RingConfig, RoundaboutError, Tls,
+    Address, Host, HostBuilder, HostId, Plaintext, Protect, RingConfig, RingPosition, RoundaboutError, Tls,
     secure::{Authority, HostFiles, HostName, Identity, RingName},
-    testing::{Hello, Lane, MESSAGE_BYTES, Message, connect},
+    testing::{Direction, Hello, MESSAGE_BYTES, Message, connect},
 };
 
 const SESSION: u64 = 7;
@@ -72,9 +72,9 @@ fn tcp(hosts: usize) -> (Vec<Address>, Vec<SocketAddr>) {
 
 /// Runs a host of a ring that must connect, and returns how long that took.
 fn join(me: usize, hosts: usize, config: &RingConfig, address: Address, protect: &impl Protect) -> Duration {
-    let place = Place::new(me as u16, hosts as u16).unwrap();
+    let position = RingPosition::new(me as u16, hosts as u16).unwrap();
     let begin = Instant::now();
-    let host = Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
+    let host = Host::join_ring(HostBuilder::new(position, SESSION, address).with_config(config).with_protect(protect))
         .unwrap_or_else(|error| panic!("{me}: {error}"));
     let took = begin.elapsed();
     host.finish().unwrap();
@@ -97,7 +97,7 @@ fn together(addresses: Vec<Address>, host: impl Fn(usize, usize, &RingConfig, Ad
 fn silent_strangers_do_not_keep_a_ring_from_coming_together_by_tcp() {
     let (addresses, own) = tcp(3);
     let silent: Vec<_> = own.iter().flat_map(|&host| strangers(8, || call(host))).collect();
-    together(addresses, |me, hosts, config, address| join(me, hosts, config, address, &Clear));
+    together(addresses, |me, hosts, config, address| join(me, hosts, config, address, &Plaintext));
     silent.into_iter().for_each(|mut stranger| assert_ends(&mut stranger));
 }
 
@@ -121,7 +121,7 @@ fn name(host: usize) -> HostName {
 
 fn identity(folder: &Path, authority: &Authority, host: usize) -> Identity {
     authority.add_host(&name(host), &[]).unwrap();
-    let files = HostFiles::of(folder, &name(host));
+    let files = HostFiles::for_host(folder, &name(host));
     Identity::load(&files.authority, &files.certificate, &files.key).unwrap()
 }
 
@@ -132,12 +132,12 @@ fn silent_strangers_do_not_keep_a_ring_from_coming_together_by_unix_sockets() {
     let address = |host| Address::Unix { listener: UnixListener::bind(path(host)).unwrap(), successor: path(host + 1) };
     let addresses = (0..3).map(address).collect();
     let silent: Vec<_> = (0..3).flat_map(|host| strangers(8, || UnixStream::connect(path(host)))).collect();
-    together(addresses, |me, hosts, config, address| join(me, hosts, config, address, &Clear));
+    together(addresses, |me, hosts, config, address| join(me, hosts, config, address, &Plaintext));
     silent.into_iter().for_each(|mut stranger| assert_ends(&mut stranger));
 }
 
-fn hello(from: u16, hosts: u16, lane: Lane) -> [u8; MESSAGE_BYTES] {
-    let hello = Hello { from: HostId(from), hosts, fragment_bytes: 4096, timeout_ms: 20_000, lane };
+fn hello(from: u16, hosts: u16, direction: Direction) -> [u8; MESSAGE_BYTES] {
+    let hello = Hello { from: HostId(from), hosts, fragment_bytes: 4096, timeout_ms: 20_000, direction };
     Message::Hello(hello).encode(SESSION)
 }
 
@@ -150,15 +150,16 @@ fn many_strangers_do_not_crowd_the_predecessor_out() {
     let own = listener.local_addr().unwrap();
     let address = Address::Tcp { listener, successor: successor.local_addr().unwrap() };
     let mut silent = strangers(MANY / 2, || call(own));
-    let mut lanes = [Lane::Forward, Lane::Back].map(|lane| {
+    let mut lanes = [Direction::Forward, Direction::Back].map(|direction| {
         let mut stream = call(own).unwrap();
-        stream.write_all(&hello(1, 2, lane)).unwrap();
+        stream.write_all(&hello(1, 2, direction)).unwrap();
         stream
     });
     silent.extend(strangers(MANY / 2, || call(own)));
     let (config, begin) = (config(2 * SOON), Instant::now());
     thread::scope(|scope| {
-        let host = scope.spawn(move || connect(Place::new(0, 2).unwrap(), SESSION, &config, address, &Clear).map(drop));
+        let host = scope
+            .spawn(move || connect(RingPosition::new(0, 2).unwrap(), SESSION, &config, address, &Plaintext).map(drop));
         lanes.iter_mut().for_each(|stream| stream.read_exact(&mut [0; MESSAGE_BYTES]).unwrap());
         // Earlier callers have had their grace period.
         assert!(begin.elapsed() >= GRACE, "{:?}", begin.elapsed());
@@ -186,7 +187,8 @@ fn ends_soon(
     let mut silent = strangers(8, || call(own));
     let begin = Instant::now();
     let error = thread::scope(|scope| {
-        let host = scope.spawn(|| connect(Place::new(0, 3).unwrap(), SESSION, &config(within), address, &Clear));
+        let host =
+            scope.spawn(|| connect(RingPosition::new(0, 3).unwrap(), SESSION, &config(within), address, &Plaintext));
         provoke(own, successor);
         host.join().unwrap().map(drop).unwrap_err()
     });
@@ -200,7 +202,7 @@ fn what_differs_is_said_though_strangers_are_heard() {
     let error = ends_soon(Duration::from_secs(30), false, |own, _| {
         // It expects another number of hosts, and stays connected.
         let mut predecessor = call(own).unwrap();
-        predecessor.write_all(&hello(2, 4, Lane::Forward)).unwrap();
+        predecessor.write_all(&hello(2, 4, Direction::Forward)).unwrap();
         assert_ends(&mut predecessor);
     });
     assert!(matches!(error, RoundaboutError::Differs { host: HostId(2), .. }), "{error}");

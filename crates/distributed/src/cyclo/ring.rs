@@ -12,7 +12,9 @@ use annulus_cyclo::CycloError;
 use annulus_join::JoinError;
 #[cfg(feature = "ofi")]
 use annulus_roundabout::fabric::FabricOptions;
-use annulus_roundabout::{Address, Host, Joining, Place, RingConfig, RoundaboutError, Stopper, Tls, secure::HostName};
+use annulus_roundabout::{
+    Address, Host, HostBuilder, RingConfig, RingPosition, RoundaboutError, StopHandle, Tls, secure::HostName,
+};
 use tempfile::TempDir;
 use url::Url;
 
@@ -94,18 +96,19 @@ pub(super) fn connect(
     index: u16,
     listening: Listening,
     channels: &Channels,
-    stopper: &Stopper,
+    stopper: &StopHandle,
 ) -> Result<Host, CycloError> {
-    let place = u16::try_from(met.hosts.len()).ok().and_then(|hosts| Place::new(index, hosts));
-    let place = place.ok_or_else(|| refuse(format!("a ring of {} workers is too large", met.hosts.len())))?;
-    let (successor, predecessor) = (&met.hosts[place.successor().index()], &met.hosts[place.predecessor().index()]);
+    let position = u16::try_from(met.hosts.len()).ok().and_then(|hosts| RingPosition::new(index, hosts));
+    let position = position.ok_or_else(|| refuse(format!("a ring of {} workers is too large", met.hosts.len())))?;
+    let (successor, predecessor) =
+        (&met.hosts[position.successor().index()], &met.hosts[position.predecessor().index()]);
     let Listening { tcp, unix, _folder, .. } = listening;
     let config = config(met.fragment_bytes, met.silence);
     let joining = |address| {
-        Joining::new(place, met.session, address)
+        HostBuilder::new(position, met.session, address)
             .with_config(&config)
-            .with_stopper(stopper)
-            .with_kept_buffers(channels.buffers())
+            .with_stop_handle(stopper)
+            .with_buffer_cache(channels.buffers())
     };
     let fabric = channels.fabric().filter(|_| met.fabric().is_some());
     if fabric.is_none()

@@ -10,7 +10,7 @@ use std::{
 use annulus_cyclo::{CycloError, RowSink, Share, StoreConfig, Supply};
 use annulus_datafusion::{AnnulusConfig, CycloJoin};
 use annulus_join::{CancelToken, JoinError, Side};
-use annulus_roundabout::{Failure, Host, Reason, RoundaboutError, Stopper};
+use annulus_roundabout::{Failure, Host, Reason, RoundaboutError, StopHandle};
 use datafusion::{
     arrow::array::RecordBatch,
     common::{exec_datafusion_err, exec_err, utils::memory::RecordBatchMemoryCounter},
@@ -44,7 +44,7 @@ use crate::{
 pub(super) struct Leaving {
     pub(super) token: CancellationToken,
     cancel: CancelToken,
-    stopper: Stopper,
+    stopper: StopHandle,
 }
 
 impl Leaving {

@@ -4,7 +4,6 @@
 
 mod revolution;
 mod shared;
-mod stopper;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,19 +14,16 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use self::revolution::borrowing;
+pub use self::revolution::{OwnedFragment, Revolution};
 use self::shared::{Shared, State};
-pub use self::{
-    revolution::{OwnedFragment, Revolution},
-    stopper::Stopper,
-};
 use crate::{
     alarm::Alarm,
-    arena::Buffer,
     config::RingConfig,
     error::RoundaboutError,
-    link::{Inbox, Incoming, Link},
-    ring::Place,
+    link::{Delivery, Inbox, Link, OpenLink},
+    ring::RingPosition,
     rotation::{Frame, Rotation},
+    stop::{StopHandle, Stoppable},
 };
 
 /// A host of a running ring.
@@ -38,17 +34,6 @@ use crate::{
 pub struct Host {
     shared: Arc<Shared>,
     finished: bool,
-}
-
-/// An open link.
-#[derive(Debug)]
-pub struct Opened<L> {
-    /// The link.
-    pub link: L,
-    /// The host's own buffers, numbered from 0.
-    pub own: Vec<Buffer>,
-    /// The number of frames that the successor has room for.
-    pub credits: u32,
 }
 
 /// A fragment at a host.
@@ -70,13 +55,13 @@ impl Host {
     /// If an option is invalid, or those of `open`.
     #[doc(hidden)]
     pub fn start<L: Link + 'static>(
-        place: Place,
+        position: RingPosition,
         config: RingConfig,
-        open: impl FnOnce(&Arc<dyn Inbox>) -> Result<Opened<L>, RoundaboutError>,
+        open: impl FnOnce(&Arc<dyn Inbox>) -> Result<OpenLink<L>, RoundaboutError>,
     ) -> Result<Self, RoundaboutError> {
         let config = config.checked()?;
         let state = State {
-            rotation: Rotation::new(place, config.own),
+            rotation: Rotation::new(position, config.own),
             alarm: Alarm::default(),
             detail: None,
             at_failure: None,
@@ -93,14 +78,14 @@ impl Host {
         };
         let link = OnceLock::new();
         let shared = Arc::new(Shared {
-            place,
+            position,
             state: Mutex::new(state),
             changed: Condvar::new(),
             fillable: Condvar::new(),
             link,
         });
         let inbox: Arc<dyn Inbox> = Arc::clone(&shared) as _;
-        let Opened { link, own, credits } = open(&inbox)?;
+        let OpenLink { link, own, credits } = open(&inbox)?;
         shared.state().held.extend(own.into_iter().map(|buffer| (buffer.number(), (buffer, 0))));
         let _ = shared.link.set(Box::new(link));
         // Handles a failure that arrived before the link was set.
@@ -108,7 +93,7 @@ impl Host {
         if let (Some(failure), Some(link)) = (failure, shared.link.get()) {
             link.alarm(failure);
         }
-        shared.put(Incoming::Credited(credits));
+        shared.put(Delivery::Credited(credits));
         Ok(Self { shared, finished: false })
     }
 
@@ -132,14 +117,16 @@ impl Host {
         self.revolve_owned(fill, borrowing(join))
     }
 
-    /// Returns this host's place in the ring.
-    pub fn place(&self) -> Place {
-        self.shared.place
+    /// Returns this host's position in the ring.
+    pub fn position(&self) -> RingPosition {
+        self.shared.position
     }
 
     /// Returns a handle that makes this host give up, from any thread.
-    pub fn stopper(&self) -> Stopper {
-        Stopper::of(&self.shared)
+    pub fn stop_handle(&self) -> StopHandle {
+        let handle = StopHandle::default();
+        self.is_stopped_by(&handle);
+        handle
     }
 
     /// Calls `act` as soon as a host of the ring fails or this one is stopped; at once if that has
@@ -157,23 +144,24 @@ impl Host {
     /// Returns the failure of another host, if that is why the ring has ended.
     pub fn lost(&self) -> Option<RoundaboutError> {
         let state = self.shared.state();
-        let failure = state.alarm.failure().filter(|failure| failure.host != self.shared.place.me())?;
+        let failure = state.alarm.failure().filter(|failure| failure.host != self.shared.position.me())?;
         Some(RoundaboutError::Failed { failure, detail: state.detail.clone() })
     }
 
-    /// Lets `stopper` stop this host, too.
-    pub(crate) fn is_stopped_by(&self, stopper: &Stopper) {
-        stopper.holds(&self.shared);
+    /// Lets `stop_handle` stop this host as well.
+    pub(crate) fn is_stopped_by(&self, stop_handle: &StopHandle) {
+        let shared: Arc<dyn Stoppable> = Arc::clone(&self.shared) as _;
+        stop_handle.holds(&shared);
     }
 
     /// Ends this host's part once all other hosts have ended theirs.
     ///
     /// # Errors
-    /// If another host fails before, or [runs more revolutions](RoundaboutError::TurnsOn).
+    /// If another host fails before, or [runs more revolutions](RoundaboutError::ExtraRevolution).
     pub fn finish(mut self) -> Result<(), RoundaboutError> {
         // When every host has announced an empty revolution, all have finished those before.
         self.shared.drain();
-        self.join_all(|fragment| Err(RoundaboutError::TurnsOn { host: fragment.frame.origin }))?;
+        self.join_all(|fragment| Err(RoundaboutError::ExtraRevolution { host: fragment.frame.origin }))?;
         // From now on a failure of another host is not a failure of this ring.
         self.shared.state().at_failure = None;
         self.finished = true;

@@ -135,7 +135,7 @@ impl Host {
             revolution.joining += start.elapsed();
             revolution.joined += 1;
             revolution.bytes += bytes as u64;
-            revolution.received += if frame.origin == self.shared.place.me() { 0 } else { bytes as u64 };
+            revolution.received += if frame.origin == self.shared.position.me() { 0 } else { bytes as u64 };
             self.shared.joined(slot, buffer, bytes);
         }
         Ok(revolution)
@@ -150,7 +150,7 @@ impl Host {
             }
             if let Some((slot, frame)) = state.to_join.pop_front() {
                 let (buffer, len) = state.held.remove(&slot).expect("a buffer to work on is here");
-                let is_last = self.shared.place.is_last_for(frame.origin);
+                let is_last = self.shared.position.is_last_for(frame.origin);
                 return Ok(Some(OwnedFragment { frame, is_last, slot, buffer, len }));
             }
             if state.rotation.is_finished() {

@@ -12,13 +12,14 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::{
     alarm::{Alarm, Failure, Reason},
     arena::Buffer,
-    link::{Inbox, Incoming, Link},
-    ring::Place,
+    link::{Delivery, Inbox, Link},
+    ring::RingPosition,
     rotation::{Action, Event, Frame, ProtocolError, Rotation, Slot},
+    stop::Stoppable,
 };
 
 pub(super) struct Shared {
-    pub(super) place: Place,
+    pub(super) position: RingPosition,
     pub(super) state: Mutex<State>,
     /// Wakes the calling thread, which joins.
     pub(super) changed: Condvar,
@@ -74,7 +75,7 @@ impl Shared {
 
     /// Makes this host fail.
     pub(super) fn give_up(&self) {
-        let failure = Failure { host: self.place.me(), reason: Reason::GaveUp };
+        let failure = Failure { host: self.position.me(), reason: Reason::GaveUp };
         self.change(|state| self.fail(state, failure, None));
     }
 
@@ -84,7 +85,7 @@ impl Shared {
             state.count_wait_for_fill();
             state.fills = None;
             state.held.insert(slot, (buffer, bytes));
-            let result = state.rotation.on(Event::Filled(slot));
+            let result = state.rotation.handle(Event::Filled(slot));
             self.act(state, result);
         });
     }
@@ -104,7 +105,7 @@ impl Shared {
     pub(super) fn drain(&self) {
         self.change(|state| {
             while let Some(slot) = state.to_fill.pop_front() {
-                let result = state.rotation.on(Event::Drained(slot));
+                let result = state.rotation.handle(Event::Drained(slot));
                 self.act(state, result);
             }
         });
@@ -114,7 +115,7 @@ impl Shared {
     pub(super) fn joined(&self, slot: Slot, buffer: Buffer, bytes: usize) {
         let state = &mut self.state();
         state.held.insert(slot, (buffer, bytes));
-        let result = state.rotation.on(Event::Joined(slot));
+        let result = state.rotation.handle(Event::Joined(slot));
         self.act(state, result);
     }
 
@@ -122,7 +123,7 @@ impl Shared {
     pub(super) fn act(&self, state: &mut State, result: Result<(), ProtocolError>) {
         if let Err(error) = result {
             let promised = error == ProtocolError::Credits;
-            let host = if promised { self.place.successor() } else { self.place.predecessor() };
+            let host = if promised { self.position.successor() } else { self.position.predecessor() };
             let failure = Failure { host, reason: Reason::Broke };
             return self.fail(state, failure, Some(error.to_string()));
         }
@@ -138,8 +139,8 @@ impl Shared {
                     }
                 }
                 // The only host of a ring gets its buffer back at once.
-                Action::Retire(slot, frame) if frame.origin == self.place.me() => {
-                    let result = state.rotation.on(Event::Returned(slot));
+                Action::Retire(slot, frame) if frame.origin == self.position.me() => {
+                    let result = state.rotation.handle(Event::Returned(slot));
                     debug_assert!(result.is_ok(), "an own buffer comes back once");
                 }
                 Action::Retire(slot, frame) => {
@@ -159,9 +160,9 @@ impl Shared {
     /// Returns whether a neighbour left that this host still needs, which is a failure.
     pub(super) fn left_too_early(&self, state: &mut State) -> bool {
         let host = if state.predecessor_left && !state.rotation.has_received_all() {
-            self.place.predecessor()
+            self.position.predecessor()
         } else if state.successor_left && state.rotation.has_to_send() {
-            self.place.successor()
+            self.position.successor()
         } else {
             return false;
         };
@@ -186,45 +187,51 @@ impl Shared {
     }
 
     /// Handles a delivery of the link.
-    fn take(&self, state: &mut State, incoming: Incoming) {
+    fn take(&self, state: &mut State, incoming: Delivery) {
         let event = match incoming {
-            Incoming::Received(slot, buffer, frame, bytes) => {
+            Delivery::Received(slot, buffer, frame, bytes) => {
                 state.held.insert(slot, (buffer, bytes));
                 Event::Received(slot, frame)
             }
-            Incoming::Returned(slot, buffer) => {
+            Delivery::Returned(slot, buffer) => {
                 state.held.insert(slot, (buffer, 0));
                 Event::Returned(slot)
             }
-            Incoming::Sent(slot, None) => Event::Sent(slot),
-            Incoming::Sent(slot, Some(buffer)) => {
+            Delivery::Sent(slot, None) => Event::Sent(slot),
+            Delivery::Sent(slot, Some(buffer)) => {
                 state.held.insert(slot, (buffer, 0));
-                if let Err(error) = state.rotation.on(Event::Sent(slot)) {
+                if let Err(error) = state.rotation.handle(Event::Sent(slot)) {
                     return self.act(state, Err(error));
                 }
                 Event::Returned(slot)
             }
-            Incoming::Credited(frames) => Event::Credited(frames),
-            Incoming::Announced(announcement) => Event::Announced(announcement),
-            Incoming::Failed(failure, detail) => return self.fail(state, failure, detail),
-            Incoming::PredecessorLeft => {
+            Delivery::Credited(frames) => Event::Credited(frames),
+            Delivery::Announced(announcement) => Event::Announced(announcement),
+            Delivery::Failed(failure, detail) => return self.fail(state, failure, detail),
+            Delivery::PredecessorLeft => {
                 (state.predecessor_left, state.wakes) = (true, true);
                 return;
             }
-            Incoming::SuccessorLeft => {
+            Delivery::SuccessorLeft => {
                 (state.successor_left, state.wakes) = (true, true);
                 return;
             }
         };
         if state.alarm.failure().is_none() {
-            let result = state.rotation.on(event);
+            let result = state.rotation.handle(event);
             self.act(state, result);
         }
     }
 }
 
+impl Stoppable for Shared {
+    fn stop(&self) {
+        self.give_up();
+    }
+}
+
 impl Inbox for Shared {
-    fn put(&self, incoming: Incoming) {
+    fn put(&self, incoming: Delivery) {
         self.change(|state| self.take(state, incoming));
     }
 }

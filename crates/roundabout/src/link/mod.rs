@@ -7,14 +7,14 @@ use crate::{
     rotation::{Announcement, Frame, Slot},
 };
 
-pub mod alone;
 #[cfg(feature = "ofi")]
 pub mod fabric;
+pub mod single_host;
 pub mod socket;
 
 /// A delivery of a link to its host.
 #[derive(Debug)]
-pub enum Incoming {
+pub enum Delivery {
     /// A fragment from the predecessor, and its size.
     Received(Slot, Buffer, Frame, usize),
     /// A fragment reached the successor. If an own buffer was copied, it comes back with this.
@@ -33,16 +33,27 @@ pub enum Incoming {
     Failed(Failure, Option<String>),
 }
 
+/// An open link.
+#[derive(Debug)]
+pub struct OpenLink<L> {
+    /// The link.
+    pub link: L,
+    /// The host's own buffers, numbered from 0.
+    pub own: Vec<Buffer>,
+    /// The number of frames that the successor has room for.
+    pub credits: u32,
+}
+
 /// The receiver of a link's deliveries, from any of its threads. Never waits for the link.
 pub trait Inbox: Send + Sync {
     /// Takes one delivery.
-    fn put(&self, incoming: Incoming);
+    fn put(&self, incoming: Delivery);
 }
 
 /// A connection to both neighbours. No call waits for them.
 pub trait Link: Send + Sync {
-    /// Sends a fragment of `bytes` bytes to the successor. [`Incoming::Sent`] follows. An own
-    /// buffer comes back with it, or later with [`Incoming::Returned`]. Any other buffer is
+    /// Sends a fragment of `bytes` bytes to the successor. [`Delivery::Sent`] follows. An own
+    /// buffer comes back with it, or later with [`Delivery::Returned`]. Any other buffer is
     /// reused for the next fragment, and the predecessor gets a credit.
     fn send(&self, slot: Slot, buffer: Buffer, frame: Frame, bytes: usize);
 

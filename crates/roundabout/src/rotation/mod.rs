@@ -17,12 +17,12 @@ use std::collections::VecDeque;
 
 pub use event::{Action, Announcement, Event, Frame, ProtocolError, Slot};
 
-use crate::ring::Place;
+use crate::ring::RingPosition;
 
 /// One host's state in the current revolution, and the early messages of the next one.
 #[derive(Debug)]
 pub struct Rotation {
-    place: Place,
+    position: RingPosition,
     revolution: u32,
     credits: u32,
     /// For each origin: the number of fragments received or filled, and their total number.
@@ -62,13 +62,13 @@ impl Rotation {
     ///
     /// # Panics
     /// If there is no own buffer.
-    pub fn new(place: Place, own: u32) -> Self {
+    pub fn new(position: RingPosition, own: u32) -> Self {
         assert!(own > 0, "a host injects from at least one buffer");
         let mut rotation = Self {
-            place,
+            position,
             revolution: 0,
             credits: 0,
-            origins: vec![Origin::default(); usize::from(place.hosts())],
+            origins: vec![Origin::default(); usize::from(position.hosts())],
             joining: VecDeque::new(),
             forward: VecDeque::new(),
             inject: VecDeque::new(),
@@ -99,19 +99,19 @@ impl Rotation {
 
     /// Returns whether nothing of this revolution has arrived from the predecessor.
     pub fn has_received_nothing(&self) -> bool {
-        let me = self.place.me().index();
+        let me = self.position.me().index();
         self.origins.iter().enumerate().all(|(at, origin)| at == me || origin.seen == 0)
     }
 
     /// Returns whether this host has joined all of its own fragments.
     pub fn has_joined_own(&self) -> bool {
-        let own = &self.origins[self.place.me().index()];
+        let own = &self.origins[self.position.me().index()];
         own.total == Some(own.joined)
     }
 
     /// Returns whether everything of this revolution has arrived from the predecessor.
     pub fn has_received_all(&self) -> bool {
-        let me = self.place.me().index();
+        let me = self.position.me().index();
         self.origins.iter().enumerate().all(|(at, origin)| at == me || origin.total == Some(origin.seen))
     }
 
@@ -145,7 +145,7 @@ impl Rotation {
     ///
     /// # Errors
     /// If the event violates the protocol. The revolution must be given up then.
-    pub fn on(&mut self, event: Event) -> Result<(), ProtocolError> {
+    pub fn handle(&mut self, event: Event) -> Result<(), ProtocolError> {
         match event {
             Event::Filled(slot) => self.filled(slot)?,
             Event::Drained(slot) => self.drained(slot)?,
@@ -164,7 +164,7 @@ impl Rotation {
 
     fn filled(&mut self, slot: Slot) -> Result<(), ProtocolError> {
         self.change_own(slot, OwnSlot::Filling, OwnSlot::Away)?;
-        let me = self.place.me();
+        let me = self.position.me();
         let own = &mut self.origins[me.index()];
         if own.total.is_some() {
             return Err(ProtocolError::Slot(slot));
@@ -177,12 +177,12 @@ impl Rotation {
 
     fn drained(&mut self, slot: Slot) -> Result<(), ProtocolError> {
         self.change_own(slot, OwnSlot::Filling, OwnSlot::Idle)?;
-        let me = self.place.me();
+        let me = self.position.me();
         let own = &mut self.origins[me.index()];
         if own.total.is_none() {
             own.total = Some(own.seen);
             let announcement = Announcement { revolution: self.revolution, origin: me, fragments: own.seen };
-            if self.place.hosts() > 1 {
+            if self.position.hosts() > 1 {
                 self.actions.push_back(Action::Announce(announcement));
             }
         }
@@ -194,7 +194,7 @@ impl Rotation {
             self.early.push((slot, frame));
             return Ok(());
         }
-        let from_another = self.place.contains(frame.origin) && frame.origin != self.place.me();
+        let from_another = self.position.contains(frame.origin) && frame.origin != self.position.me();
         if frame.revolution != self.revolution || !from_another {
             return Err(ProtocolError::Frame(frame));
         }
@@ -216,7 +216,7 @@ impl Rotation {
             return Ok(());
         }
         let Announcement { revolution, origin, fragments } = announcement;
-        let from_another = self.place.contains(origin) && origin != self.place.me();
+        let from_another = self.position.contains(origin) && origin != self.position.me();
         if revolution != self.revolution || !from_another {
             return Err(ProtocolError::Announcement(announcement));
         }
@@ -225,7 +225,7 @@ impl Rotation {
             return Err(ProtocolError::Announcement(announcement));
         }
         state.total = Some(fragments);
-        if !self.place.is_last_for(origin) {
+        if !self.position.is_last_for(origin) {
             self.actions.push_back(Action::Announce(announcement));
         }
         Ok(())
@@ -242,9 +242,9 @@ impl Rotation {
             return Err(ProtocolError::Slot(slot));
         };
         self.origins[frame.origin.index()].joined += 1;
-        if self.place.is_last_for(frame.origin) {
+        if self.position.is_last_for(frame.origin) {
             self.actions.push_back(Action::Retire(slot, frame));
-        } else if frame.origin == self.place.me() {
+        } else if frame.origin == self.position.me() {
             self.inject.push_back((slot, frame));
         } else {
             self.forward.push_back((slot, frame));
@@ -262,7 +262,7 @@ impl Rotation {
 
     fn returned(&mut self, slot: Slot) -> Result<(), ProtocolError> {
         self.change_own(slot, OwnSlot::Away, OwnSlot::Idle)?;
-        if self.origins[self.place.me().index()].total.is_none() {
+        if self.origins[self.position.me().index()].total.is_none() {
             self.fill(slot);
         }
         Ok(())
@@ -272,7 +272,7 @@ impl Rotation {
     /// if a credit is left afterwards.
     fn send_what_may_go(&mut self) {
         // Between two hosts nothing is forwarded, so no circular wait can arise.
-        let to_inject = if self.place.hosts() > 2 { 2 } else { 1 };
+        let to_inject = if self.position.hosts() > 2 { 2 } else { 1 };
         while self.credits > 0 {
             let next = self.forward.pop_front();
             let next = next.or_else(|| if self.credits >= to_inject { self.inject.pop_front() } else { None });

@@ -57,12 +57,12 @@ pub struct HostFiles {
 
 impl HostFiles {
     /// Returns the paths of a host's files in a folder: `host-NAME.pem` and `host-NAME-key.pem`.
-    pub fn of(folder: &Path, host: &HostName) -> Self {
-        Self::of_role(folder, Role::Host, host)
+    pub fn for_host(folder: &Path, host: &HostName) -> Self {
+        Self::for_member(folder, Role::Host, host)
     }
 
     /// Returns the paths of a member's files in a folder: `ROLE-NAME.pem` and `ROLE-NAME-key.pem`.
-    pub fn of_role(folder: &Path, role: Role, name: &HostName) -> Self {
+    pub fn for_member(folder: &Path, role: Role, name: &HostName) -> Self {
         Self {
             authority: folder.join(CERTIFICATE),
             certificate: folder.join(format!("{role}-{name}.pem")),
@@ -131,7 +131,7 @@ impl Authority {
     }
 
     fn add_member(&self, role: Role, name: &HostName, addresses: &[String]) -> Result<HostFiles, FileError> {
-        let paths = HostFiles::of_role(&self.folder, role, name);
+        let paths = HostFiles::for_member(&self.folder, role, name);
         let member = Member { ring: self.ring.clone(), role, host: name.clone() };
         let failed = |error: rcgen::Error| FileError::Make { whose: member.to_string(), reason: error.to_string() };
         let key = new_key().map_err(failed)?;

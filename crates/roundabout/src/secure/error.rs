@@ -29,7 +29,7 @@ pub enum FileError {
     /// A key is readable by others.
     #[error("{} can be read or written by others (mode {mode:04o}): run chmod 600 on it, or replace it if others \
         may have read it", .path.display())]
-    Open {
+    OpenEndpoint {
         /// The file.
         path: PathBuf,
         /// Its permissions.

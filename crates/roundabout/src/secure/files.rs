@@ -49,7 +49,7 @@ pub(super) fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
         Ok((mode, content))
     };
     let (mode, content) = read().map_err(|source| io_error(path, source))?;
-    if mode & 0o077 != 0 { Err(FileError::Open { path: path.to_owned(), mode }) } else { Ok(content) }
+    if mode & 0o077 != 0 { Err(FileError::OpenEndpoint { path: path.to_owned(), mode }) } else { Ok(content) }
 }
 
 pub(super) fn io_error(path: &Path, source: io::Error) -> FileError {

@@ -17,8 +17,8 @@ use super::{
     identity::{Identity, PROTOCOL},
     names::{HostName, Role},
     stream::Secure,
-    timed::Timed,
-    verify::{Expected, Verifier},
+    timed::DeadlineStream,
+    verify::{ExpectedPeer, Verifier},
 };
 
 /// The default time limit of a handshake.
@@ -53,8 +53,8 @@ pub fn connect_within(
     expected: &HostName,
     limit: Duration,
 ) -> Result<Secure, SecureError> {
-    let timed = Timed::new(stream, limit)?;
-    let verifier = identity.verifier(Expected::Host(expected.clone()));
+    let timed = DeadlineStream::new(stream, limit)?;
+    let verifier = identity.verifier(ExpectedPeer::Host(expected.clone()));
     let config = identity.client(Arc::clone(&verifier), PROTOCOL).map_err(SecureError::Tls)?;
     // Required by rustls, and never sent: the verifier knows the expected host.
     let name = ServerName::try_from("annulus").map_err(|error| TlsError::General(error.to_string()));
@@ -107,8 +107,8 @@ fn accept_role(
     role: Role,
     limit: Duration,
 ) -> Result<(Secure, HostName), SecureError> {
-    let timed = Timed::new(stream, limit)?;
-    let verifier = identity.verifier(Expected::Any(role));
+    let timed = DeadlineStream::new(stream, limit)?;
+    let verifier = identity.verifier(ExpectedPeer::Any(role));
     let config = identity.server(Arc::clone(&verifier), PROTOCOL).map_err(SecureError::Tls)?;
     let mut connection = ServerConnection::new(Arc::new(config)).map_err(SecureError::Tls)?;
     let peer = shake(&timed, &mut connection, &verifier)?;
@@ -120,7 +120,7 @@ fn accept_role(
 
 /// Performs this side's part of the handshake. Returns the host at the other end.
 fn shake<S: SideData>(
-    timed: &Timed,
+    timed: &DeadlineStream,
     connection: &mut impl DerefMut<Target = ConnectionCommon<S>>,
     verifier: &Verifier,
 ) -> Result<HostName, SecureError> {
@@ -140,7 +140,7 @@ fn shake<S: SideData>(
 }
 
 /// Converts an error of rustls or of the socket during the handshake.
-fn explain(timed: &Timed, error: io::Error) -> SecureError {
+fn explain(timed: &DeadlineStream, error: io::Error) -> SecureError {
     match error.downcast() {
         Ok(error) => SecureError::from_tls(error),
         Err(error) => timed.explain(error),

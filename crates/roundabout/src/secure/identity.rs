@@ -18,7 +18,7 @@ use super::{
     error::FileError,
     files,
     names::{HostName, Member, Role},
-    verify::{Expected, Trust, Verifier},
+    verify::{ExpectedPeer, Trust, Verifier},
 };
 
 /// The name of the protocol over TLS (ALPN).
@@ -69,7 +69,7 @@ impl Identity {
                 name
             }
         };
-        let HostFiles { authority, certificate, key } = HostFiles::of_role(folder, role, &name);
+        let HostFiles { authority, certificate, key } = HostFiles::for_member(folder, role, &name);
         if key.exists() { Self::load(&authority, &certificate, &key) } else { Err(no_key()) }
     }
 
@@ -109,7 +109,7 @@ impl Identity {
         &self.member
     }
 
-    pub(super) fn verifier(&self, expected: Expected) -> Arc<Verifier> {
+    pub(super) fn verifier(&self, expected: ExpectedPeer) -> Arc<Verifier> {
         Verifier::new(Arc::clone(&self.trust), Arc::clone(&self.provider), expected)
     }
 

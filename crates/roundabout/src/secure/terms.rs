@@ -8,7 +8,7 @@ use super::{
     error::SecureError,
     identity::Identity,
     names::{Member, Role},
-    verify::{Expected, Verifier},
+    verify::{ExpectedPeer, Verifier},
 };
 
 /// The settings of rustls for one connection, and what its handshake has found out.
@@ -25,7 +25,7 @@ impl Identity {
     /// # Errors
     /// If rustls refuses the settings.
     pub fn accepting(&self, protocol: &[u8]) -> Result<Terms<ServerConfig>, SecureError> {
-        let verifier = self.verifier(Expected::Member);
+        let verifier = self.verifier(ExpectedPeer::Member);
         let config = self.server(Arc::clone(&verifier), protocol).map_err(SecureError::Tls)?;
         Ok(Terms { config: Arc::new(config), verifier })
     }
@@ -38,7 +38,7 @@ impl Identity {
     /// # Errors
     /// If rustls refuses the settings.
     pub fn connecting(&self, protocol: &[u8]) -> Result<Terms<ClientConfig>, SecureError> {
-        let verifier = self.verifier(Expected::Any(Role::Host));
+        let verifier = self.verifier(ExpectedPeer::Any(Role::Host));
         let config = self.client(Arc::clone(&verifier), protocol).map_err(SecureError::Tls)?;
         Ok(Terms { config: Arc::new(config), verifier })
     }

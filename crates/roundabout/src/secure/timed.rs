@@ -9,7 +9,7 @@ use std::{
 use super::error::SecureError;
 
 /// A socket with one time limit for all of its reads and writes.
-pub(super) struct Timed {
+pub(super) struct DeadlineStream {
     stream: TcpStream,
     limit: Duration,
     /// `None` if the end lies beyond the range of the clock.
@@ -18,7 +18,7 @@ pub(super) struct Timed {
     before: [Option<Duration>; 2],
 }
 
-impl Timed {
+impl DeadlineStream {
     pub(super) fn new(stream: TcpStream, limit: Duration) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         let before = [stream.read_timeout()?, stream.write_timeout()?];
@@ -52,14 +52,14 @@ impl Timed {
     }
 }
 
-impl Read for &Timed {
+impl Read for &DeadlineStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
         (&self.stream).read(into)
     }
 }
 
-impl Write for &Timed {
+impl Write for &DeadlineStream {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(self.left()?)?;
         (&self.stream).write(data)

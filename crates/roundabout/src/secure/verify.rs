@@ -92,7 +92,7 @@ impl Trust {
 
 /// The member that may be at the other end of a connection.
 #[derive(Clone, Debug)]
-pub(super) enum Expected {
+pub(super) enum ExpectedPeer {
     /// This host.
     Host(HostName),
     /// Any member with this role.
@@ -101,7 +101,7 @@ pub(super) enum Expected {
     Member,
 }
 
-impl Expected {
+impl ExpectedPeer {
     fn check(&self, found: Member) -> Result<Member, Refusal> {
         let role = match self {
             Self::Host(_) => Role::Host,
@@ -125,13 +125,13 @@ impl Expected {
 pub(super) struct Verifier {
     trust: Arc<Trust>,
     provider: Arc<CryptoProvider>,
-    expected: Expected,
+    expected: ExpectedPeer,
     peer: OnceLock<Result<Member, Refusal>>,
 }
 
 impl Verifier {
     /// Returns the check for a connection with `expected`.
-    pub(super) fn new(trust: Arc<Trust>, provider: Arc<CryptoProvider>, expected: Expected) -> Arc<Self> {
+    pub(super) fn new(trust: Arc<Trust>, provider: Arc<CryptoProvider>, expected: ExpectedPeer) -> Arc<Self> {
         Arc::new(Self { trust, provider, expected, peer: OnceLock::new() })
     }
 

@@ -85,9 +85,12 @@ fn keys_that_others_can_read_are_refused() {
             fs::set_permissions(key, fs::Permissions::from_mode(open)).unwrap();
         }
         let error = Identity::load(&files.authority, &files.certificate, &files.key).unwrap_err();
-        assert!(matches!(&error, FileError::Open { path, mode } if *path == files.key && *mode == open), "{error}");
+        assert!(
+            matches!(&error, FileError::OpenEndpoint { path, mode } if *path == files.key && *mode == open),
+            "{error}"
+        );
         assert!(error.to_string().contains("chmod 600"), "{error}");
-        assert!(matches!(Authority::open(ring.folder.path()), Err(FileError::Open { .. })));
+        assert!(matches!(Authority::open(ring.folder.path()), Err(FileError::OpenEndpoint { .. })));
     }
     fs::set_permissions(&files.key, fs::Permissions::from_mode(0o400)).unwrap();
     Identity::load(&files.authority, &files.certificate, &files.key).unwrap();

@@ -21,7 +21,7 @@ fn parties() -> (Ring, Identity, Credentials) {
 
 /// Returns data in which every byte depends on its position.
 fn data(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|place| (place * 31 + place / 251) as u8).collect()
+    (0..bytes).map(|position| (position * 31 + position / 251) as u8).collect()
 }
 
 const ROUNDS: usize = 8;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Host, Joining, Place, RingConfig, Tls,
+    Address, Host, HostBuilder, RingConfig, RingPosition, Tls,
     secure::{Authority, HostName, Identity, RingName},
 };
 use anyhow::{Context, Result};
@@ -21,7 +21,7 @@ const SESSION: u64 = 1;
 /// A timeout that is long enough that no host counts as lost on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The addresses and certificates of a ring's hosts. Each place is taken once.
+/// The addresses and certificates of a ring's hosts. Each position is taken once.
 pub(super) struct Links<'a> {
     hosts: u16,
     /// The network in which hosts are, if it is not this machine's.
@@ -64,22 +64,22 @@ impl<'a> Links<'a> {
     /// thread moves to the host's.
     ///
     /// # Errors
-    /// If it cannot connect, or its place is already taken.
+    /// If it cannot connect, or its position is already taken.
     pub(super) fn start(&self, me: u16) -> Result<Host> {
-        let place = Place::new(me, self.hosts).context("a place in the ring")?;
+        let position = RingPosition::new(me, self.hosts).context("a place in the ring")?;
         let address = self.address(me)?;
         #[cfg(feature = "ofi")]
         if let Some(options) = self.link.fabric() {
-            let joining = Joining::new(place, SESSION, address).with_config(&self.config).with_fabric(&options);
+            let joining = HostBuilder::new(position, SESSION, address).with_config(&self.config).with_fabric(&options);
             return Ok(Host::join_ring(joining)?);
         }
         let Some(identity) = self.identities.get(usize::from(me)) else {
-            return Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(&self.config))?);
+            return Ok(Host::join_ring(HostBuilder::new(position, SESSION, address).with_config(&self.config))?);
         };
         let name = |host: u16| self.identities[usize::from(host)].member().host.clone();
-        let (predecessor, successor) = (name(place.predecessor().0), name(place.successor().0));
+        let (predecessor, successor) = (name(position.predecessor().0), name(position.successor().0));
         let tls = Tls { identity, predecessor, successor };
-        Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(&self.config).with_protect(&tls))?)
+        Ok(Host::join_ring(HostBuilder::new(position, SESSION, address).with_config(&self.config).with_protect(&tls))?)
     }
 
     fn address(&self, me: u16) -> Result<Address> {
@@ -88,7 +88,7 @@ impl<'a> Links<'a> {
             return network.address(me).context("cannot open a socket in a network namespace");
         }
         let address = self.addresses[usize::from(me)].lock().take();
-        address.context("a place is taken once")
+        address.context("a position is taken once")
     }
 }
 
@@ -97,8 +97,8 @@ impl<'a> Links<'a> {
 /// # Errors
 /// If `me` is not below `hosts`, or the host cannot connect to its neighbours.
 pub(super) fn start_at(me: u16, hosts: u16, config: &RingConfig, address: Address) -> Result<Host> {
-    let place = Place::new(me, hosts).context("a place in the ring")?;
-    Ok(Host::join_ring(Joining::new(place, SESSION, address).with_config(config))?)
+    let position = RingPosition::new(me, hosts).context("a place in the ring")?;
+    Ok(Host::join_ring(HostBuilder::new(position, SESSION, address).with_config(config))?)
 }
 
 /// Returns a configuration with `buffers` buffers of `element` bytes on each host.

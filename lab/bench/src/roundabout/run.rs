@@ -11,7 +11,7 @@ use std::{
 };
 
 use annulus_roundabout::{
-    Address, Clear, Host, Joining, Place, Protect, RingConfig, RoundaboutError, Tls,
+    Address, Host, HostBuilder, Plaintext, Protect, RingConfig, RingPosition, RoundaboutError, Tls,
     secure::{Authority, HostName, Identity, RingName},
 };
 use anyhow::{Context, Result, anyhow, ensure};
@@ -125,7 +125,7 @@ impl Run<'_> {
             let metering = self.meter.map(Metering);
             return match metering {
                 Some(metering) => self.protected_host(me, address, &metering),
-                None => self.protected_host(me, address, &Clear),
+                None => self.protected_host(me, address, &Plaintext),
             };
         };
         let identity = &identities[usize::from(me)];
@@ -134,8 +134,8 @@ impl Run<'_> {
     }
 
     fn protected_host(&self, me: u16, address: Address, protect: &impl Protect) -> Result<Duration> {
-        let place = Place::new(me, 2).context("two hosts")?;
-        let mut host = self.start(place, address, protect)?;
+        let position = RingPosition::new(me, 2).context("two hosts")?;
+        let mut host = self.start(position, address, protect)?;
         let (mut next, mut read) = (0, 0);
         let (mut start, mut end) = (None, Instant::now());
         host.revolve(
@@ -163,15 +163,18 @@ impl Run<'_> {
         Ok(start.map_or(Duration::ZERO, |start| end - start))
     }
 
-    fn start(&self, place: Place, address: Address, protect: &impl Protect) -> Result<Host, RoundaboutError> {
+    fn start(&self, position: RingPosition, address: Address, protect: &impl Protect) -> Result<Host, RoundaboutError> {
         let config = &self.config;
         #[cfg(feature = "ofi")]
         if let Some(options) = self.way.fabric(self.fabric) {
             return Host::join_ring(
-                Joining::new(place, SESSION, address).with_config(config).with_protect(protect).with_fabric(&options),
+                HostBuilder::new(position, SESSION, address)
+                    .with_config(config)
+                    .with_protect(protect)
+                    .with_fabric(&options),
             );
         }
-        Host::join_ring(Joining::new(place, SESSION, address).with_config(config).with_protect(protect))
+        Host::join_ring(HostBuilder::new(position, SESSION, address).with_config(config).with_protect(protect))
     }
 
     /// Writes an element.

@@ -16,50 +16,30 @@ use std::{
 
 use parking_lot::Mutex;
 
-pub(crate) use self::endpoint::Registered;
-pub use self::endpoint::leave_signals;
 use self::{
-    endpoint::{ADDRESS_MAX, Endpoint},
     pump::{Job, Pump},
     seal::Seals,
 };
 use super::{
-    Inbox, Link,
+    Inbox, Link, OpenLink,
     socket::{Carrier, Connection, Connections, Sockets},
 };
 use crate::{
     alarm::{Failure, Reason},
     arena::{Arena, Buffer},
+    buffer_cache::BufferCache,
     config::RingConfig,
     credits::Credits,
     error::RoundaboutError,
-    host::Opened,
-    kept::KeptBuffers,
-    ring::{HostId, Place},
+    libfabric::{self, ADDRESS_MAX, Endpoint, FabricDevice, RegisteredArena},
+    ring::{HostId, RingPosition},
     rotation::{Announcement, Frame, Slot},
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
 
 mod device;
-mod endpoint;
-mod left_behind;
 mod pump;
-mod same_process;
 mod seal;
-
-/// A step that libfabric cannot do, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{step}: {reason}")]
-pub struct FabricError {
-    step: String,
-    reason: String,
-}
-
-impl FabricError {
-    fn new(step: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { step: step.into(), reason: reason.into() }
-    }
-}
 
 /// The settings of links by libfabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +73,7 @@ impl<'a> FabricOptions<'a> {
     /// If a host with the options of `config` could not use it: it does not exist or refuses, or
     /// memory is short.
     pub fn check(&self, config: &RingConfig) -> Result<(), RoundaboutError> {
-        Fabric::open(self, config, &KeptBuffers::default()).map(drop)
+        Fabric::open(self, config, &BufferCache::default()).map(drop)
     }
 
     /// Sets the [local address](Self::node).
@@ -118,21 +98,26 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Opens the endpoint and registers the buffers, unless there are kept ones. Slow: call it before
+    /// Opens the endpoint and registers the buffers, unless the cache has some. Slow: call it before
     /// connecting to the neighbours.
     ///
     /// # Errors
     /// If the provider does not exist or refuses, or memory is short.
-    pub fn open(options: &FabricOptions<'_>, config: &RingConfig, kept: &KeptBuffers) -> Result<Self, RoundaboutError> {
+    pub fn open(
+        options: &FabricOptions<'_>,
+        config: &RingConfig,
+        cache: &BufferCache,
+    ) -> Result<Self, RoundaboutError> {
         let RingConfig { own, places, .. } = config.checked()?;
         let bytes = config.fragment_bytes as usize;
         let memory = |source| RoundaboutError::Memory { buffers: own + places, bytes, source };
         let failed = |source| RoundaboutError::Fabric { provider: options.provider.to_owned(), source };
         let buffers = own + places;
         let node = options.node.map(str::to_owned).or_else(|| device::address(options.provider));
-        let registered = kept.registered((options.provider, node.as_deref()), (buffers, bytes), || {
+        let device = FabricDevice { provider: options.provider, node: node.as_deref() };
+        let registered = cache.registered(device, buffers, bytes, || {
             let arena = Arena::private(buffers, bytes).map_err(memory)?;
-            Registered::open(options.provider, node.as_deref(), arena).map_err(failed)
+            RegisteredArena::open(device, arena).map_err(failed)
         })?;
         let mut endpoint = Endpoint::open(Arc::clone(&registered)).map_err(failed)?;
         let mut buffers = registered.arena().take_all();
@@ -155,12 +140,12 @@ impl Fabric {
     /// unencrypted connections, or if threads cannot be started.
     pub fn start<S: Carrier>(
         mut self,
-        place: Place,
+        position: RingPosition,
         session: Session,
         config: &RingConfig,
         mut connections: Connections<S>,
         inbox: &Arc<dyn Inbox>,
-    ) -> Result<Opened<FabricLink>, RoundaboutError> {
+    ) -> Result<OpenLink<FabricLink>, RoundaboutError> {
         let failed = |source| RoundaboutError::Fabric { provider: "the agreed one".to_owned(), source };
         let seals = if self.sealed { Some(seals(&connections, session)?) } else { None };
         let address = self.endpoint.address().map_err(failed)?;
@@ -169,17 +154,17 @@ impl Fabric {
             connection.stream.write_all(&[&message.encode(session)[..], &address].concat())?;
             connection.stream.flush()?;
         }
-        let predecessor = self.neighbour(place.predecessor(), session, &mut connections.forward_in)?;
-        let successor = self.neighbour(place.successor(), session, &mut connections.back_in)?;
+        let predecessor = self.neighbour(position.predecessor(), session, &mut connections.forward_in)?;
+        let successor = self.neighbour(position.successor(), session, &mut connections.back_in)?;
         let mut add = |host, address: &[u8]| {
             let failure = Failure { host, reason: Reason::Closed };
             let peer = self.endpoint.add(address).map_err(failed)?;
             peer.ok_or(RoundaboutError::Failed { failure, detail: None })
         };
-        add(place.predecessor(), &predecessor)?;
-        let successor_peer = add(place.successor(), &successor)?;
+        add(position.predecessor(), &predecessor)?;
+        let successor_peer = add(position.successor(), &successor)?;
         let credits = connections.credits;
-        let sockets = Arc::new(Sockets::serve_beside(place, session, config, connections, inbox)?);
+        let sockets = Arc::new(Sockets::serve_beside(position, session, config, connections, inbox)?);
         let (jobs, from_host) = channel();
         let (pumping, ended) = channel();
         let (wake, woken) = UnixStream::pair()?;
@@ -195,7 +180,7 @@ impl Fabric {
             seals,
             sockets: Arc::clone(&sockets),
             inbox: Arc::clone(inbox),
-            place,
+            position,
             session,
             timeout: config.timeout,
             own: config.own,
@@ -210,7 +195,7 @@ impl Fabric {
         let pumping = Mutex::new(Some((thread, ended)));
         let (timeout, neighbours) = (config.timeout, [predecessor, successor]);
         let link = FabricLink { sockets, jobs, wake, timeout, pumping, neighbours };
-        Ok(Opened { link, own: self.own, credits })
+        Ok(OpenLink { link, own: self.own, credits })
     }
 
     /// Reads the address of a neighbour's endpoint.
@@ -311,7 +296,7 @@ impl Link for FabricLink {
             }
         }
         if self.sockets.are_alarmed() {
-            self.neighbours.iter().for_each(|address| left_behind::remove(address));
+            self.neighbours.iter().for_each(|address| libfabric::remove(address));
         }
     }
 }

@@ -12,17 +12,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    FabricError,
-    endpoint::{Endpoint, Peer},
-    seal::Seals,
-};
+use super::seal::Seals;
 use crate::{
     alarm::{Failure, Reason},
     arena::Buffer,
     credits::Credits,
-    link::{Inbox, Incoming, socket::Sockets},
-    ring::Place,
+    libfabric::{Endpoint, FabricError, Peer},
+    link::{Delivery, Inbox, socket::Sockets},
+    ring::RingPosition,
     rotation::{Frame, Slot},
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
@@ -54,7 +51,7 @@ pub(super) struct Pump {
     pub(super) seals: Option<(Seals, Seals)>,
     pub(super) sockets: Arc<Sockets>,
     pub(super) inbox: Arc<dyn Inbox>,
-    pub(super) place: Place,
+    pub(super) position: RingPosition,
     pub(super) session: Session,
     pub(super) timeout: Duration,
     /// Buffers with smaller numbers are the host's own.
@@ -91,12 +88,12 @@ impl Pump {
     pub(super) fn run(mut self) {
         let Err(error) = self.pump() else { return };
         let (host, reason) = match &error {
-            PumpError::Silent(_) => (self.place.successor(), Reason::Silent),
+            PumpError::Silent(_) => (self.position.successor(), Reason::Silent),
             PumpError::Fabric(_) if self.ends_soon() => return,
-            PumpError::Fabric(_) => (self.place.me(), Reason::GaveUp),
-            _ => (self.place.predecessor(), Reason::Broke),
+            PumpError::Fabric(_) => (self.position.me(), Reason::GaveUp),
+            _ => (self.position.predecessor(), Reason::Broke),
         };
-        self.inbox.put(Incoming::Failed(Failure { host, reason }, Some(error.to_string())));
+        self.inbox.put(Delivery::Failed(Failure { host, reason }, Some(error.to_string())));
     }
 
     /// Returns whether the host will end this thread soon. A neighbour that is gone may have sent
@@ -189,10 +186,10 @@ impl Pump {
             self.outgoing -= 1;
             let own = slot < self.own;
             if own {
-                self.inbox.put(Incoming::Sent(slot, Some(buffer)));
+                self.inbox.put(Delivery::Sent(slot, Some(buffer)));
             } else {
                 self.to_receive.push_back(buffer);
-                self.inbox.put(Incoming::Sent(slot, None));
+                self.inbox.put(Delivery::Sent(slot, None));
             }
             return Ok(());
         }
@@ -214,7 +211,7 @@ impl Pump {
         let message = whole.first_chunk().ok_or(PumpError::NoFragment)?;
         match Message::decode(message, self.session)? {
             Message::Fragment(frame, length) if MESSAGE_BYTES + length as usize == bytes => {
-                self.inbox.put(Incoming::Received(buffer.number(), buffer, frame, length as usize));
+                self.inbox.put(Delivery::Received(buffer.number(), buffer, frame, length as usize));
                 Ok(())
             }
             _ => Err(PumpError::NoFragment),

@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use socket2::Socket;
 
 use super::{Connection, greeting::left_until};
-use crate::{error::RoundaboutError, wire::Lane};
+use crate::{error::RoundaboutError, wire::Direction};
 
 /// The number of callers heard at a time, each on its own thread.
 const CALLERS: usize = 32;
@@ -24,36 +24,36 @@ const CALLERS: usize = 32;
 const GRACE: Duration = Duration::from_millis(200);
 
 /// The connections from the predecessor and to it.
-pub(super) type Both<S> = (Connection<S>, Connection<S>);
+pub(super) type ConnectionPair<S> = (Connection<S>, Connection<S>);
 
 /// The reason why an accepted connection is refused.
-pub(super) enum Greeted {
+pub(super) enum Rejection {
     /// The connection is not from the predecessor, or broke off. The predecessor may still connect.
     Stranger(io::Error),
     /// The connection is from the predecessor, but its options differ.
     Differs(RoundaboutError),
 }
 
-impl From<io::Error> for Greeted {
+impl From<io::Error> for Rejection {
     fn from(error: io::Error) -> Self {
         Self::Stranger(error)
     }
 }
 
 /// The outcome of greeting a caller.
-pub(super) type Heard<S> = Result<(Lane, Connection<S>), Greeted>;
+pub(super) type GreetingResult<S> = Result<(Direction, Connection<S>), Rejection>;
 
-/// Accepts the predecessor's two connections, one for each lane. `greet` greets one caller. Callers
+/// Accepts the predecessor's two connections, one for each direction. `greet` greets one caller. Callers
 /// that are still being heard at the end are disconnected. The listener cannot be used afterwards.
 ///
 /// # Errors
-/// [`Greeted::Differs`] as soon as the options of the predecessor differ. At `deadline`, or when
+/// [`Rejection::Differs`] as soon as the options of the predecessor differ. At `deadline`, or when
 /// the listener fails, the error of the last stranger.
 pub(super) fn hear<S: Send>(
     listener: &Socket,
     deadline: Instant,
-    greet: impl Fn(Socket) -> Heard<S> + Sync,
-) -> Result<Both<S>, Greeted> {
+    greet: impl Fn(Socket) -> GreetingResult<S> + Sync,
+) -> Result<ConnectionPair<S>, Rejection> {
     let (callers, greet) = (&Callers::new(listener, deadline), &greet);
     thread::scope(|scope| {
         while callers.has_room() {
@@ -146,7 +146,7 @@ impl<'a, S> Callers<'a, S> {
     }
 
     /// Records the outcome of a caller.
-    fn has_said(&self, number: u64, heard: Heard<S>) {
+    fn has_said(&self, number: u64, heard: GreetingResult<S>) {
         let mut state = self.lock();
         state.note(number, heard);
         if state.over {
@@ -163,12 +163,12 @@ impl<'a, S> Callers<'a, S> {
         state.hearing.iter_mut().for_each(Caller::hang_up);
     }
 
-    fn outcome(&self) -> Result<Both<S>, Greeted> {
+    fn outcome(&self) -> Result<ConnectionPair<S>, Rejection> {
         let state = &mut *self.lock();
         match (state.differs.take(), state.forward.take(), state.back.take()) {
-            (Some(error), ..) => Err(Greeted::Differs(error)),
+            (Some(error), ..) => Err(Rejection::Differs(error)),
             (None, Some(forward), Some(back)) => Ok((forward, back)),
-            _ => Err(Greeted::Stranger(mem::replace(&mut state.last, ErrorKind::TimedOut.into()))),
+            _ => Err(Rejection::Stranger(mem::replace(&mut state.last, ErrorKind::TimedOut.into()))),
         }
     }
 
@@ -197,23 +197,23 @@ impl<S> State<S> {
         GRACE
     }
 
-    fn note(&mut self, number: u64, heard: Heard<S>) {
-        let place = self.hearing.iter().position(|caller| caller.number == number);
+    fn note(&mut self, number: u64, heard: GreetingResult<S>) {
+        let position = self.hearing.iter().position(|caller| caller.number == number);
         // It is removed, so it is not disconnected any more.
-        let caller = place.and_then(|place| self.hearing.remove(place));
+        let caller = position.and_then(|position| self.hearing.remove(position));
         let is_connected = self.forward.is_some() && self.back.is_some();
         match heard {
-            Err(Greeted::Differs(_)) if is_connected => return,
+            Err(Rejection::Differs(_)) if is_connected => return,
             // Also after the end: the predecessor, which knows it too, may have gone and so ended the rest.
-            Err(Greeted::Differs(error)) => self.differs = Some(error),
+            Err(Rejection::Differs(error)) => self.differs = Some(error),
             _ if self.over => return,
             _ if caller.is_none_or(|caller| caller.hung_up) => {
                 self.last =
                     io::Error::new(ErrorKind::TimedOut, "too many callers connected without identifying themselves");
             }
-            Err(Greeted::Stranger(error)) => self.last = error,
-            Ok((Lane::Forward, connection)) => self.forward = Some(connection),
-            Ok((Lane::Back, connection)) => self.back = Some(connection),
+            Err(Rejection::Stranger(error)) => self.last = error,
+            Ok((Direction::Forward, connection)) => self.forward = Some(connection),
+            Ok((Direction::Back, connection)) => self.back = Some(connection),
         }
         self.over = self.differs.is_some() || (self.forward.is_some() && self.back.is_some());
     }
@@ -247,8 +247,8 @@ mod tests {
             listener.shutdown(Shutdown::Both).unwrap();
             // Until it is disconnected.
             assert_eq!(socket.read(&mut [0]).unwrap(), 0);
-            Err(Greeted::Differs(RoundaboutError::Differs { host: HostId(1), option: "hosts", theirs: 2, ours: 3 }))
+            Err(Rejection::Differs(RoundaboutError::Differs { host: HostId(1), option: "hosts", theirs: 2, ours: 3 }))
         });
-        assert!(matches!(heard, Err(Greeted::Differs(_))));
+        assert!(matches!(heard, Err(Rejection::Differs(_))));
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use socket2::{SockAddr, Socket, Type};
 
 use super::greeting::left_until;
-use crate::host::Stopper;
+use crate::stop::StopHandle;
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -17,23 +17,23 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) fn dial(
     address: &SockAddr,
     deadline: Instant,
-    stopper: &Stopper,
+    stop_handle: &StopHandle,
     gives_up: impl Fn() -> bool,
 ) -> io::Result<Socket> {
     loop {
-        match left_until(deadline).and_then(|left| try_once(address, left, stopper)) {
-            Err(_) if left_until(deadline).is_ok() && !gives_up() && !stopper.is_stopped() => {
+        match left_until(deadline).and_then(|left| try_once(address, left, stop_handle)) {
+            Err(_) if left_until(deadline).is_ok() && !gives_up() && !stop_handle.is_stopped() => {
                 // It is not listening yet, and nothing signals when it does.
-                stopper.pause(PAUSE);
+                stop_handle.pause(PAUSE);
             }
             tried => return tried,
         }
     }
 }
 
-fn try_once(address: &SockAddr, within: Duration, stopper: &Stopper) -> io::Result<Socket> {
+fn try_once(address: &SockAddr, within: Duration, stop_handle: &StopHandle) -> io::Result<Socket> {
     let socket = Socket::new(address.domain(), Type::STREAM, None)?;
-    let _waiting = stopper.waits(&[&socket])?;
+    let _waiting = stop_handle.waits(&[&socket])?;
     socket.connect_timeout(address, within)?;
     Ok(socket)
 }

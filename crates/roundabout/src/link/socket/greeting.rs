@@ -20,18 +20,18 @@ use socket2::{Domain, SockAddr, Socket};
 
 use super::{
     Connection, Connections,
-    callers::{Both, Greeted, Heard, hear},
+    callers::{ConnectionPair, GreetingResult, Rejection, hear},
     dial::{dial, shown},
     handover,
     protect::Protect,
 };
 use crate::{
+    buffer_cache::BufferCache,
     config::RingConfig,
     error::RoundaboutError,
-    host::Stopper,
-    kept::KeptBuffers,
-    ring::{HostId, Place},
-    wire::{Hello, Lane, MESSAGE_BYTES, Message, Session, WireError},
+    ring::{HostId, RingPosition},
+    stop::StopHandle,
+    wire::{Direction, Hello, MESSAGE_BYTES, Message, Session, WireError},
 };
 
 /// The time within which a caller must identify itself.
@@ -62,23 +62,23 @@ pub enum Address {
 /// If a neighbour is not reached within [`RingConfig::connect_timeout`], is not the expected host,
 /// or runs with other options.
 pub fn connect<P: Protect>(
-    place: Place,
+    position: RingPosition,
     session: Session,
     config: &RingConfig,
     address: Address,
     protect: &P,
 ) -> Result<Connections<P::Stream>, RoundaboutError> {
-    connect_until(place, session, (config, &KeptBuffers::default()), address, protect, &Stopper::default())
+    connect_until(position, session, (config, &BufferCache::default()), address, protect, &StopHandle::default())
 }
 
 /// Like [`connect`], but fails with any error once the host is stopped.
 pub(crate) fn connect_until<P: Protect>(
-    place: Place,
+    position: RingPosition,
     session: Session,
-    (config, kept): (&RingConfig, &KeptBuffers),
+    (config, cache): (&RingConfig, &BufferCache),
     address: Address,
     protect: &P,
-    stopper: &Stopper,
+    stop_handle: &StopHandle,
 ) -> Result<Connections<P::Stream>, RoundaboutError> {
     let config = &config.checked()?;
     let (listener, successor, shared) = match address {
@@ -88,12 +88,12 @@ pub(crate) fn connect_until<P: Protect>(
         }
     };
     let (deadline, refused) = (Instant::now() + config.connect_timeout, AtomicBool::new(false));
-    let greeting = Greeting { place, session, config, protect, stopper, deadline, refused };
-    let _accepting = stopper.waits(&[&listener])?;
+    let greeting = Greeting { position, session, config, protect, stop_handle, deadline, refused };
+    let _accepting = stop_handle.waits(&[&listener])?;
     let (out, incoming) = thread::scope(|scope| {
         let out = scope.spawn(|| {
-            let forward = greeting.connect(&successor, Lane::Forward);
-            let both = forward.and_then(|forward| Ok((forward, greeting.connect(&successor, Lane::Back)?)));
+            let forward = greeting.connect(&successor, Direction::Forward);
+            let both = forward.and_then(|forward| Ok((forward, greeting.connect(&successor, Direction::Back)?)));
             if both.is_err() {
                 // Wakes the thread that accepts.
                 let _ = listener.shutdown(Shutdown::Both);
@@ -113,26 +113,26 @@ pub(crate) fn connect_until<P: Protect>(
         (Err(error), _) | (_, Err(error)) => return Err(error),
     };
     let (((mut forward_out, credits), (back_in, _)), (mut forward_in, back_out)) = (out, incoming);
-    let _meeting = stopper.waits(&[&forward_out.socket, &forward_in.socket])?;
+    let _meeting = stop_handle.waits(&[&forward_out.socket, &forward_in.socket])?;
     greeting.meet(&mut forward_out, &mut forward_in)?;
     for connection in [&forward_out, &back_in, &forward_in, &back_out] {
         connection.socket.set_read_timeout(Some(config.timeout))?;
         connection.socket.set_write_timeout(Some(config.timeout))?;
     }
     let share = || {
-        handover::share(place, session, (config, kept), &forward_in.socket, &forward_out.socket)
-            .map_err(|source| RoundaboutError::Handover { host: place.predecessor(), source })
+        handover::share(position, session, (config, cache), &forward_in.socket, &forward_out.socket)
+            .map_err(|source| RoundaboutError::Handover { host: position.predecessor(), source })
     };
     let arenas = shared.then(share).transpose()?;
     Ok(Connections { forward_out, back_in, forward_in, back_out, credits, arenas })
 }
 
 struct Greeting<'a, P> {
-    place: Place,
+    position: RingPosition,
     session: Session,
     config: &'a RingConfig,
     protect: &'a P,
-    stopper: &'a Stopper,
+    stop_handle: &'a StopHandle,
     deadline: Instant,
     /// The predecessor was refused, so waiting for the successor is pointless.
     refused: AtomicBool,
@@ -140,24 +140,28 @@ struct Greeting<'a, P> {
 
 impl<P: Protect> Greeting<'_, P> {
     /// Connects to the successor. Also returns the number of frames that it has room for.
-    fn connect(&self, address: &SockAddr, lane: Lane) -> Result<(Connection<P::Stream>, u32), RoundaboutError> {
-        let host = self.place.successor();
+    fn connect(
+        &self,
+        address: &SockAddr,
+        direction: Direction,
+    ) -> Result<(Connection<P::Stream>, u32), RoundaboutError> {
+        let host = self.position.successor();
         let failed = |source| RoundaboutError::Connect {
             host,
             address: shown(address),
             within: self.config.connect_timeout,
             source,
         };
-        let socket = dial(address, self.deadline, self.stopper, || self.refused.load(Relaxed)).map_err(failed)?;
+        let socket = dial(address, self.deadline, self.stop_handle, || self.refused.load(Relaxed)).map_err(failed)?;
         let left = self.set_up(&socket).map_err(failed)?;
         let below = socket.try_clone()?;
-        let _waiting = self.stopper.waits(&[&below])?;
+        let _waiting = self.stop_handle.waits(&[&below])?;
         // The successor may hear other callers first, so this may take all of the remaining time.
         let stream = self.protect.outgoing(socket, left);
         let mut stream = stream.map_err(|source| RoundaboutError::Secure { host, address: shown(address), source })?;
-        let (from, hosts) = (self.place.me(), self.place.hosts());
+        let (from, hosts) = (self.position.me(), self.position.hosts());
         let timeout_ms = self.timeout_ms();
-        let hello = Hello { from, hosts, fragment_bytes: self.config.fragment_bytes, timeout_ms, lane };
+        let hello = Hello { from, hosts, fragment_bytes: self.config.fragment_bytes, timeout_ms, direction };
         stream.write_all(&Message::Hello(hello).encode(self.session)).map_err(failed)?;
         stream.flush().map_err(failed)?;
         let message = self.read(&mut stream, &below, left).map_err(failed)?;
@@ -178,22 +182,22 @@ impl<P: Protect> Greeting<'_, P> {
     }
 
     /// Accepts the predecessor's two connections: one for its messages, and one for messages to it.
-    fn accept_both(&self, listener: &Socket) -> Result<Both<P::Stream>, RoundaboutError> {
-        let (host, within) = (self.place.predecessor(), self.config.connect_timeout);
+    fn accept_both(&self, listener: &Socket) -> Result<ConnectionPair<P::Stream>, RoundaboutError> {
+        let (host, within) = (self.position.predecessor(), self.config.connect_timeout);
         hear(listener, self.deadline, |socket| self.greet(socket)).map_err(|why| match why {
-            Greeted::Stranger(source) => RoundaboutError::Accept { host, within, source },
-            Greeted::Differs(error) => error,
+            Rejection::Stranger(source) => RoundaboutError::Accept { host, within, source },
+            Rejection::Differs(error) => error,
         })
     }
 
     /// Greets a caller, for a short time.
-    fn greet(&self, socket: Socket) -> Heard<P::Stream> {
-        let host = self.place.predecessor();
+    fn greet(&self, socket: Socket) -> GreetingResult<P::Stream> {
+        let host = self.position.predecessor();
         let end = Instant::now() + self.set_up(&socket)?.min(HEARING);
         let below = socket.try_clone()?;
         let mut stream = self.protect.incoming(socket, left_until(end)?).map_err(io::Error::from)?;
         let message = self.read(&mut stream, &below, left_until(end)?)?.map_err(io::Error::other)?;
-        let Message::Hello(Hello { from, hosts, fragment_bytes, timeout_ms, lane }) = message else {
+        let Message::Hello(Hello { from, hosts, fragment_bytes, timeout_ms, direction }) = message else {
             return Err(io::Error::other("expected a greeting, got another message").into());
         };
         if from != host {
@@ -201,21 +205,21 @@ impl<P: Protect> Greeting<'_, P> {
                 io::Error::other(format!("host {from} connected, which is not the predecessor of this host")).into()
             );
         }
-        same(host, "hosts", hosts.into(), self.place.hosts().into()).map_err(Greeted::Differs)?;
+        same(host, "hosts", hosts.into(), self.position.hosts().into()).map_err(Rejection::Differs)?;
         let RingConfig { places, fragment_bytes: ours, .. } = *self.config;
         let welcome = Message::Welcome { places, fragment_bytes: ours, timeout_ms: self.timeout_ms() };
         // Answers before checking the options, so that both hosts can report the difference.
         stream.write_all(&welcome.encode(self.session))?;
         stream.flush()?;
-        self.same_options(host, fragment_bytes, timeout_ms).map_err(Greeted::Differs)?;
-        Ok((lane, Connection { stream, socket: below }))
+        self.same_options(host, fragment_bytes, timeout_ms).map_err(Rejection::Differs)?;
+        Ok((direction, Connection { stream, socket: below }))
     }
 
     /// Waits until all hosts are connected: a message travels around the ring twice. In the first
     /// round each host passes it on when it has both neighbours. The second round informs all hosts
     /// that all are connected. From then on the timeout for silent neighbours applies.
     fn meet(&self, to: &mut Connection<P::Stream>, from: &mut Connection<P::Stream>) -> Result<(), RoundaboutError> {
-        let host = self.place.predecessor();
+        let host = self.position.predecessor();
         let failed = |source| RoundaboutError::Accept { host, within: self.config.connect_timeout, source };
         for round in 1..=2 {
             let word = Message::Ready(round);
@@ -223,7 +227,7 @@ impl<P: Protect> Greeting<'_, P> {
                 to.stream.write_all(&word.encode(self.session))?;
                 to.stream.flush()
             };
-            let first = self.place.me().index() == 0;
+            let first = self.position.me().index() == 0;
             if first {
                 send().map_err(failed)?;
             }

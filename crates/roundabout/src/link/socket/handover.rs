@@ -12,9 +12,9 @@ use socket2::Socket;
 
 use crate::{
     arena::Arena,
+    buffer_cache::{BufferCache, SharedArena},
     config::RingConfig,
-    kept::{KeptBuffers, Lent},
-    ring::{HostId, Place},
+    ring::{HostId, RingPosition},
     wire::{MESSAGE_BYTES, Message, Session},
 };
 
@@ -22,27 +22,27 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Arenas {
     /// Has [`RingConfig::own`] buffers.
-    pub(super) own: Arc<Lent>,
+    pub(super) own: Arc<SharedArena>,
     /// Those of all hosts, in order.
     pub(super) all: Vec<Arc<Arena>>,
 }
 
 /// Lends this host's arena to all others, and maps theirs.
 pub(super) fn share(
-    place: Place,
+    position: RingPosition,
     session: Session,
-    (config, kept): (&RingConfig, &KeptBuffers),
+    (config, cache): (&RingConfig, &BufferCache),
     from: &Socket,
     to: &Socket,
 ) -> io::Result<Arenas> {
-    let own = kept.lent(config.own, config.fragment_bytes as usize)?;
-    let mut arenas = vec![None; usize::from(place.hosts())];
-    let (mut origin, mut buffers, mut memory) = (place.me(), own.arena.buffers(), own.memory.try_clone()?);
+    let own = cache.shared(config.own, config.fragment_bytes as usize)?;
+    let mut arenas = vec![None; usize::from(position.hosts())];
+    let (mut origin, mut buffers, mut memory) = (position.me(), own.arena.buffers(), own.memory.try_clone()?);
     arenas[origin.index()] = Some(Arc::clone(&own.arena));
-    for hop in 1..place.hosts() {
+    for hop in 1..position.hosts() {
         send(to, &Message::Arena { origin, buffers }.encode(session), &memory)?;
         (origin, buffers, memory) = receive(from, session)?;
-        let expected = HostId((place.me().0 + place.hosts() - hop) % place.hosts());
+        let expected = HostId((position.me().0 + position.hosts() - hop) % position.hosts());
         if origin != expected {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,

@@ -23,17 +23,16 @@ use self::{
     handover::Arenas,
     places::Places,
     reader::{Carries, Reader},
-    writer::{Out, Writer},
+    writer::{OutgoingMessage, Writer},
 };
-use super::{Inbox, Link};
+use super::{Inbox, Link, OpenLink};
 use crate::{
     alarm::{Failure, Reason},
     arena::Buffer,
+    buffer_cache::BufferCache,
     config::RingConfig,
     error::RoundaboutError,
-    host::Opened,
-    kept::KeptBuffers,
-    ring::{HostId, Place},
+    ring::{HostId, RingPosition},
     rotation::{Announcement, Frame, Slot},
     wire::{Message, Session},
 };
@@ -49,7 +48,7 @@ mod writer;
 
 pub(crate) use greeting::connect_until;
 pub use greeting::{Address, connect};
-pub use protect::{Carrier, Clear, Protect, Tls};
+pub use protect::{Carrier, Plaintext, Protect, Tls};
 
 /// A connection after its greeting.
 #[derive(Debug)]
@@ -88,8 +87,8 @@ impl<S> Connections<S> {
 pub struct Sockets {
     me: HostId,
     timeout: Duration,
-    forward: Sender<Out>,
-    back: Sender<Out>,
+    forward: Sender<OutgoingMessage>,
+    back: Sender<OutgoingMessage>,
     places: Arc<Places>,
     sockets: Vec<Socket>,
     /// Whether a host failed. Then waiting fragments are not written any more.
@@ -106,39 +105,39 @@ impl Sockets {
     /// # Errors
     /// If memory is short, or threads cannot be started.
     pub fn start<S: Carrier>(
-        place: Place,
+        position: RingPosition,
         session: Session,
-        (config, kept): (&RingConfig, &KeptBuffers),
+        (config, cache): (&RingConfig, &BufferCache),
         mut connections: Connections<S>,
         inbox: &Arc<dyn Inbox>,
-    ) -> Result<Opened<Self>, RoundaboutError> {
+    ) -> Result<OpenLink<Self>, RoundaboutError> {
         let arenas = connections.arenas.take();
         let own = match &arenas {
             Some(arenas) => arenas.own.arena.take_all(),
-            None => config.allocate(config.own, kept)?,
+            None => cache.allocate(config, config.own)?,
         };
         let places = match arenas {
             Some(arenas) => Places::handed(config.own, config.places, arenas),
-            None => Places::copied(config.own, config.allocate(config.places, kept)?),
+            None => Places::copied(config.own, cache.allocate(config, config.places)?),
         };
         let credits = connections.credits;
-        Ok(Opened { link: Self::serve(place, session, config, connections, places, inbox)?, own, credits })
+        Ok(OpenLink { link: Self::serve(position, session, config, connections, places, inbox)?, own, credits })
     }
 
     /// Starts the threads for connections without fragments, which travel over a fabric.
     #[cfg(feature = "ofi")]
     pub(super) fn serve_beside<S: Carrier>(
-        place: Place,
+        position: RingPosition,
         session: Session,
         config: &RingConfig,
         connections: Connections<S>,
         inbox: &Arc<dyn Inbox>,
     ) -> Result<Self, RoundaboutError> {
-        Self::serve(place, session, config, connections, Places::copied(config.own, Vec::new()), inbox)
+        Self::serve(position, session, config, connections, Places::copied(config.own, Vec::new()), inbox)
     }
 
     fn serve<S: Carrier>(
-        place: Place,
+        position: RingPosition,
         session: Session,
         config: &RingConfig,
         connections: Connections<S>,
@@ -169,7 +168,7 @@ impl Sockets {
         let reader = |stream, peer, carries| Reader {
             stream,
             session,
-            place,
+            position,
             peer,
             own: config.own,
             fragment_bytes: config.fragment_bytes,
@@ -178,7 +177,7 @@ impl Sockets {
             back: back.clone(),
             inbox: Arc::clone(inbox),
         };
-        let (predecessor, successor) = (place.predecessor(), place.successor());
+        let (predecessor, successor) = (position.predecessor(), position.successor());
         let to_successor = writer(forward_out.stream, successor, from_forward);
         let to_predecessor = writer(back_out.stream, predecessor, from_back);
         let from_predecessor = reader(forward_in.stream, predecessor, Carries::Fragments);
@@ -186,7 +185,7 @@ impl Sockets {
         drop(writing);
         // If a thread cannot be started, dropping the link ends the others.
         let link = Self {
-            me: place.me(),
+            me: position.me(),
             timeout: config.timeout,
             forward,
             back,
@@ -235,13 +234,13 @@ impl Sockets {
 
 /// Posts to a writer. If the writer has ended, it has reported the reason to the host, and the
 /// message is dropped.
-fn post(queue: &Sender<Out>, out: Out) {
+fn post(queue: &Sender<OutgoingMessage>, out: OutgoingMessage) {
     let _ = queue.send(out);
 }
 
-fn credit(back: &Sender<Out>, frames: u32) {
+fn credit(back: &Sender<OutgoingMessage>, frames: u32) {
     if frames > 0 {
-        post(back, Out::Message(Message::Credit(frames)));
+        post(back, OutgoingMessage::Message(Message::Credit(frames)));
     }
 }
 
@@ -255,7 +254,7 @@ fn reason(error: &io::Error) -> Reason {
 
 impl Link for Sockets {
     fn send(&self, slot: Slot, buffer: Buffer, frame: Frame, bytes: usize) {
-        post(&self.forward, Out::Fragment(slot, buffer, frame, bytes));
+        post(&self.forward, OutgoingMessage::Fragment(slot, buffer, frame, bytes));
     }
 
     fn retire(&self, slot: Slot, buffer: Buffer, _: Frame) {
@@ -263,25 +262,25 @@ impl Link for Sockets {
         let frames = self.places.give(slot, buffer);
         if self.places.are_shared() {
             // The successor is the origin.
-            post(&self.forward, Out::Message(Message::Home(number)));
+            post(&self.forward, OutgoingMessage::Message(Message::Home(number)));
         }
         self.credit(frames);
     }
 
     fn announce(&self, announcement: Announcement) {
-        post(&self.forward, Out::Message(Message::Announcement(announcement)));
+        post(&self.forward, OutgoingMessage::Message(Message::Announcement(announcement)));
     }
 
     fn alarm(&self, failure: Failure) {
         self.alarmed.store(true, Relaxed);
         for queue in [&self.forward, &self.back] {
-            post(queue, Out::Message(Message::Failure(failure)));
+            post(queue, OutgoingMessage::Message(Message::Failure(failure)));
         }
     }
 
     fn close(&self) {
         for queue in [&self.forward, &self.back] {
-            post(queue, Out::End);
+            post(queue, OutgoingMessage::End);
         }
         // Does not wait longer for a neighbour that reads next to nothing.
         let written = self.written.lock();

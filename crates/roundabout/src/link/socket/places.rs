@@ -9,14 +9,14 @@ use crate::{arena::Buffer, credits::Credits, ring::HostId, rotation::Slot};
 /// or in transit. The slots are numbered after the own ones.
 pub(super) enum Places {
     /// Places in buffers of this host.
-    Copied { own: Slot, free: Mutex<Free> },
+    Copied { own: Slot, free: Mutex<FreeBuffers> },
     /// Places for fragments in the buffers of their origins, which the hosts of this machine share.
     /// Only the slot numbers belong to this host.
     Handed { free: Mutex<Vec<Slot>>, arenas: Arenas },
 }
 
 /// The free buffers, and the credits owed for them.
-pub(super) struct Free {
+pub(super) struct FreeBuffers {
     buffers: Vec<Buffer>,
     credits: Credits,
 }
@@ -24,7 +24,7 @@ pub(super) struct Free {
 impl Places {
     pub(super) fn copied(own: Slot, free: Vec<Buffer>) -> Self {
         let credits = Credits::new(free.len() as u32);
-        Self::Copied { own, free: Mutex::new(Free { buffers: free, credits }) }
+        Self::Copied { own, free: Mutex::new(FreeBuffers { buffers: free, credits }) }
     }
 
     pub(super) fn handed(own: Slot, places: u32, arenas: Arenas) -> Self {

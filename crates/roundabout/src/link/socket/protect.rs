@@ -29,7 +29,7 @@ impl Carrier for Secure {
     }
 }
 
-/// The protection of connections: [`Clear`] or [`Tls`].
+/// The protection of connections: [`Plaintext`] or [`Tls`].
 pub trait Protect: Sync {
     /// The stream that carries the bytes.
     type Stream: Carrier;
@@ -49,9 +49,9 @@ pub trait Protect: Sync {
 
 /// No protection: for networks in which every host is trusted, and within a machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Clear;
+pub struct Plaintext;
 
-impl Protect for Clear {
+impl Protect for Plaintext {
     type Stream = Socket;
 
     fn outgoing(&self, socket: Socket, _: Duration) -> Result<Socket, SecureError> {

@@ -5,11 +5,11 @@ use std::{
     sync::{Arc, mpsc::Sender},
 };
 
-use super::{places::Places, reason, writer::Out};
+use super::{places::Places, reason, writer::OutgoingMessage};
 use crate::{
     alarm::{Failure, Reason},
-    link::{Inbox, Incoming},
-    ring::{HostId, Place},
+    link::{Delivery, Inbox},
+    ring::{HostId, RingPosition},
     rotation::{Frame, Slot},
     wire::{MESSAGE_BYTES, Message, Session, WireError},
 };
@@ -17,14 +17,14 @@ use crate::{
 pub(super) struct Reader<S> {
     pub(super) stream: S,
     pub(super) session: Session,
-    pub(super) place: Place,
+    pub(super) position: RingPosition,
     pub(super) peer: HostId,
     /// Buffers with smaller numbers are the host's own.
     pub(super) own: Slot,
     pub(super) fragment_bytes: u32,
     pub(super) carries: Carries,
     pub(super) places: Arc<Places>,
-    pub(super) back: Sender<Out>,
+    pub(super) back: Sender<OutgoingMessage>,
     pub(super) inbox: Arc<dyn Inbox>,
 }
 
@@ -57,8 +57,8 @@ impl<S: Read> Reader<S> {
     pub(super) fn run(mut self) {
         let Err(error) = self.read_all() else {
             return self.inbox.put(match self.carries {
-                Carries::Fragments => Incoming::PredecessorLeft,
-                Carries::Credits(_) => Incoming::SuccessorLeft,
+                Carries::Fragments => Delivery::PredecessorLeft,
+                Carries::Credits(_) => Delivery::SuccessorLeft,
             });
         };
         let reason = match &error {
@@ -67,7 +67,7 @@ impl<S: Read> Reader<S> {
         };
         // For a silent neighbour the system's error says only that the time is over.
         let detail = (reason != Reason::Silent).then(|| error.to_string());
-        self.inbox.put(Incoming::Failed(Failure { host: self.peer, reason }, detail));
+        self.inbox.put(Delivery::Failed(Failure { host: self.peer, reason }, detail));
     }
 
     fn read_all(&mut self) -> Result<(), ReadError> {
@@ -78,13 +78,13 @@ impl<S: Read> Reader<S> {
             match (Message::decode(&bytes, self.session)?, self.carries) {
                 (Message::Goodbye, _) => return Ok(()),
                 (Message::Heartbeat, _) => {}
-                (Message::Failure(failure), _) if self.place.contains(failure.host) => {
-                    self.inbox.put(Incoming::Failed(failure, None))
+                (Message::Failure(failure), _) if self.position.contains(failure.host) => {
+                    self.inbox.put(Delivery::Failed(failure, None))
                 }
                 (Message::Credit(frames), Credits(most)) if frames <= most => {
-                    self.inbox.put(Incoming::Credited(frames));
+                    self.inbox.put(Delivery::Credited(frames));
                 }
-                (Message::Announcement(announcement), Fragments) => self.inbox.put(Incoming::Announced(announcement)),
+                (Message::Announcement(announcement), Fragments) => self.inbox.put(Delivery::Announced(announcement)),
                 (Message::Fragment(_, bytes) | Message::Handed { bytes, .. }, Fragments)
                     if bytes > self.fragment_bytes =>
                 {
@@ -92,13 +92,13 @@ impl<S: Read> Reader<S> {
                 }
                 (Message::Fragment(frame, bytes), Fragments) => self.fragment(frame, bytes as usize)?,
                 (Message::Handed { frame, bytes, number }, Fragments) => {
-                    let place = self.places.take_handed(frame.origin, number);
-                    let (slot, buffer) = place.ok_or(ReadError::NoRoom)?;
-                    self.inbox.put(Incoming::Received(slot, buffer, frame, bytes as usize));
+                    let position = self.places.take_handed(frame.origin, number);
+                    let (slot, buffer) = position.ok_or(ReadError::NoRoom)?;
+                    self.inbox.put(Delivery::Received(slot, buffer, frame, bytes as usize));
                 }
                 (Message::Home(number), Fragments) if number < self.own => {
                     let buffer = self.places.take_home(number).ok_or(ReadError::NoRoom)?;
-                    self.inbox.put(Incoming::Returned(number, buffer));
+                    self.inbox.put(Delivery::Returned(number, buffer));
                 }
                 (message, _) => return Err(ReadError::Unexpected(message)),
             }
@@ -109,7 +109,7 @@ impl<S: Read> Reader<S> {
         let (slot, mut buffer, credits) = self.places.take().ok_or(ReadError::NoRoom)?;
         super::credit(&self.back, credits);
         self.stream.read_exact(&mut buffer[..bytes])?;
-        self.inbox.put(Incoming::Received(slot, buffer, frame, bytes));
+        self.inbox.put(Delivery::Received(slot, buffer, frame, bytes));
         Ok(())
     }
 }

@@ -14,14 +14,14 @@ use super::{places::Places, reason};
 use crate::{
     alarm::{Failure, Reason},
     arena::Buffer,
-    link::{Inbox, Incoming},
+    link::{Delivery, Inbox},
     ring::HostId,
     rotation::{Frame, Slot},
     wire::{Message, Session},
 };
 
 /// A message to write.
-pub(super) enum Out {
+pub(super) enum OutgoingMessage {
     Fragment(Slot, Buffer, Frame, usize),
     Message(Message),
     /// The end of the queue.
@@ -38,8 +38,8 @@ pub(super) struct Writer<S> {
     pub(super) heartbeat: Duration,
     /// Buffers with smaller numbers are the host's own.
     pub(super) own: Slot,
-    pub(super) queue: Receiver<Out>,
-    pub(super) back: Sender<Out>,
+    pub(super) queue: Receiver<OutgoingMessage>,
+    pub(super) back: Sender<OutgoingMessage>,
     pub(super) places: Arc<Places>,
     pub(super) inbox: Arc<dyn Inbox>,
 }
@@ -52,7 +52,7 @@ impl<S: Write> Writer<S> {
         // that.
         if reason(&error) == Reason::Silent {
             let failure = Failure { host: self.peer, reason: Reason::Silent };
-            self.inbox.put(Incoming::Failed(failure, Some("it takes no more data".to_owned())));
+            self.inbox.put(Delivery::Failed(failure, Some("it takes no more data".to_owned())));
         }
     }
 
@@ -60,15 +60,15 @@ impl<S: Write> Writer<S> {
         let mut next = None;
         loop {
             match next.take().map_or_else(|| self.queue.recv_timeout(self.heartbeat), Ok) {
-                Ok(Out::Fragment(..)) if self.alarmed.load(Relaxed) => {}
-                Ok(Out::Fragment(slot, buffer, frame, bytes)) if self.places.are_shared() => {
+                Ok(OutgoingMessage::Fragment(..)) if self.alarmed.load(Relaxed) => {}
+                Ok(OutgoingMessage::Fragment(slot, buffer, frame, bytes)) if self.places.are_shared() => {
                     self.hand(slot, buffer, frame, bytes)?;
                 }
-                Ok(Out::Fragment(slot, buffer, frame, bytes)) => self.copy(slot, buffer, frame, bytes)?,
-                Ok(Out::Message(Message::Credit(frames))) => next = self.credits(frames)?,
-                Ok(Out::Message(message)) => self.message(message)?,
+                Ok(OutgoingMessage::Fragment(slot, buffer, frame, bytes)) => self.copy(slot, buffer, frame, bytes)?,
+                Ok(OutgoingMessage::Message(Message::Credit(frames))) => next = self.credits(frames)?,
+                Ok(OutgoingMessage::Message(message)) => self.message(message)?,
                 Err(RecvTimeoutError::Timeout) => self.message(Message::Heartbeat)?,
-                Ok(Out::End) => return self.message(Message::Goodbye),
+                Ok(OutgoingMessage::End) => return self.message(Message::Goodbye),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
@@ -80,10 +80,10 @@ impl<S: Write> Writer<S> {
     }
 
     /// Merges consecutive credits into one message. Returns what follows them.
-    fn credits(&mut self, mut frames: u32) -> io::Result<Option<Out>> {
+    fn credits(&mut self, mut frames: u32) -> io::Result<Option<OutgoingMessage>> {
         let next = loop {
             match self.queue.try_recv() {
-                Ok(Out::Message(Message::Credit(more))) => frames += more,
+                Ok(OutgoingMessage::Message(Message::Credit(more))) => frames += more,
                 other => break other.ok(),
             }
         };
@@ -97,10 +97,10 @@ impl<S: Write> Writer<S> {
         self.stream.write_all(buffer.with_message(&message, bytes))?;
         self.stream.flush()?;
         if slot < self.own {
-            self.inbox.put(Incoming::Sent(slot, Some(buffer)));
+            self.inbox.put(Delivery::Sent(slot, Some(buffer)));
         } else {
             self.free(slot, buffer);
-            self.inbox.put(Incoming::Sent(slot, None));
+            self.inbox.put(Delivery::Sent(slot, None));
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl<S: Write> Writer<S> {
             self.free(slot, buffer);
         }
         self.message(Message::Handed { frame, bytes: bytes as u32, number })?;
-        self.inbox.put(Incoming::Sent(slot, None));
+        self.inbox.put(Delivery::Sent(slot, None));
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use annulus_roundabout::{
-    Frame, Place, RingConfig,
+    Frame, RingConfig, RingPosition,
     testing::{Action, Credits, Event, Rotation, Slot},
 };
 
@@ -88,7 +88,7 @@ impl Simulation {
         let hosts = (0..self.hosts).map(|me| self.host(me, apart(me))).collect();
         let mut ring = Ring { of: self, now: 0.0, hosts };
         for me in 0..ring.hosts.len() {
-            ring.on(me, Event::Credited(self.config.places));
+            ring.handle(me, Event::Credited(self.config.places));
         }
         while ring.hosts.iter().any(|host| host.finished.is_none()) {
             ring.step();
@@ -101,7 +101,7 @@ impl Simulation {
     fn host(&self, me: u16, apart: f64) -> Host {
         let RingConfig { own, places, .. } = self.config;
         Host {
-            rotation: Rotation::new(Place::new(me, self.hosts).expect("a place in the ring"), own),
+            rotation: Rotation::new(RingPosition::new(me, self.hosts).expect("a place in the ring"), own),
             to_fill: self.fragments,
             to_join: VecDeque::new(),
             unjoined: 1.0,
@@ -154,7 +154,7 @@ impl Ring<'_> {
         let host = &mut self.hosts[me];
         host.unjoined = 1.0;
         if let Some(slot) = host.to_join.pop_front() {
-            self.on(me, Event::Joined(slot));
+            self.handle(me, Event::Joined(slot));
         }
     }
 
@@ -164,13 +164,13 @@ impl Ring<'_> {
         self.hosts[me].unsent = 1.0;
         let Some((slot, frame)) = self.hosts[me].sending.pop_front() else { return };
         let host = &mut self.hosts[next];
-        let place = host.free.pop().expect("a credit is a place");
+        let slot = host.free.pop().expect("a credit is a place");
         let due = host.credits.due(host.free.len() as u32);
-        self.on(me, Event::Credited(due));
-        self.on(next, Event::Received(place, frame));
-        self.on(me, Event::Sent(slot));
+        self.handle(me, Event::Credited(due));
+        self.handle(next, Event::Received(slot, frame));
+        self.handle(me, Event::Sent(slot));
         if slot < self.of.config.own {
-            self.on(me, Event::Returned(slot));
+            self.handle(me, Event::Returned(slot));
         } else {
             self.free(me, slot);
         }
@@ -181,25 +181,25 @@ impl Ring<'_> {
         let host = &mut self.hosts[me];
         host.free.push(slot);
         let due = host.credits.give(host.free.len() as u32);
-        self.on((me + self.hosts.len() - 1) % self.hosts.len(), Event::Credited(due));
+        self.handle((me + self.hosts.len() - 1) % self.hosts.len(), Event::Credited(due));
     }
 
     /// Applies an event at host `me`, and performs the actions that take no time.
-    fn on(&mut self, me: usize, event: Event) {
-        self.hosts[me].rotation.on(event).expect("hosts follow the protocol");
+    fn handle(&mut self, me: usize, event: Event) {
+        self.hosts[me].rotation.handle(event).expect("hosts follow the protocol");
         while let Some(action) = self.hosts[me].rotation.next_action() {
             let host = &mut self.hosts[me];
             match action {
                 Action::Fill(slot) if host.to_fill > 0 => {
                     host.to_fill -= 1;
-                    self.on(me, Event::Filled(slot));
+                    self.handle(me, Event::Filled(slot));
                 }
-                Action::Fill(slot) => self.on(me, Event::Drained(slot)),
+                Action::Fill(slot) => self.handle(me, Event::Drained(slot)),
                 Action::Join(slot, _) => host.to_join.push_back(slot),
                 Action::Send(slot, frame) => host.sending.push_back((slot, frame)),
                 Action::Retire(slot, _) => self.free(me, slot),
                 Action::Announce(announcement) => {
-                    self.on((me + 1) % self.hosts.len(), Event::Announced(announcement));
+                    self.handle((me + 1) % self.hosts.len(), Event::Announced(announcement));
                 }
             }
         }

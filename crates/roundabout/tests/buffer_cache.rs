@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, os::unix::net::UnixListener, thread, time::Duration};
 
-use annulus_roundabout::{Address, Host, HostId, Joining, KeptBuffers, Place, RingConfig, RoundaboutError};
+use annulus_roundabout::{Address, BufferCache, Host, HostBuilder, HostId, RingConfig, RingPosition, RoundaboutError};
 
 /// Returns the numbers of the shared memory that this process maps.
 fn memory() -> BTreeSet<String> {
@@ -13,7 +13,7 @@ fn memory() -> BTreeSet<String> {
 }
 
 /// Runs a ring of two hosts, of which the last may give up with a fragment of the first.
-fn ring(kept: &KeptBuffers, gives_up: bool) {
+fn ring(cache: &BufferCache, gives_up: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = |host: u16| folder.path().join(host.to_string());
     let listeners = [0, 1].map(|host| UnixListener::bind(path(host)).unwrap());
@@ -27,10 +27,10 @@ fn ring(kept: &KeptBuffers, gives_up: bool) {
     thread::scope(|scope| {
         for (me, listener) in (0..).zip(listeners) {
             let address = Address::Unix { listener, successor: path(1 - me) };
-            let joining = Joining::new(Place::new(me, 2).unwrap(), 1, address).with_config(&config);
+            let joining = HostBuilder::new(RingPosition::new(me, 2).unwrap(), 1, address).with_config(&config);
             let mut host_left = 9;
             scope.spawn(move || {
-                let mut host = Host::join_ring(joining.with_kept_buffers(kept)).unwrap();
+                let mut host = Host::join_ring(joining.with_buffer_cache(cache)).unwrap();
                 let fill = |bytes: &mut [u8]| {
                     host_left -= 1;
                     Ok((host_left > 0).then_some(bytes.len()))
@@ -50,19 +50,19 @@ fn ring(kept: &KeptBuffers, gives_up: bool) {
 
 #[test]
 fn the_next_ring_of_a_machine_borrows_what_came_back() {
-    let kept = KeptBuffers::new(1 << 20);
-    ring(&kept, false);
+    let cache = BufferCache::new(1 << 20);
+    ring(&cache, false);
     let first = memory();
     assert_eq!(first.len(), 2);
-    ring(&kept, false);
+    ring(&cache, false);
     assert_eq!(memory(), first);
-    ring(&kept, true);
-    ring(&kept, false);
+    ring(&cache, true);
+    ring(&cache, false);
     let last = memory();
     assert_eq!(last.len(), 2);
     assert!(first.intersection(&last).count() < 2, "the first host's buffer stayed away");
-    ring(&KeptBuffers::default(), false);
+    ring(&BufferCache::default(), false);
     assert_eq!(memory(), last);
-    drop(kept);
+    drop(cache);
     assert!(memory().is_empty());
 }

@@ -10,15 +10,19 @@ use std::{
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use socket2::Socket;
 
-use super::shared::Shared;
+/// A host that a [`StopHandle`] can stop.
+pub(crate) trait Stoppable: Send + Sync {
+    /// Ends the host's part of the ring with an error, from any thread.
+    fn stop(&self);
+}
 
 /// A handle that stops a host from any thread: the host gives up, and the others report that. It
 /// also stops a host that is still connecting to its neighbours. Clones stop the same host.
 #[derive(Clone, Default)]
-pub struct Stopper(Arc<Stop>);
+pub struct StopHandle(Arc<StopState>);
 
 #[derive(Default)]
-struct Stop {
+struct StopState {
     state: Mutex<State>,
     stopped: Condvar,
 }
@@ -31,12 +35,12 @@ struct State {
     /// The number of the next wait.
     number: u64,
     /// The host, after it has connected to its neighbours.
-    host: Weak<Shared>,
+    host: Option<Weak<dyn Stoppable>>,
 }
 
-impl Stopper {
+impl StopHandle {
     /// Stops the host. Its current call fails as soon as it waits for the ring or has joined the
-    /// current fragment. A host [yet to join its ring](crate::Joining::with_stopper) does not join
+    /// current fragment. A host [yet to join its ring](crate::HostBuilder::with_stop_handle) does not join
     /// it.
     pub fn stop(&self) {
         let mut state = self.state();
@@ -46,28 +50,22 @@ impl Stopper {
             let _ = socket.shutdown(Shutdown::Both);
         }
         self.0.stopped.notify_all();
-        let host = state.host.upgrade();
+        let host = state.host.as_ref().and_then(Weak::upgrade);
         drop(state);
         if let Some(host) = host {
-            host.give_up();
+            host.stop();
         }
     }
 
-    pub(super) fn of(host: &Arc<Shared>) -> Self {
-        let stopper = Self::default();
-        stopper.holds(host);
-        stopper
-    }
-
-    /// Makes this the stopper of `host`, and stops the host at once if a stop was requested
+    /// Makes this the handle of `host`, and stops the host at once if a stop was requested
     /// earlier.
-    pub(super) fn holds(&self, host: &Arc<Shared>) {
+    pub(crate) fn holds(&self, host: &Arc<dyn Stoppable>) {
         let mut state = self.state();
-        state.host = Arc::downgrade(host);
+        state.host = Some(Arc::downgrade(host));
         let is_stopped = state.is_stopped;
         drop(state);
         if is_stopped {
-            host.give_up();
+            host.stop();
         }
     }
 
@@ -80,7 +78,7 @@ impl Stopper {
     ///
     /// # Errors
     /// If the host was stopped already.
-    pub(crate) fn waits(&self, sockets: &[&Socket]) -> io::Result<Waiting<'_>> {
+    pub(crate) fn waits(&self, sockets: &[&Socket]) -> io::Result<SocketGuard<'_>> {
         let sockets = sockets.iter().map(|socket| socket.try_clone()).collect::<Result<_, _>>()?;
         let mut state = self.state();
         if state.is_stopped {
@@ -89,7 +87,7 @@ impl Stopper {
         let number = state.number;
         state.number += 1;
         state.waits.push((number, sockets));
-        Ok(Waiting { stopper: self, number })
+        Ok(SocketGuard { stop_handle: self, number })
     }
 
     /// Waits for `time`, or until the host is stopped.
@@ -103,13 +101,13 @@ impl Stopper {
 }
 
 /// A guard for sockets that a thread waits for.
-pub(crate) struct Waiting<'a> {
-    stopper: &'a Stopper,
+pub(crate) struct SocketGuard<'a> {
+    stop_handle: &'a StopHandle,
     number: u64,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for SocketGuard<'_> {
     fn drop(&mut self) {
-        self.stopper.state().waits.retain(|(number, _)| *number != self.number);
+        self.stop_handle.state().waits.retain(|(number, _)| *number != self.number);
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     FabricError,
-    same_process::{self, Found},
+    same_process::{self, PeerEndpoint},
 };
 use crate::{
     arena::{Arena, Buffer},
@@ -85,18 +85,26 @@ unsafe extern "C" {
 /// FI_EAGAIN: the operation must be retried later.
 const AGAIN: c_int = -11;
 /// The largest size of an endpoint's address.
-pub(super) const ADDRESS_MAX: usize = 512;
+pub(crate) const ADDRESS_MAX: usize = 512;
 
 /// The memory that libfabric uses while an operation is in progress: a `fi_context2`.
 type Context = UnsafeCell<[u64; 8]>;
 
 /// The address of another endpoint.
 #[derive(Clone, Copy)]
-pub(super) struct Peer(u64);
+pub(crate) struct Peer(u64);
+
+/// The device of a provider that an arena is registered with.
+#[derive(Clone, Copy)]
+pub(crate) struct FabricDevice<'a> {
+    pub(crate) provider: &'a str,
+    /// The local address, if the provider has several.
+    pub(crate) node: Option<&'a str>,
+}
 
 /// An open device of a provider, and an arena that is registered with it.
 #[derive(Debug)]
-pub(crate) struct Registered {
+pub(crate) struct RegisteredArena {
     raw: NonNull<RawDevice>,
     provider: String,
     node: Option<String>,
@@ -104,15 +112,15 @@ pub(crate) struct Registered {
 }
 
 // SAFETY: libfabric's objects may be used from any thread, one at a time.
-unsafe impl Send for Registered {}
+unsafe impl Send for RegisteredArena {}
 // SAFETY: only an endpoint uses the device, and a device has one endpoint at a time: that of the
 // ring which has borrowed it.
-unsafe impl Sync for Registered {}
+unsafe impl Sync for RegisteredArena {}
 
-impl Registered {
-    /// Opens the device of a provider, at the local address `node` if there are several, and registers
-    /// the arena.
-    pub(crate) fn open(provider: &str, node: Option<&str>, arena: Arc<Arena>) -> Result<Self, FabricError> {
+impl RegisteredArena {
+    /// Opens a device, and registers the arena with it.
+    pub(crate) fn open(device: FabricDevice<'_>, arena: Arc<Arena>) -> Result<Self, FabricError> {
+        let FabricDevice { provider, node } = device;
         let refused = |_| FabricError::new("use this name", "expected a name without zeros");
         let name = CString::new(provider).map_err(refused)?;
         let address = node.map(CString::new).transpose().map_err(refused)?;
@@ -132,12 +140,12 @@ impl Registered {
         &self.arena
     }
 
-    pub(crate) fn is_with(&self, provider: &str, node: Option<&str>) -> bool {
-        self.provider == provider && self.node.as_deref() == node
+    pub(crate) fn is_on(&self, device: FabricDevice<'_>) -> bool {
+        self.provider == device.provider && self.node.as_deref() == device.node
     }
 }
 
-impl Drop for Registered {
+impl Drop for RegisteredArena {
     fn drop(&mut self) {
         // SAFETY: no endpoint is left, and the arena is dropped later.
         unsafe { annulus_fabric_release(self.raw.as_ptr()) }
@@ -146,31 +154,31 @@ impl Drop for Registered {
 
 /// An endpoint that sends from the buffers of an arena and receives into them. Each buffer is in at
 /// most one operation.
-pub(super) struct Endpoint {
-    open: Arc<Open>,
+pub(crate) struct Endpoint {
+    open: Arc<OpenEndpoint>,
     /// Those in shared memory of this process, which must not be closed before this one is dropped.
-    peers: Vec<Arc<Open>>,
+    peers: Vec<Arc<OpenEndpoint>>,
     tells: bool,
     in_progress: Box<[Option<Buffer>]>,
 }
 
 /// An open endpoint, with all that it uses. Only its [`Endpoint`] uses it.
-pub(super) struct Open {
+pub(super) struct OpenEndpoint {
     raw: NonNull<Raw>,
     /// One for each buffer.
     contexts: Box<[Context]>,
-    _registered: Arc<Registered>,
+    _registered: Arc<RegisteredArena>,
 }
 
 // SAFETY: libfabric's objects may be used from any thread, one at a time. Only libfabric uses the
 // contexts.
-unsafe impl Send for Open {}
+unsafe impl Send for OpenEndpoint {}
 // SAFETY: one thread at a time uses it: that of its `Endpoint`, and then the one that drops it.
-unsafe impl Sync for Open {}
+unsafe impl Sync for OpenEndpoint {}
 
 impl Endpoint {
     /// Opens an endpoint of a device, which has no other one.
-    pub(super) fn open(registered: Arc<Registered>) -> Result<Self, FabricError> {
+    pub(crate) fn open(registered: Arc<RegisteredArena>) -> Result<Self, FabricError> {
         let buffers = registered.arena.buffers() as usize;
         // The events of the provider for shared memory do not work.
         let tells = !registered.provider.starts_with("shm");
@@ -179,7 +187,7 @@ impl Endpoint {
         let error = unsafe { annulus_fabric_open(registered.raw.as_ptr(), tells.into(), buffers, &mut raw, &mut step) };
         let raw = opened(raw, error, step)?;
         let contexts = (0..buffers).map(|_| UnsafeCell::default()).collect();
-        let open = Arc::new(Open { raw, contexts, _registered: registered });
+        let open = Arc::new(OpenEndpoint { raw, contexts, _registered: registered });
         let in_progress = (0..buffers).map(|_| None).collect();
         let mut endpoint = Self { open, peers: Vec::new(), tells, in_progress };
         same_process::add(&endpoint.address()?, &endpoint.open);
@@ -187,12 +195,12 @@ impl Endpoint {
     }
 
     /// Returns whether the provider signals events. Otherwise the endpoint must be polled.
-    pub(super) fn tells(&self) -> bool {
+    pub(crate) fn tells(&self) -> bool {
         self.tells
     }
 
     /// Returns the address at which others reach the endpoint.
-    pub(super) fn address(&mut self) -> Result<Vec<u8>, FabricError> {
+    pub(crate) fn address(&mut self) -> Result<Vec<u8>, FabricError> {
         let mut address = vec![0; ADDRESS_MAX];
         let mut bytes = address.len();
         // SAFETY: an open endpoint, and room for `bytes` bytes.
@@ -203,11 +211,11 @@ impl Endpoint {
     }
 
     /// Adds another endpoint by its address. Returns `None` if it was one of this process and is closed.
-    pub(super) fn add(&mut self, address: &[u8]) -> Result<Option<Peer>, FabricError> {
+    pub(crate) fn add(&mut self, address: &[u8]) -> Result<Option<Peer>, FabricError> {
         match same_process::find(address) {
-            Found::Elsewhere => {}
-            Found::Here(peer) => self.peers.push(peer),
-            Found::Closed => return Ok(None),
+            PeerEndpoint::Elsewhere => {}
+            PeerEndpoint::Here(peer) => self.peers.push(peer),
+            PeerEndpoint::Closed => return Ok(None),
         }
         // The format of an address fixes its length: missing bytes are read as zeros.
         let mut whole = [0; ADDRESS_MAX + 1];
@@ -222,7 +230,7 @@ impl Endpoint {
 
     /// Starts to send the first `bytes` bytes of a buffer, its message included. Returns the buffer
     /// if the send must be retried.
-    pub(super) fn send(&mut self, mut buffer: Buffer, bytes: usize, to: Peer) -> Result<Option<Buffer>, FabricError> {
+    pub(crate) fn send(&mut self, mut buffer: Buffer, bytes: usize, to: Peer) -> Result<Option<Buffer>, FabricError> {
         let start = buffer.whole()[..bytes].as_ptr();
         let context = self.context(&buffer);
         // SAFETY: the buffer is registered, and its memory and its context are kept until the operation is
@@ -232,7 +240,7 @@ impl Endpoint {
     }
 
     /// Starts to receive into a buffer. Returns the buffer if the receive must be retried.
-    pub(super) fn receive(&mut self, mut buffer: Buffer) -> Result<Option<Buffer>, FabricError> {
+    pub(crate) fn receive(&mut self, mut buffer: Buffer) -> Result<Option<Buffer>, FabricError> {
         let whole = buffer.whole();
         let (start, bytes) = (whole.as_mut_ptr(), whole.len());
         let context = self.context(&buffer);
@@ -243,7 +251,7 @@ impl Endpoint {
 
     /// Returns a buffer whose operation is complete, and the number of bytes received, including
     /// its message.
-    pub(super) fn done(&mut self) -> Result<Option<(Buffer, usize)>, FabricError> {
+    pub(crate) fn done(&mut self) -> Result<Option<(Buffer, usize)>, FabricError> {
         let mut done = Done { context: std::ptr::null_mut(), bytes: 0, error: 0 };
         // SAFETY: an open endpoint.
         let count = unsafe { annulus_fabric_done(self.open.raw.as_ptr(), &mut done) };
@@ -261,7 +269,7 @@ impl Endpoint {
     }
 
     /// Waits until an operation may be complete or `wake` is readable, at most for `most`.
-    pub(super) fn wait(&mut self, wake: BorrowedFd<'_>, most: Duration) -> Result<(), FabricError> {
+    pub(crate) fn wait(&mut self, wake: BorrowedFd<'_>, most: Duration) -> Result<(), FabricError> {
         // One millisecond is the shortest wait.
         let milliseconds = most.as_millis().clamp(1, 1000) as c_int;
         // SAFETY: an open endpoint and an open descriptor.
@@ -283,7 +291,7 @@ impl Endpoint {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenEndpoint {
     fn drop(&mut self) {
         // SAFETY: the endpoint is not used after this; contexts and the memory of buffers are dropped later.
         unsafe { annulus_fabric_close(self.raw.as_ptr()) }
@@ -315,7 +323,8 @@ mod tests {
 
     fn endpoint() -> (Endpoint, Arc<Arena>) {
         let arena = Arena::private(2, 4096).unwrap();
-        let registered = Registered::open("shm", None, Arc::clone(&arena)).unwrap();
+        let registered =
+            RegisteredArena::open(FabricDevice { provider: "shm", node: None }, Arc::clone(&arena)).unwrap();
         (Endpoint::open(Arc::new(registered)).unwrap(), arena)
     }
 

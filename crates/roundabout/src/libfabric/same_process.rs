@@ -10,15 +10,15 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{endpoint::Open, left_behind};
+use super::{endpoint::OpenEndpoint, left_behind};
 
-type Endpoints = HashMap<String, Weak<Open>>;
+type Endpoints = HashMap<String, Weak<OpenEndpoint>>;
 
 /// By the names of their files.
 static ENDPOINTS: LazyLock<Mutex<Endpoints>> = LazyLock::new(Mutex::default);
 
 /// Adds an endpoint, if it lies in shared memory. It can be found until it is dropped.
-pub(super) fn add(address: &[u8], endpoint: &Arc<Open>) {
+pub(super) fn add(address: &[u8], endpoint: &Arc<OpenEndpoint>) {
     if let Some(name) = left_behind::name(address) {
         let mut endpoints = lock();
         endpoints.retain(|_, endpoint| endpoint.strong_count() > 0);
@@ -27,20 +27,20 @@ pub(super) fn add(address: &[u8], endpoint: &Arc<Open>) {
 }
 
 /// An endpoint, seen from this process.
-pub(super) enum Found {
+pub(super) enum PeerEndpoint {
     Elsewhere,
-    Here(Arc<Open>),
+    Here(Arc<OpenEndpoint>),
     /// It was in shared memory of this process.
     Closed,
 }
 
 /// Finds the endpoint with this address.
-pub(super) fn find(address: &[u8]) -> Found {
+pub(super) fn find(address: &[u8]) -> PeerEndpoint {
     match left_behind::name(address) {
         Some(name) if name.split(':').next() == Some(&process::id().to_string()) => {
-            lock().get(name).and_then(Weak::upgrade).map_or(Found::Closed, Found::Here)
+            lock().get(name).and_then(Weak::upgrade).map_or(PeerEndpoint::Closed, PeerEndpoint::Here)
         }
-        _ => Found::Elsewhere,
+        _ => PeerEndpoint::Elsewhere,
     }
 }
 

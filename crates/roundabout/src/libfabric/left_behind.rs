@@ -8,7 +8,7 @@ const FOLDER: &str = "/dev/shm";
 
 /// Removes the file of an endpoint in shared memory, if `address` names one. Processes that have it
 /// open are not affected.
-pub(super) fn remove(address: &[u8]) {
+pub(crate) fn remove(address: &[u8]) {
     if let Some(name) = name(address) {
         // Usually it is already gone: a host that ends removes its own file.
         let _ = fs::remove_file(Path::new(FOLDER).join(name));
