@@ -37,11 +37,11 @@ queues=$(models "${programs[3]}" queue_)
 domains=$(models "${programs[3]}" domains_)
 activity=$(models "${programs[0]}" activity::loom_models; models "${programs[0]}" exchange::loom_models)
 ring=$(models "${programs[2]}"; models "${programs[0]}" waiting::loom_models)
-ranges=$(models "${programs[4]}" ranges::loom_models)
+claims=$(models "${programs[4]}" partition::loom_models)
 chain=$(models "${programs[5]}" manager::chain_models)
 rivals=$(for kind in barrier paper; do models "${programs[6]}" "${kind}_"; done)
 pairs=$(models "${programs[6]}" pairs_)
-all=("$reserve" "$queues" "$domains" "$activity" "$ring" "$ranges" "$chain" "$rivals" "$pairs")
+all=("$reserve" "$queues" "$domains" "$activity" "$ring" "$claims" "$chain" "$rivals" "$pairs")
 for models in "${all[@]}"; do
     [ -n "$models" ] || { echo "found no models" >&2; exit 1; }
 done
@@ -110,8 +110,8 @@ trap 'rm -f "$checks" "$results"' EXIT
     # The fence of a pause has waiting consumers of two kinds on its other side.
     weakenings "$exchange/src/activity/order.rs" "$activity"
     noticed "$reserve" fence_turns_idle
-    weakenings "$pages/src/ranges/order.rs" "$ranges"
-    weakenings "$pages/src/memory/order.rs" "$ranges"
+    weakenings "$pages/src/partition/order.rs" "$claims"
+    weakenings "$pages/src/memory/order.rs" "$claims"
     weakenings "$baselines/src/manager/order.rs" "$chain"
     while read -r program model; do
         printf 'passes\0%s\0%s\0' "$program" "$model"

@@ -1,4 +1,4 @@
-//! Two threads partition tuples onto pages of 4 KiB, and two others take complete pages while more
+//! Pair threads partition tuples onto pages of 4 KiB, and two others take complete pages while more
 //! fill.
 //!
 //! `cargo run -p annulus-pages --example page_stream`

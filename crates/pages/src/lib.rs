@@ -6,7 +6,7 @@ mod error;
 pub mod file;
 pub mod memory;
 pub mod page;
-pub mod ranges;
+pub mod partition;
 // Public only for `annulus-baselines`, whose rivals write to the same pages with the same loops.
 #[doc(hidden)]
 pub mod simd;
@@ -20,6 +20,6 @@ pub use error::PagesError;
 pub use file::{PageFileReader, PageFileWriter};
 pub use memory::Pool;
 pub use page::{Page, PageLayout, PageReader, PageShape, PayloadSize};
-pub use ranges::PageOrder;
+pub use partition::PageOrder;
 pub use stream::{PageStream, StreamConfig, StreamWriter, StreamedPage, stream};
 pub use tuples::{Payloads, TupleBatch, Tuples};

@@ -5,10 +5,10 @@ use annulus_rows::partition::Modulo;
 /// A mapping of keys to partitions.
 pub trait PartitionOf: Copy + Sync {
     /// Returns `key % partitions`.
-    fn of(self, key: u32) -> usize;
+    fn partition(self, key: u32) -> usize;
 }
 
-/// The mapping for a power of two.
+/// The mapping for a power of pair.
 #[derive(Clone, Copy)]
 pub struct Mask(
     /// The number of partitions minus one.
@@ -17,7 +17,7 @@ pub struct Mask(
 
 impl PartitionOf for Mask {
     #[inline(always)]
-    fn of(self, key: u32) -> usize {
+    fn partition(self, key: u32) -> usize {
         (key & self.0) as usize
     }
 }
@@ -25,7 +25,7 @@ impl PartitionOf for Mask {
 /// The mapping for any number of partitions.
 impl PartitionOf for Modulo {
     #[inline(always)]
-    fn of(self, key: u32) -> usize {
+    fn partition(self, key: u32) -> usize {
         usize::from(self.target(u64::from(key)))
     }
 }

@@ -10,7 +10,7 @@ use annulus_pages::{
     PagesError,
     memory::{PageMemory, Pool},
     page::{PageLayout, PageShape, PayloadSize},
-    ranges::{PageOrder, Stores},
+    partition::{PageOrder, Stores},
     stream::{PageStream, StreamConfig, StreamWriter, stream},
     tuples::{Payloads, Tuples},
 };

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::{CpuList, describe::hundredths, files::Files};
+use crate::{CpuList, files::Files, units::hundredths};
 
 /// The CPUs that a control group leaves to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,13 +14,13 @@ use crate::{CpuList, TopologyError};
 /// ```
 #[derive(Debug)]
 #[must_use = "the thread is pinned until this is dropped"]
-pub struct Pinned {
+pub struct PinGuard {
     before: CpuList,
     /// The affinity is that of one thread.
     _of_this_thread: PhantomData<*const ()>,
 }
 
-impl Drop for Pinned {
+impl Drop for PinGuard {
     fn drop(&mut self) {
         // The CPUs were allowed before. If the system has taken them away since, it has given the
         // thread others.
@@ -44,13 +44,13 @@ impl Drop for Pinned {
 /// - [`TopologyError::NotAllowed`] names the CPUs that the system refuses. The thread's CPUs are
 ///   unchanged.
 /// - [`TopologyError::NotSupported`] on other systems than Linux.
-pub fn pin_current_thread(cpus: impl IntoIterator<Item = usize>) -> Result<Pinned, TopologyError> {
+pub fn pin_current_thread(cpus: impl IntoIterator<Item = usize>) -> Result<PinGuard, TopologyError> {
     let cpus: CpuList = cpus.into_iter().collect();
     if cpus.is_empty() {
         return Err(TopologyError::NoCpus);
     }
     let before = system::get(&cpus)?;
-    let pinned = Pinned { before, _of_this_thread: PhantomData };
+    let pinned = PinGuard { before, _of_this_thread: PhantomData };
     system::set(&cpus)?;
     // The system leaves out CPUs that it does not allow, and fails only if none is left.
     let refused = cpus.difference(&system::get(&cpus)?);

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use annulus_pages::{PagesError, TupleBatch, page::Page, ranges::PageSink};
+use annulus_pages::{PagesError, TupleBatch, page::Page, partition::PageSink};
 
 use crate::{
     partitioner::{Job, Partitioner},
@@ -60,7 +60,7 @@ pub fn stream<T>(
     thread::scope(|scope| {
         let shuffle = scope.spawn(move || {
             let sink = Sender { to, closed: AtomicBool::new(false) };
-            let source = Open { source: job.source, closed: &sink.closed };
+            let source = StoppableSource { source: job.source, closed: &sink.closed };
             let placed = partitioner.place(&Job { source: &source, ..*job }, &sink);
             if sink.closed.load(Relaxed) { placed.and(Err(PagesError::Closed)) } else { placed }
         });
@@ -85,23 +85,23 @@ impl PageSink for Sender {
 }
 
 /// A source that ends when the consumer has left.
-struct Open<'a> {
+struct StoppableSource<'a> {
     source: &'a dyn TupleSource,
     closed: &'a AtomicBool,
 }
 
-struct OpenReader<'a> {
+struct StoppableReader<'a> {
     reader: Box<dyn TupleReader + 'a>,
     closed: &'a AtomicBool,
 }
 
-impl TupleSource for Open<'_> {
+impl TupleSource for StoppableSource<'_> {
     fn reader(&self, thread: usize, threads: usize) -> Box<dyn TupleReader + '_> {
-        Box::new(OpenReader { reader: self.source.reader(thread, threads), closed: self.closed })
+        Box::new(StoppableReader { reader: self.source.reader(thread, threads), closed: self.closed })
     }
 }
 
-impl TupleReader for OpenReader<'_> {
+impl TupleReader for StoppableReader<'_> {
     fn fill(&mut self, batch: &mut TupleBatch) -> bool {
         !self.closed.load(Relaxed) && self.reader.fill(batch)
     }

@@ -16,7 +16,7 @@ use annulus_pages::{
     PagesError,
     memory::{Heap, PageMemory, Pool},
     page::{Block, PageLayout, PageShape, PayloadSize},
-    ranges::Stores,
+    partition::Stores,
     tuples::TupleBatch,
 };
 use annulus_rows::partition::Modulo;
@@ -203,7 +203,7 @@ proptest! {
             // Twice: memory that a variant keeps must not change its result.
             for _ in 0..2 {
                 let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), generator.again());
-                let shuffled = variant.shuffle(&case.job(&memory, &source));
+                let shuffled = variant.partition(&case.job(&memory, &source));
                 let shuffled = shuffled.map_err(|error| TestCaseError::fail(format!("{}: {error}", variant.name())))?;
                 let checked = check(&shuffled, &source, &case.shape(), Modulo::new(case.partitions), placement);
                 checked.map_err(|what| TestCaseError::fail(format!("{}: {what}", variant.name())))?;
@@ -219,11 +219,11 @@ proptest! {
         let from_heap = |variant: &(Box<dyn Partitioner>, Placement)| variant.0.name() != "Ranges";
         for (variant, placement) in variants(case.page_bytes, PLENTY).into_iter().filter(from_heap) {
             let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), generator.again());
-            let shuffled = variant.shuffle(&case.job(&memory, &source)).unwrap();
+            let shuffled = variant.partition(&case.job(&memory, &source)).unwrap();
             let used: usize = shuffled.partitions.iter().map(Vec::len).sum();
             let limit = (memory.taken.load(Relaxed) as f64 * left) as usize;
             let (memory, source) = (Limited::new(case.page_bytes, limit), generator.again());
-            match variant.shuffle(&case.job(&memory, &source)) {
+            match variant.partition(&case.job(&memory, &source)) {
                 // The number of pages that a variant takes depends on its threads' timing, but it
                 // is not below the number of pages that it fills.
                 Ok(shuffled) => {
@@ -245,7 +245,7 @@ proptest! {
         let run = |pool: &Pool| {
             let source = generator.again();
             let ranges = Ranges { pool: pool.clone(), stores: Stores::Cached };
-            let shuffled = ranges.shuffle(&case.job(pool, &source));
+            let shuffled = ranges.partition(&case.job(pool, &source));
             let partitions = Modulo::new(case.partitions);
             shuffled.map(|shuffled| check(&shuffled, &source, &case.shape(), partitions, Placement::ByKey))
         };
@@ -268,7 +268,7 @@ proptest! {
         for (variant, _) in variants(case.page_bytes, PLENTY) {
             let (memory, source) = (Limited::new(case.page_bytes, usize::MAX), generator.again());
             let faulty = Faulty { source: &source, fills: AtomicUsize::new(0), after };
-            let result = catch_unwind(AssertUnwindSafe(|| variant.shuffle(&case.job(&memory, &faulty))));
+            let result = catch_unwind(AssertUnwindSafe(|| variant.partition(&case.job(&memory, &faulty))));
             let panicked = faulty.fills.load(Relaxed) > after;
             match result {
                 Ok(shuffled) => prop_assert!(!panicked && shuffled.is_ok(), "{} hides a panic", variant.name()),
@@ -295,7 +295,7 @@ fn jobs_that_cannot_be_run_are_refused() {
     };
     let (heap, other, source) = (Heap::new(4 << 10), Heap::new(8 << 10), case.generator());
     for (variant, _) in variants(case.page_bytes, PLENTY) {
-        let error = |job: &Job<'_>| variant.shuffle(job).expect_err(variant.name());
+        let error = |job: &Job<'_>| variant.partition(job).expect_err(variant.name());
         let too_large = error(&case.job(&heap, &case.generator()));
         assert!(matches!(too_large, PagesError::TupleTooLarge { payload_bytes: 4021.., most: 4020 }), "{too_large}");
         let no_threads = error(&Job { threads: 0, ..case.job(&heap, &source) });
@@ -338,7 +338,7 @@ fn blocks_smaller_than_the_memory_says_are_refused() {
                 let (large, small) = (Heap::new(16 << 10), Heap::new(4 << 10));
                 let memory = Deceitful { honest, taken: AtomicUsize::new(0), large, small };
                 let source = source.again();
-                let error = variant.shuffle(&case.job(&memory, &source)).expect_err(variant.name());
+                let error = variant.partition(&case.job(&memory, &source)).expect_err(variant.name());
                 assert!(
                     matches!(error, PagesError::Option { option: "page_bytes", .. }),
                     "{}: {error}",

@@ -16,7 +16,7 @@ use annulus_pages::{
     PagesError,
     memory::{PageMemory as _, Pool},
     page::{Page, PageLayout, PageShape, PayloadSize},
-    ranges::{PageOrder, PageSink, Stores, Writer, shuffle},
+    partition::{PageOrder, PageSink, Stores, Writer, partition_writers},
     tuples::{Payloads, Tuples},
 };
 use annulus_rows::partition::Modulo;
@@ -50,7 +50,8 @@ fn writers_to<S: PageSink>(
 ) -> (Vec<Writer<S>>, Pool) {
     let shape = PageShape::new(PAGE, PageLayout::Slotted, payload).unwrap();
     let pool = Pool::new(PAGE, pages * PAGE).unwrap();
-    let writers = shuffle(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, order, sink).unwrap();
+    let writers =
+        partition_writers(Modulo::new(partitions), threads, shape, pool.clone(), Stores::Auto, order, sink).unwrap();
     (writers, pool)
 }
 
@@ -328,7 +329,8 @@ fn wrong_batches_are_refused_and_change_nothing() {
 fn a_pool_too_small_for_the_partitions_is_refused() {
     let shape = PageShape::new(PAGE, PageLayout::Slotted, PayloadSize::Variable).unwrap();
     let pool = Pool::new(PAGE, 9 * PAGE).unwrap();
-    let error = shuffle(Modulo::new(10), 1, shape, pool, Stores::Auto, PageOrder::Completed, Keep::default()).err();
+    let error =
+        partition_writers(Modulo::new(10), 1, shape, pool, Stores::Auto, PageOrder::Completed, Keep::default()).err();
     assert!(matches!(error, Some(PagesError::Option { value: 9, .. })), "{error:?}");
 }
 
@@ -369,7 +371,7 @@ proptest! {
                 source: &source,
                 buffer_bytes: 1 << 20,
             };
-            let shuffled = ranges.shuffle(&job).unwrap();
+            let shuffled = ranges.partition(&job).unwrap();
             check(&shuffled, &source, &shape, Modulo::new(partitions), Placement::ByKey).unwrap();
         }
         prop_assert_eq!(pool.out(), 0);
@@ -379,7 +381,7 @@ proptest! {
 /// Creates writers of tuples with payloads of `size` bytes, on the pool's pages.
 fn writers_of(size: u32, pool: &Pool, stores: Stores, order: PageOrder, keep: &Copies) -> Vec<Writer<Copies>> {
     let shape = PageShape::new(pool.page_bytes(), PageLayout::Slotted, PayloadSize::Fixed(size)).unwrap();
-    shuffle(Modulo::new(keep.partitions), 2, shape, pool.clone(), stores, order, keep.clone()).unwrap()
+    partition_writers(Modulo::new(keep.partitions), 2, shape, pool.clone(), stores, order, keep.clone()).unwrap()
 }
 
 /// The tuples of each partition, in the order of its pages.

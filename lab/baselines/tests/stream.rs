@@ -13,7 +13,7 @@ use annulus_pages::{
     PagesError,
     memory::{Heap, PageMemory, Pool},
     page::{PageLayout, PageShape, PayloadSize},
-    ranges::Stores,
+    partition::Stores,
 };
 use annulus_rows::partition::Modulo;
 

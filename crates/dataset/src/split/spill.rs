@@ -14,7 +14,7 @@ use annulus_pages::{
     file::{FileError, FileHeader, PageFileReader, PageFileWriter},
     memory::Pool,
     page::{MIN_PAGE_BYTES, Page, PageLayout, PageShape, PayloadSize},
-    ranges::{PageOrder, PageSink, Stores, Writer, shuffle, variable_writer_bytes},
+    partition::{PageOrder, PageSink, Stores, Writer, partition_writers, variable_writer_bytes},
     tuples::TupleBatch,
 };
 use annulus_rows::partition::{Modulo, Target};
@@ -113,8 +113,15 @@ impl Spill {
         let out = Arc::new(Out { path: path.clone(), state });
         let pool =
             Pool::new(page_bytes, pages * page_bytes).map_err(OutputError::io("make room for pages of", &path))?;
-        let writers =
-            shuffle(Modulo::new(slots), workers, shape, pool, Stores::Cached, PageOrder::Completed, Arc::clone(&out))?;
+        let writers = partition_writers(
+            Modulo::new(slots),
+            workers,
+            shape,
+            pool,
+            Stores::Cached,
+            PageOrder::Completed,
+            Arc::clone(&out),
+        )?;
         let large = Mutex::new(LargeRows::create(large, slots)?);
         Ok(Self { codec, shape, path, out, large, writers: Mutex::new(writers) })
     }

@@ -32,12 +32,12 @@ pub(super) struct Column {
     pub kind: Kind,
     /// The number of the validity bit, if the column can be null.
     pub bit: Option<usize>,
-    pub place: Place,
+    pub place: CellPosition,
 }
 
 /// The place of a column's value, its cell.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum CellPosition {
     /// `width` bytes at `at`.
     Fixed { at: usize, width: usize },
     /// After the head, as the varying value with this number.
@@ -82,10 +82,10 @@ impl RowLayout {
                 bits - 1
             });
             let place = match kind.width(field) {
-                Some(width) => Place::Fixed { at: 0, width },
+                Some(width) => CellPosition::Fixed { at: 0, width },
                 None => {
                     varying += 1;
-                    Place::Varying(varying - 1)
+                    CellPosition::Varying(varying - 1)
                 }
             };
             columns.push(Column { name, data_type: field.data_type().clone(), kind, bit, place });
@@ -93,7 +93,7 @@ impl RowLayout {
         let validity_bytes = bits.div_ceil(8);
         let mut head_bytes = validity_bytes;
         for column in &mut columns {
-            if let Place::Fixed { at, width } = &mut column.place {
+            if let CellPosition::Fixed { at, width } = &mut column.place {
                 *at = head_bytes;
                 head_bytes = head_bytes.saturating_add(*width);
             }
@@ -106,7 +106,7 @@ impl RowLayout {
         Ok(Self { columns, validity_bytes, head_bytes, varying })
     }
 
-    fn of(field: &FieldRef, path: &str) -> Result<Self, CodecError> {
+    fn for_field(field: &FieldRef, path: &str) -> Result<Self, CodecError> {
         Self::new([field], path)
     }
 
@@ -131,8 +131,10 @@ impl RowLayout {
         let mut row = vec![0; self.head_bytes];
         for column in &self.columns {
             match column.place {
-                Place::Fixed { at, width } => row[at..at + width].copy_from_slice(&column.kind.absent_cell(width)),
-                Place::Varying(number) => {
+                CellPosition::Fixed { at, width } => {
+                    row[at..at + width].copy_from_slice(&column.kind.absent_cell(width))
+                }
+                CellPosition::Varying(number) => {
                     row.extend(column.kind.absent_cell(0));
                     if number + 1 < self.varying {
                         let (at, end) = (self.end_at(number), row.len() as u32);
@@ -166,13 +168,13 @@ impl Kind {
             DataType::List(field)
             | DataType::LargeList(field)
             | DataType::ListView(field)
-            | DataType::LargeListView(field) => Self::List(RowLayout::of(field, name)?),
+            | DataType::LargeListView(field) => Self::List(RowLayout::for_field(field, name)?),
             DataType::Map(field, _) => match field.data_type() {
-                DataType::Struct(entries) if entries.len() == 2 => Self::List(RowLayout::of(field, name)?),
+                DataType::Struct(entries) if entries.len() == 2 => Self::List(RowLayout::for_field(field, name)?),
                 _ => return refuse("its entries are not pairs"),
             },
             DataType::FixedSizeList(field, size) => match usize::try_from(*size) {
-                Ok(size) => Self::FixedSizeList(RowLayout::of(field, name)?, size),
+                Ok(size) => Self::FixedSizeList(RowLayout::for_field(field, name)?, size),
                 Err(_) => return refuse("its size is negative"),
             },
             DataType::Union(fields, mode) => Self::Union(union_layouts(fields, *mode, name, data_type)?, *mode),
@@ -191,7 +193,7 @@ impl Kind {
                 if !matches!(ends.data_type(), DataType::Int16 | DataType::Int32 | DataType::Int64) {
                     return refuse("its run ends are not signed integers of 16, 32 or 64 bits");
                 }
-                Self::Run(RowLayout::of(values, name)?)
+                Self::Run(RowLayout::for_field(values, name)?)
             }
             _ if data_type.primitive_width().is_some() => Self::Fixed,
             _ => return refuse("it is unknown"),
@@ -254,8 +256,8 @@ impl Kind {
     fn absent_bytes(&self, width: usize) -> usize {
         let row = |rows: &RowLayout| {
             let cell = |column: &Column| match column.place {
-                Place::Fixed { .. } => 0,
-                Place::Varying(_) => column.kind.absent_bytes(0),
+                CellPosition::Fixed { .. } => 0,
+                CellPosition::Varying(_) => column.kind.absent_bytes(0),
             };
             rows.columns.iter().map(cell).fold(rows.head_bytes, usize::saturating_add)
         };
@@ -285,7 +287,7 @@ fn union_layouts(
         if id < 0 {
             return Err(refuse("a type's number is negative"));
         }
-        let rows = RowLayout::of(field, name)?;
+        let rows = RowLayout::for_field(field, name)?;
         let column = &rows.columns[0];
         absent_bytes = absent_bytes.saturating_add(column.kind.absent_bytes(rows.head_bytes));
         if mode == UnionMode::Sparse && absent_bytes > MAX_ABSENT_BYTES {

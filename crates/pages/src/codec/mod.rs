@@ -36,7 +36,7 @@ use arrow::{
 pub use error::CodecError;
 
 use crate::{page::PayloadSize, tuples::TupleBatch};
-use encode::{Encoded, Rows};
+use encode::{EncodedRows, Rows};
 use layout::RowLayout;
 
 // Rows hold values as they are in Arrow's buffers.
@@ -120,7 +120,8 @@ impl RowCodec {
                 Rows::Some(rows)
             }
         };
-        let mut encoded = Encoded { bytes: std::mem::take(&mut out.bytes), offsets: std::mem::take(&mut out.offsets) };
+        let mut encoded =
+            EncodedRows { bytes: std::mem::take(&mut out.bytes), offsets: std::mem::take(&mut out.offsets) };
         let result = encode::encode(&self.layout, batch.columns(), &rows, &mut encoded);
         (out.bytes, out.offsets) = (encoded.bytes, encoded.offsets);
         result

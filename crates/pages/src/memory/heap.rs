@@ -8,8 +8,8 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{Home, PageMemory};
-use crate::{error::PagesError, page::Block};
+use super::{Block, Home, PageMemory};
+use crate::error::PagesError;
 
 /// Pages from the heap, zeroed each time they are taken, as the paper's page managers take them.
 ///
@@ -31,17 +31,17 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    pieces: Vec<Free>,
-    free: Vec<Free>,
+    pieces: Vec<FreeBlock>,
+    free: Vec<FreeBlock>,
     out: usize,
     peak: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Free(NonNull<u8>);
+struct FreeBlock(NonNull<u8>);
 
 // SAFETY: a free block is owned by the list alone, and a piece by the heap.
-unsafe impl Send for Free {}
+unsafe impl Send for FreeBlock {}
 
 impl Heap {
     /// Creates a heap of pages of `page_bytes` bytes, which a [`PageShape`](crate::page::PageShape)
@@ -94,7 +94,7 @@ impl PageMemory for Heap {
             state.peak = state.peak.max(state.out);
             state.free.pop()
         };
-        let Some(Free(start)) = recycled.or_else(|| shared.allocate()) else {
+        let Some(FreeBlock(start)) = recycled.or_else(|| shared.allocate()) else {
             let mut state = shared.lock();
             state.out -= 1;
             return Err(PagesError::Exhausted { pages: state.out, page_bytes: shared.page_bytes });
@@ -123,9 +123,9 @@ impl Shared {
     }
 
     /// Allocates a piece and returns its first page. The others become free.
-    fn allocate(&self) -> Option<Free> {
+    fn allocate(&self) -> Option<FreeBlock> {
         // SAFETY: the layout's size is not zero.
-        let piece = Free(NonNull::new(unsafe { alloc(self.layout()) })?);
+        let piece = FreeBlock(NonNull::new(unsafe { alloc(self.layout()) })?);
         let mut pages = pages(piece, self.piece_bytes, self.page_bytes);
         let first = pages.next();
         let mut state = self.lock();
@@ -140,9 +140,13 @@ impl Shared {
 }
 
 /// Returns the pages that fit in a piece.
-fn pages(Free(start): Free, piece_bytes: usize, page_bytes: usize) -> impl DoubleEndedIterator<Item = Free> {
+fn pages(
+    FreeBlock(start): FreeBlock,
+    piece_bytes: usize,
+    page_bytes: usize,
+) -> impl DoubleEndedIterator<Item = FreeBlock> {
     // SAFETY: whole pages of the piece.
-    (0..piece_bytes / page_bytes).map(move |page| Free(unsafe { start.add(page * page_bytes) }))
+    (0..piece_bytes / page_bytes).map(move |page| FreeBlock(unsafe { start.add(page * page_bytes) }))
 }
 
 impl Home for Shared {
@@ -150,14 +154,14 @@ impl Home for Shared {
         debug_assert_eq!(bytes, self.page_bytes);
         let mut state = self.lock();
         state.out -= 1;
-        state.free.push(Free(start));
+        state.free.push(FreeBlock(start));
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         let layout = self.layout();
-        for Free(start) in std::mem::take(&mut self.lock().pieces) {
+        for FreeBlock(start) in std::mem::take(&mut self.lock().pieces) {
             // SAFETY: allocated with this layout, and no part is in a block, since blocks hold the heap.
             unsafe { dealloc(start.as_ptr(), layout) };
         }

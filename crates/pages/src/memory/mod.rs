@@ -1,11 +1,13 @@
 //! Sources of page memory.
 
+mod block;
 mod free;
 mod heap;
 mod order;
 mod pool;
 mod region;
 
+pub use block::Block;
 #[cfg(all(test, loom))]
 pub(crate) use free::FreeList;
 pub use heap::Heap;
@@ -14,7 +16,20 @@ pub(crate) use region::Region;
 
 use std::ptr::NonNull;
 
-use crate::{error::PagesError, page::Block};
+use crate::error::PagesError;
+
+/// The bytes of the smallest page.
+pub const MIN_PAGE_BYTES: usize = 4 << 10;
+/// The bytes of the largest page.
+pub const MAX_PAGE_BYTES: usize = 64 << 20;
+
+/// Checks the size of a page.
+pub(crate) fn check_page_bytes(page_bytes: usize) -> Result<(), PagesError> {
+    if (MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&page_bytes) && page_bytes.is_multiple_of(MIN_PAGE_BYTES) {
+        return Ok(());
+    }
+    Err(PagesError::Shape { page_bytes, reason: "choose a multiple of 4 KiB from 4 KiB to 64 MiB" })
+}
 
 /// A source of page memory, shared by threads.
 pub trait PageMemory: Send + Sync {

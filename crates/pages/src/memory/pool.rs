@@ -9,11 +9,8 @@ use std::{
     },
 };
 
-use super::{Home, PageMemory, free::FreeList, region::Region};
-use crate::{
-    error::PagesError,
-    page::{Block, PageLayout, PageShape, PayloadSize},
-};
+use super::{Block, Home, PageMemory, check_page_bytes, free::FreeList, region::Region};
+use crate::error::PagesError;
 
 /// The size of the stretches in which pages are backed.
 const STRETCH_BYTES: usize = 8 << 20;
@@ -64,8 +61,7 @@ impl Pool {
     /// If a [`PageShape`](crate::page::PageShape) does not allow the size of pages, the system
     /// refuses the address space, or there would be more pages than 32 bits can number.
     pub fn new(page_bytes: usize, limit_bytes: usize) -> io::Result<Self> {
-        PageShape::new(page_bytes, PageLayout::Slotted, PayloadSize::Variable)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        check_page_bytes(page_bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let limit = (limit_bytes / page_bytes).max(1);
         if u32::try_from(limit).is_err() {
             return Err(io::Error::new(

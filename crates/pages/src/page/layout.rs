@@ -1,12 +1,8 @@
 //! The shape of pages, which determines how many tuples fit. Pure arithmetic.
 
 use super::HEADER_BYTES;
-use crate::error::PagesError;
+use crate::{error::PagesError, memory::check_page_bytes};
 
-/// The bytes of the smallest page.
-pub const MIN_PAGE_BYTES: usize = 4 << 10;
-/// The bytes of the largest page.
-pub const MAX_PAGE_BYTES: usize = 64 << 20;
 /// The bytes of a slot of a slotted page: key, offset, length.
 pub const SLOT_BYTES: usize = 12;
 /// The number of tuples in a group. Tuples of one size fill a page in groups, so that slots and
@@ -53,17 +49,15 @@ pub struct PageShape {
 }
 
 impl PageShape {
-    /// Creates the shape of pages of `page_bytes`, a multiple of 4 KiB from [`MIN_PAGE_BYTES`] to
-    /// [`MAX_PAGE_BYTES`].
+    /// Creates the shape of pages of `page_bytes`, a multiple of 4 KiB from
+    /// [`MIN_PAGE_BYTES`](super::MIN_PAGE_BYTES) to [`MAX_PAGE_BYTES`](super::MAX_PAGE_BYTES).
     ///
     /// # Errors
     /// [`PagesError::Shape`] for any other size, for compact pages with payloads of any size, and
     /// if not even one tuple fits.
     pub fn new(page_bytes: usize, layout: PageLayout, payload: PayloadSize) -> Result<Self, PagesError> {
         let refuse = |reason| Err(PagesError::Shape { page_bytes, reason });
-        if !(MIN_PAGE_BYTES..=MAX_PAGE_BYTES).contains(&page_bytes) || !page_bytes.is_multiple_of(MIN_PAGE_BYTES) {
-            return refuse("choose a multiple of 4 KiB from 4 KiB to 64 MiB");
-        }
+        check_page_bytes(page_bytes)?;
         if layout == PageLayout::Compact && payload == PayloadSize::Variable {
             return refuse("the compact layout is for tuples of one size: use the slotted one");
         }

@@ -32,8 +32,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod block;
 mod builder;
+mod complete;
 mod fault;
 mod header;
 mod layout;
@@ -43,10 +43,12 @@ mod seal;
 #[doc(hidden)]
 pub mod write;
 
-pub use block::{Block, Page};
 pub use builder::PageBuilder;
+pub use complete::Page;
 pub use fault::PageError;
 pub use header::{HEADER_BYTES, Header, MAGIC, VERSION};
-pub use layout::{GROUP, MAX_PAGE_BYTES, MIN_PAGE_BYTES, PageLayout, PageShape, PayloadSize, SLOT_BYTES};
+pub use layout::{GROUP, PageLayout, PageShape, PayloadSize, SLOT_BYTES};
 pub use reader::{PageReader, PageTuples};
 pub use seal::seal;
+
+pub use crate::memory::{Block, MAX_PAGE_BYTES, MIN_PAGE_BYTES};

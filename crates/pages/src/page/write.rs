@@ -71,14 +71,14 @@ impl<'a> Sizes<'a> {
 
 /// The room that consecutive tuples need.
 #[derive(Clone, Copy, Debug)]
-pub struct Need<'a> {
+pub struct TupleExtents<'a> {
     /// The extent of all of them.
     pub all: Extent,
     /// The size of each.
     pub sizes: Sizes<'a>,
 }
 
-impl Need<'_> {
+impl TupleExtents<'_> {
     /// Returns the extent of the first tuples that fit on a page at this place. O(1) if all fit or
     /// have one size.
     #[inline(always)]
@@ -141,8 +141,8 @@ impl<'a> Run<'a> {
 
     /// Returns the room that it needs.
     #[inline(always)]
-    pub fn need(&self) -> Need<'a> {
-        Need { all: Extent { tuples: self.keys.len(), bytes: self.data.len() }, sizes: self.sizes }
+    pub fn need(&self) -> TupleExtents<'a> {
+        TupleExtents { all: Extent { tuples: self.keys.len(), bytes: self.data.len() }, sizes: self.sizes }
     }
 
     /// Returns whether it has no tuples.
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
 /// Writes the tuples of `run` to `at` on the page.
 ///
 /// # Safety
-/// `page` is a block of the shape's size. The place has room for the run ([`Need::fitting`]), and
+/// `page` is a block of the shape's size. The place has room for the run ([`TupleExtents::fitting`]), and
 /// no other thread reads or writes it.
 #[inline(always)]
 pub unsafe fn run(page: NonNull<u8>, shape: &PageShape, at: Extent, run: &Run<'_>) {
@@ -270,7 +270,7 @@ pub fn move_last(shape: &PageShape, from: (&Block, Extent), to: (&mut Block, Ext
     let slot = |tuples: usize| HEADER_BYTES + tuples * shape.slot_bytes();
     let moved = match shape.payload() {
         PayloadSize::Fixed(size) => {
-            let all = Need { all: from_end, sizes: Sizes::fixed(size as usize) };
+            let all = TupleExtents { all: from_end, sizes: Sizes::fixed(size as usize) };
             all.fitting(shape, to_end)
         }
         PayloadSize::Variable => {

@@ -46,7 +46,7 @@ use crate::{
     error::PagesError,
     memory::{PageMemory, Pool},
     page::{Page, PageShape},
-    ranges::{PageOrder, Stores, Writer, shuffle},
+    partition::{PageOrder, Stores, Writer, partition_writers},
     tuples::Tuples,
 };
 
@@ -120,7 +120,7 @@ impl StreamConfig {
 ///
 /// # Errors
 /// [`PagesError::Option`] if the number of partitions is 0 or above 65536, and those of
-/// [`shuffle`].
+/// [`partition_writers`].
 pub fn stream(config: StreamConfig) -> Result<(Vec<StreamWriter>, PageStream), PagesError> {
     let StreamConfig { partitions, writers, shape, pool, stores, order, credit_bytes, flush_after } = config;
     if !(1..=MAX_CONSUMERS).contains(&partitions) {
@@ -130,7 +130,7 @@ pub fn stream(config: StreamConfig) -> Result<(Vec<StreamWriter>, PageStream), P
     let state = Mutex::new(State { writers, ..State::default() });
     let queue = Arc::new(Queue { most, pool: pool.clone(), state, changed: Condvar::new() });
     let sink = Sink(Arc::clone(&queue));
-    let writers = shuffle(Modulo::new(partitions), writers, shape, pool, stores, order, sink)?;
+    let writers = partition_writers(Modulo::new(partitions), writers, shape, pool, stores, order, sink)?;
     let writers = writers.into_iter().map(|writer| StreamWriter {
         writer: Some(writer),
         queue: Arc::clone(&queue),

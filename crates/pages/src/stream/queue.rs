@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::{error::PagesError, memory::Pool, page::Page, ranges::PageSink};
+use crate::{error::PagesError, memory::Pool, page::Page, partition::PageSink};
 
 /// The state that writers and consumers share.
 pub(super) struct Queue {

@@ -7,7 +7,7 @@ use annulus_pages::{
 use annulus_rows::partition::Modulo;
 
 use super::{Generator, splitmix64, words};
-use crate::partitioner::Shuffled;
+use crate::partitioner::PartitionedPages;
 
 /// The allowed places of tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Placement {
 /// # Errors
 /// A description of the first fault.
 pub fn check(
-    shuffled: &Shuffled,
+    shuffled: &PartitionedPages,
     generator: &Generator,
     shape: &PageShape,
     partitions: Modulo,
@@ -54,7 +54,7 @@ pub struct Checker<'a> {
     partitions: Modulo,
     placement: Placement,
     /// The pages of each partition.
-    pages: Vec<Seen>,
+    pages: Vec<PartitionState>,
     /// A bit for each tuple whose payload identifies it.
     seen: Vec<u64>,
     /// The tuples whose payload is too short to identify them.
@@ -65,7 +65,7 @@ pub struct Checker<'a> {
 
 /// The pages of a partition that have come.
 #[derive(Clone, Default)]
-struct Seen {
+struct PartitionState {
     pages: usize,
     /// The extent of the last page, if it was not full. Then no other page may follow.
     ended: Option<(usize, usize)>,
@@ -79,7 +79,7 @@ impl<'a> Checker<'a> {
             shape,
             partitions,
             placement,
-            pages: vec![Seen::default(); partitions.consumers()],
+            pages: vec![PartitionState::default(); partitions.consumers()],
             seen: vec![0; generator.tuples().div_ceil(64) as usize],
             unnamed: Multiset::default(),
             expected: vec![0; generator.most_payload()],
@@ -122,7 +122,7 @@ impl<'a> Checker<'a> {
         for tuple in 0..tuples {
             let fail = |what: String| format!("tuple {tuple}: {what}");
             let (key, payload) = self.tuple(bytes, tuple, &mut offset).map_err(fail)?;
-            let belongs = self.partitions.of(key);
+            let belongs = self.partitions.partition(key);
             if belongs != partition && self.placement == Placement::ByKey {
                 return Err(fail(format!("its key {key} belongs to partition {belongs}")));
             }

@@ -50,16 +50,16 @@ fn variable(tuples: usize) -> impl Fn(Extent) -> (Extent, bool) {
 }
 
 /// The pages that can be used again. Without any, a new one is created.
-type Spare = Arc<Mutex<Vec<Places>>>;
+type FreePages = Arc<Mutex<Vec<Places>>>;
 
-fn next_page(spare: &Spare) -> Places {
+fn next_page(spare: &FreePages) -> Places {
     spare.lock().unwrap().pop().unwrap_or_else(page)
 }
 
 /// Writes `value` to `tuples` places, up to `most` with each claim. Returns the content of the
 /// pages that this completed. These pages are used again.
 fn insert<F: Fn(Extent) -> (Extent, bool)>(
-    (chain, spare): &(TestChain, Spare),
+    (chain, spare): &(TestChain, FreePages),
     mut tuples: usize,
     most: usize,
     value: u32,
@@ -102,7 +102,7 @@ where
     F: 'static,
 {
     model(move || {
-        let shared: (TestChain, Spare) = (Arc::new(Chain::new(page())), Arc::default());
+        let shared: (TestChain, FreePages) = (Arc::new(Chain::new(page())), Arc::default());
         let other = {
             let shared = shared.clone();
             thread::spawn(move || insert(&shared, tuples[1], most, 2, fit))

@@ -5,13 +5,13 @@ use annulus_pages::{
     PagesError,
     page::{
         HEADER_BYTES, PageShape, PayloadSize,
-        write::{Extent, Need, Sizes},
+        write::{Extent, Sizes, TupleExtents},
     },
     target::PartitionOf,
     tuples::Tuples,
 };
 
-use crate::partitioner::check_size;
+use super::check_size;
 
 /// The number of counters of a partition. They are used in turn, so that consecutive tuples of one
 /// partition do not wait for each other.
@@ -47,18 +47,18 @@ impl Histogram {
                 let (groups, others) = tuples.keys().as_chunks::<COUNTERS>();
                 for keys in groups {
                     for (counter, &key) in keys.iter().enumerate() {
-                        self.counts[target.of(key)][counter] += 1;
+                        self.counts[target.partition(key)][counter] += 1;
                     }
                 }
                 for &key in others {
-                    self.counts[target.of(key)][0] += 1;
+                    self.counts[target.partition(key)][0] += 1;
                 }
             }
             PayloadSize::Variable => {
                 for (index, &key) in tuples.keys().iter().enumerate() {
                     let payload = tuples.payload(index);
                     check_size(payload, &self.shape)?;
-                    let (partition, bytes) = (target.of(key), payload.len());
+                    let (partition, bytes) = (target.partition(key), payload.len());
                     self.counts[partition][0] += 1;
                     self.sizes[partition].push(bytes as u32);
                     self.bytes[partition] += bytes;
@@ -81,14 +81,14 @@ impl Histogram {
     }
 
     /// Returns the room that a partition's tuples need.
-    pub(crate) fn need(&self, partition: usize) -> Need<'_> {
+    pub(crate) fn need(&self, partition: usize) -> TupleExtents<'_> {
         let tuples = self.counts[partition].iter().sum::<u32>() as usize;
         match self.shape.payload() {
             PayloadSize::Fixed(size) => {
                 let size = size as usize;
-                Need { all: Extent { tuples, bytes: tuples * size }, sizes: Sizes::fixed(size) }
+                TupleExtents { all: Extent { tuples, bytes: tuples * size }, sizes: Sizes::fixed(size) }
             }
-            PayloadSize::Variable => Need {
+            PayloadSize::Variable => TupleExtents {
                 all: Extent { tuples, bytes: self.bytes[partition] },
                 sizes: Sizes::each(&self.sizes[partition]),
             },

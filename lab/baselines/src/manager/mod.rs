@@ -49,3 +49,10 @@ pub(crate) fn take_block(memory: &dyn PageMemory, shape: &PageShape) -> Result<B
     let reason = "the memory must return blocks of the size of pages";
     Err(PagesError::Option { option: "page_bytes", value: shape.page_bytes(), reason })
 }
+
+/// Checks that a payload fits on an empty page.
+#[inline]
+pub(crate) fn check_size(payload: &[u8], shape: &PageShape) -> Result<(), PagesError> {
+    let (payload_bytes, most) = (payload.len(), shape.most_payload());
+    if payload_bytes <= most { Ok(()) } else { Err(PagesError::TupleTooLarge { payload_bytes, most }) }
+}

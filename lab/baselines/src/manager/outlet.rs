@@ -2,7 +2,7 @@
 
 use annulus_pages::{
     page::{Block, Header, Page, PageShape, write::Extent},
-    ranges::PageSink,
+    partition::PageSink,
 };
 use parking_lot::Mutex;
 

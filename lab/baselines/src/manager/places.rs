@@ -15,7 +15,7 @@ use annulus_pages::{
     memory::PageMemory,
     page::{
         Block, PageShape, PayloadSize,
-        write::{self, Extent, Need, Run},
+        write::{self, Extent, Run, TupleExtents},
     },
 };
 use crossbeam_utils::CachePadded;
@@ -23,7 +23,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::{outlet::Outlet, take_block};
 
-/// The pages of all partitions. Only the thread that takes a place writes it, without a lock. A
+/// The pages of all partitions. OnePartition the thread that takes a place writes it, without a lock. A
 /// page goes to the outlet when no place is left on it and all are written.
 pub(crate) struct Places<'a> {
     memory: &'a dyn PageMemory,
@@ -57,26 +57,26 @@ const OPEN: u32 = 1 << 31;
 #[derive(Default)]
 struct Partition {
     /// The page on which places are taken.
-    open: Option<Open>,
+    open: Option<OpenPage>,
     /// The pages that are not complete. They never move, so that places on them can be written
     /// without the lock.
-    pages: Vec<Option<Listed>>,
+    pages: Vec<Option<PageEntry>>,
     /// The numbers that no page has.
     free: Vec<usize>,
     /// The blocks for later pages.
     prepared: Vec<Block>,
 }
 
-struct Open {
+struct OpenPage {
     page: NonNull<SharedPage>,
     /// The end of the taken places.
     end: Extent,
 }
 
 // SAFETY: the pointer leads to a page of the list, which is with it.
-unsafe impl Send for Open {}
+unsafe impl Send for OpenPage {}
 
-struct Listed {
+struct PageEntry {
     /// Shared with no other owner. An `Arc`, because pointers to it stay valid when it is moved.
     page: Arc<CachePadded<SharedPage>>,
     /// The end of the taken places; set when the page is closed.
@@ -84,7 +84,7 @@ struct Listed {
 }
 
 /// A page on which all places are taken and written.
-type Whole = (Block, Extent);
+type FilledPage = (Block, Extent);
 
 impl<'a> Places<'a> {
     /// Creates a manager with one partition for each list of `prepared`. These blocks are used
@@ -99,7 +99,7 @@ impl<'a> Places<'a> {
     /// # Errors
     /// If page memory runs out.
     #[inline(always)]
-    pub(super) fn claim(&self, partition: usize, need: &Need<'_>) -> Result<Claim<'_>, PagesError> {
+    pub(super) fn claim(&self, partition: usize, need: &TupleExtents<'_>) -> Result<Claim<'_>, PagesError> {
         let shape = self.outlet.shape();
         let mut pages = self.lock(partition);
         let fitting = match &pages.open {
@@ -125,7 +125,11 @@ impl<'a> Places<'a> {
     /// Replaces the open page by an empty one. Returns the extent of the tuples that fit there, and
     /// the replaced page if all its places are written.
     #[cold]
-    fn add_page(&self, pages: &mut Partition, need: &Need<'_>) -> Result<(Extent, Option<Whole>), PagesError> {
+    fn add_page(
+        &self,
+        pages: &mut Partition,
+        need: &TupleExtents<'_>,
+    ) -> Result<(Extent, Option<FilledPage>), PagesError> {
         let block = match pages.prepared.pop() {
             Some(block) => block,
             None => take_block(self.memory, self.outlet.shape())?,
@@ -197,16 +201,16 @@ impl Partition {
     fn open(&mut self, block: Block) {
         let number = self.free.pop().unwrap_or(self.pages.len());
         let page = Arc::new(CachePadded::new(SharedPage { block, number, left: AtomicU32::new(OPEN) }));
-        self.open = Some(Open { page: NonNull::from(&**page), end: Extent::default() });
+        self.open = Some(OpenPage { page: NonNull::from(&**page), end: Extent::default() });
         if number == self.pages.len() {
             self.pages.push(None);
         }
-        self.pages[number] = Some(Listed { page, end: Extent::default() });
+        self.pages[number] = Some(PageEntry { page, end: Extent::default() });
     }
 
     /// Closes the open page, if there is one. Returns it if all its places are written.
-    fn close(&mut self) -> Option<Whole> {
-        let Open { page, end } = self.open.take()?;
+    fn close(&mut self) -> Option<FilledPage> {
+        let OpenPage { page, end } = self.open.take()?;
         // SAFETY: it was open, so it is still in the list.
         let page = unsafe { page.as_ref() };
         let number = page.number;
@@ -215,8 +219,8 @@ impl Partition {
     }
 
     /// Takes a page out of the list.
-    fn remove(&mut self, number: usize) -> Whole {
-        let Listed { page, end } = self.pages[number].take().expect("a page is whole once");
+    fn remove(&mut self, number: usize) -> FilledPage {
+        let PageEntry { page, end } = self.pages[number].take().expect("a page is whole once");
         self.free.push(number);
         (Arc::into_inner(page).expect("only the list owns pages").into_inner().block, end)
     }

@@ -1,7 +1,7 @@
 //! Upper bounds, whose buffers are always full (paper, section 4.2.2). Tuples go to the partitions
 //! in turn, regardless of their keys.
 
-use annulus_pages::{PagesError, ranges::PageSink, target::PartitionOf};
+use annulus_pages::{PagesError, partition::PageSink, target::PartitionOf};
 use annulus_sync::CancelToken;
 
 use super::{
@@ -66,11 +66,11 @@ impl Partitioner for BestCaseSynchronised {
 
 /// A target with the same partition for every key.
 #[derive(Clone, Copy)]
-struct Only(usize);
+struct OnePartition(usize);
 
-impl PartitionOf for Only {
+impl PartitionOf for OnePartition {
     #[inline(always)]
-    fn of(self, _: u32) -> usize {
+    fn partition(self, _: u32) -> usize {
         self.0
     }
 }
@@ -84,7 +84,7 @@ fn in_turn(job: &Job<'_>, thread: usize, cancel: &CancelToken, writer: &mut impl
         let mut rows = 0..tuples.len();
         while !rows.is_empty() {
             let now = rows.start..rows.end.min(rows.start + left);
-            buffers.append(tuples, now.clone(), Only(turn), writer)?;
+            buffers.append(tuples, now.clone(), OnePartition(turn), writer)?;
             (rows.start, left) = (now.end, left - now.len());
             if left == 0 {
                 (turn, left) = ((turn + 1) % partitions, buffers.capacity());

@@ -1,6 +1,6 @@
 //! On-demand partitioning with software-managed buffers (paper, section 3.4.2).
 
-use annulus_pages::{PagesError, page::write::Run, ranges::PageSink, target::with_target};
+use annulus_pages::{PagesError, page::write::Run, partition::PageSink, target::with_target};
 
 use super::{
     Job, Partitioner,

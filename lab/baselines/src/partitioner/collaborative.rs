@@ -11,7 +11,7 @@ use std::{
 
 use annulus_pages::{
     PagesError,
-    ranges::PageSink,
+    partition::PageSink,
     target::{PartitionOf, with_target},
     tuples::TupleBatch,
 };
@@ -199,8 +199,8 @@ struct Within<T> {
 
 impl<T: PartitionOf> PartitionOf for Within<T> {
     #[inline(always)]
-    fn of(self, key: u32) -> usize {
-        self.target.of(key).wrapping_sub(self.first)
+    fn partition(self, key: u32) -> usize {
+        self.target.partition(key).wrapping_sub(self.first)
     }
 }
 
@@ -211,7 +211,7 @@ fn select(keys: &[u32], target: impl PartitionOf, partitions: usize, rows: &mut 
     for (row, &key) in keys.iter().enumerate() {
         // Written in any case, and kept if it is in the range: there is no branch to mispredict.
         rows[kept] = row as u32;
-        kept += usize::from(target.of(key) < partitions);
+        kept += usize::from(target.partition(key) < partitions);
     }
     rows.truncate(kept);
 }

@@ -1,12 +1,12 @@
 //! A sink that keeps all pages.
 
-use annulus_pages::{page::Page, ranges::PageSink};
+use annulus_pages::{page::Page, partition::PageSink};
 use parking_lot::Mutex;
 
 /// The pages of each partition, in the order in which they came, which is that of their numbers.
-pub(super) struct Collected(Vec<Mutex<Vec<Page>>>);
+pub(super) struct CollectedPages(Vec<Mutex<Vec<Page>>>);
 
-impl Collected {
+impl CollectedPages {
     pub(super) fn new(partitions: usize) -> Self {
         Self((0..partitions).map(|_| Mutex::default()).collect())
     }
@@ -16,7 +16,7 @@ impl Collected {
     }
 }
 
-impl PageSink for Collected {
+impl PageSink for CollectedPages {
     fn take(&self, partition: usize, page: Page) {
         self.0[partition].lock().push(page);
     }

@@ -1,6 +1,6 @@
 //! Ad-hoc radix partitioning (paper, section 3.5.3).
 
-use annulus_pages::{PagesError, ranges::PageSink, target::with_target};
+use annulus_pages::{PagesError, partition::PageSink, target::with_target};
 
 use super::{
     Job, Partitioner,

@@ -1,6 +1,6 @@
 //! Thread-local pages and merge (paper, section 3.7).
 
-use annulus_pages::{PagesError, ranges::PageSink};
+use annulus_pages::{PagesError, partition::PageSink};
 use parking_lot::Mutex;
 
 use super::{

@@ -32,14 +32,17 @@ use annulus_pages::{
         Page, PageShape, PayloadSize,
         write::{Run, Sizes},
     },
-    ranges::PageSink,
+    partition::PageSink,
 };
 use annulus_rows::partition::Modulo;
 
-use self::collected::Collected;
-use crate::{manager::outlet::Outlet, source::TupleSource};
+use self::collected::CollectedPages;
+use crate::{
+    manager::{check_size, outlet::Outlet},
+    source::TupleSource,
+};
 
-/// The input and the settings of a shuffle.
+/// The input and the settings of a partitioner.
 pub struct Job<'a> {
     /// The number of partitions. A tuple's partition is `key % partitions`.
     pub partitions: Modulo,
@@ -55,14 +58,14 @@ pub struct Job<'a> {
     pub buffer_bytes: usize,
 }
 
-/// The result of a shuffle.
+/// The pages of all partitions.
 #[derive(Debug, Default)]
-pub struct Shuffled {
+pub struct PartitionedPages {
     /// The pages of each partition, in order.
     pub partitions: Vec<Vec<Page>>,
 }
 
-/// An algorithm that shuffles tuples onto pages.
+/// An algorithm that partitions tuples onto pages.
 pub trait Partitioner: Sync {
     /// Returns its name in reports.
     fn name(&self) -> &'static str;
@@ -89,10 +92,10 @@ pub trait Partitioner: Sync {
     ///
     /// # Errors
     /// Those of [`place`](Self::place).
-    fn shuffle(&self, job: &Job<'_>) -> Result<Shuffled, PagesError> {
-        let pages = Collected::new(job.partitions.consumers());
+    fn partition(&self, job: &Job<'_>) -> Result<PartitionedPages, PagesError> {
+        let pages = CollectedPages::new(job.partitions.consumers());
         self.place(job, &pages)?;
-        Ok(Shuffled { partitions: pages.into_pages() })
+        Ok(PartitionedPages { partitions: pages.into_pages() })
     }
 }
 
@@ -137,13 +140,6 @@ fn check_job(job: &Job<'_>) -> Result<(), PagesError> {
         return Err(PagesError::Option { option: "page_bytes", value: page_bytes, reason });
     }
     Ok(())
-}
-
-/// Checks that a payload fits on an empty page.
-#[inline]
-pub(crate) fn check_size(payload: &[u8], shape: &PageShape) -> Result<(), PagesError> {
-    let (payload_bytes, most) = (payload.len(), shape.most_payload());
-    if payload_bytes <= most { Ok(()) } else { Err(PagesError::TupleTooLarge { payload_bytes, most }) }
 }
 
 /// Passes a tuple to `take` as a run.

@@ -3,7 +3,7 @@
 
 use annulus_pages::{
     PagesError,
-    ranges::PageSink,
+    partition::PageSink,
     target::{PartitionOf, with_target},
     tuples::Tuples,
 };
@@ -86,7 +86,7 @@ fn run<W: Writer + Send>(
 fn one_by_one(job: &Job<'_>, tuples: &Tuples<'_>, writer: &mut impl Writer) -> Result<(), PagesError> {
     with_target!(job.partitions, |target| {
         for (index, &key) in tuples.keys().iter().enumerate() {
-            one_tuple(key, tuples.payload(index), &job.shape, |run| writer.insert(target.of(key), run))?;
+            one_tuple(key, tuples.payload(index), &job.shape, |run| writer.insert(target.partition(key), run))?;
         }
     });
     Ok(())

@@ -1,6 +1,6 @@
 //! Radix partitioning (paper, section 3.5.2).
 
-use annulus_pages::{PagesError, ranges::PageSink, target::with_target, tuples::TupleBatch};
+use annulus_pages::{PagesError, partition::PageSink, target::with_target, tuples::TupleBatch};
 use annulus_sync::CancelToken;
 use parking_lot::{Mutex, MutexGuard};
 

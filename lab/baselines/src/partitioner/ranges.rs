@@ -1,11 +1,11 @@
 //! The partitioner of Annulus, run like those of the paper: claimed ranges of recycled pages
-//! ([`annulus_pages::ranges`]).
+//! ([`annulus_pages::partition`]).
 
 use annulus_pages::{
     PagesError,
     memory::Pool,
     page::Page,
-    ranges::{PageOrder, PageSink, Stores, shuffle},
+    partition::{PageOrder, PageSink, Stores, partition_writers},
 };
 use parking_lot::Mutex;
 
@@ -31,8 +31,9 @@ impl Partitioner for Ranges {
 
     fn place(&self, job: &Job<'_>, sink: &dyn PageSink) -> Result<(), PagesError> {
         check_job(job)?;
-        let (pool, sink) = (self.pool.clone(), Borrowed(sink));
-        let writers = shuffle(job.partitions, job.threads, job.shape, pool, self.stores, PageOrder::Completed, sink)?;
+        let (pool, sink) = (self.pool.clone(), BorrowedSink(sink));
+        let writers =
+            partition_writers(job.partitions, job.threads, job.shape, pool, self.stores, PageOrder::Completed, sink)?;
         let writers: Vec<_> = writers.into_iter().map(|writer| Mutex::new(Some(writer))).collect();
         on_threads(job.threads, |thread, cancel| {
             let writer = writers[thread].lock().take();
@@ -46,9 +47,9 @@ impl Partitioner for Ranges {
 }
 
 /// A sink that is borrowed for a shuffle.
-struct Borrowed<'a>(&'a dyn PageSink);
+struct BorrowedSink<'a>(&'a dyn PageSink);
 
-impl PageSink for Borrowed<'_> {
+impl PageSink for BorrowedSink<'_> {
     fn take(&self, partition: usize, page: Page) {
         self.0.take(partition, page);
     }

@@ -133,7 +133,7 @@ impl<'a> CellBench<'a> {
     /// Runs a variant, and keeps all pages until it has ended. Returns the seconds.
     fn kept(&self, way: &Way, job: &Job<'_>, source: &Generator, checked: Checked) -> Result<f64> {
         let start = self.setting.clock.process();
-        let shuffled = way.partitioner.shuffle(job)?;
+        let shuffled = way.partitioner.partition(job)?;
         let total = seconds(self.setting.clock, &start, job.threads);
         self.stop.check()?;
         if checked == Checked::Yes {

@@ -26,7 +26,7 @@ pub(super) struct Time {
 
 impl Time {
     /// Returns the time of shuffling alone.
-    pub(super) fn shuffle(&self) -> f64 {
+    pub(super) fn partition(&self) -> f64 {
         (self.total - self.generate).max(1e-9)
     }
 }

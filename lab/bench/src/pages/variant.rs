@@ -6,7 +6,7 @@ use annulus_baselines::{
     generator::Placement,
     partitioner::{Partitioner, Ranges, best_cases, paper},
 };
-use annulus_pages::{memory::Pool, ranges::Stores};
+use annulus_pages::{memory::Pool, partition::Stores};
 use clap::{ValueEnum, builder::PossibleValue};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 

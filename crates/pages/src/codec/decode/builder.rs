@@ -23,7 +23,7 @@ pub(super) enum Builder<'a> {
     Null(usize),
     Boolean(BooleanBufferBuilder),
     One(Vec<u8>),
-    Two(Vec<u16>),
+    Pair(Vec<u16>),
     Four(Vec<u32>),
     Eight(Vec<u64>),
     Sixteen(Vec<i128>),
@@ -43,7 +43,7 @@ impl<'a> Builder<'a> {
             (Kind::Null, _) => Self::Null(0),
             (Kind::Boolean, _) => Self::Boolean(BooleanBufferBuilder::new(rows)),
             (Kind::Fixed, Some(1)) => Self::One(Vec::with_capacity(rows)),
-            (Kind::Fixed, Some(2)) => Self::Two(Vec::with_capacity(rows)),
+            (Kind::Fixed, Some(2)) => Self::Pair(Vec::with_capacity(rows)),
             (Kind::Fixed, Some(4)) => Self::Four(Vec::with_capacity(rows)),
             (Kind::Fixed, Some(8)) => Self::Eight(Vec::with_capacity(rows)),
             (Kind::Fixed, Some(16)) => Self::Sixteen(Vec::with_capacity(rows)),
@@ -60,7 +60,7 @@ impl<'a> Builder<'a> {
             Self::Null(count) => *count += rows.len(),
             Self::Boolean(bits) => rows.iter().for_each(|row| bits.append(row[at] != 0)),
             Self::One(values) => values.extend(rows.iter().map(|row| row[at])),
-            Self::Two(values) => values.extend(rows.iter().map(|row| u16::from_le_bytes(read(row, at)))),
+            Self::Pair(values) => values.extend(rows.iter().map(|row| u16::from_le_bytes(read(row, at)))),
             Self::Four(values) => values.extend(rows.iter().map(|row| u32::from_le_bytes(read(row, at)))),
             Self::Eight(values) => values.extend(rows.iter().map(|row| u64::from_le_bytes(read(row, at)))),
             Self::Sixteen(values) => values.extend(rows.iter().map(|row| i128::from_le_bytes(read(row, at)))),
@@ -111,7 +111,7 @@ impl<'a> Builder<'a> {
             Self::Null(count) => Ok(Arc::new(NullArray::new(count))),
             Self::Boolean(mut bits) => Ok(Arc::new(BooleanArray::new(bits.finish(), nulls))),
             Self::One(values) => fixed(Buffer::from_slice_ref(&values), values.len(), nulls),
-            Self::Two(values) => {
+            Self::Pair(values) => {
                 let len = values.len();
                 fixed(Buffer::from_vec(values), len, nulls)
             }

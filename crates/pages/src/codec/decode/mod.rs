@@ -14,7 +14,7 @@ use builder::Builder;
 
 use super::{
     CodecError,
-    layout::{Column, Place, RowLayout},
+    layout::{CellPosition, Column, RowLayout},
 };
 
 /// The number of rows that are read together.
@@ -30,8 +30,8 @@ pub(super) fn decode(layout: &RowLayout, rows: &[&[u8]]) -> Result<Vec<ArrayRef>
         let mut starts = vec![layout.head_bytes; tile.len()];
         for (column, builder) in layout.columns.iter().zip(&mut builders) {
             match column.place {
-                Place::Fixed { at, width } => builder.append_fixed(tile, at, width),
-                Place::Varying(value) => {
+                CellPosition::Fixed { at, width } => builder.append_fixed(tile, at, width),
+                CellPosition::Varying(value) => {
                     cut_cells(layout, value, tile, &mut starts, &mut cells)
                         .map_err(|row| damaged(column, number * TILE_ROWS + row, "a value ends beyond its row"))?;
                     builder.append_cells(&cells);

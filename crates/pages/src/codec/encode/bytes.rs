@@ -5,10 +5,10 @@ use std::ops::Range;
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 
 use super::{
-    Cells, Encoded, Source, Tile,
-    rows::{From, Pick, with_rows},
+    Cells, EncodedRows, Source, Tile,
+    rows::{Pick, RowsFrom, with_rows},
 };
-use crate::codec::layout::{Place, RowLayout};
+use crate::codec::layout::{CellPosition, RowLayout};
 
 /// The bytes that a copy may write after a value's end: into values and heads that are written
 /// later, or after the last row.
@@ -78,8 +78,8 @@ pub(super) fn write_ends(layout: &RowLayout, ends: &[u32], rows: usize, tile: &m
 /// Returns the varying columns, in the order of their values.
 fn varying<'s, 'a>(layout: &'s RowLayout, sources: &'s [Source<'a>]) -> impl Iterator<Item = (usize, &'s Source<'a>)> {
     layout.columns.iter().zip(sources).filter_map(|(column, source)| match column.place {
-        Place::Varying(number) => Some((number, source)),
-        Place::Fixed { .. } => None,
+        CellPosition::Varying(number) => Some((number, source)),
+        CellPosition::Fixed { .. } => None,
     })
 }
 
@@ -92,26 +92,26 @@ trait CellBytes: Copy {
 
 /// An offset into bytes.
 trait Position: Copy {
-    fn at(self) -> usize;
+    fn as_index(self) -> usize;
 }
 
 impl Position for i32 {
     #[inline(always)]
-    fn at(self) -> usize {
+    fn as_index(self) -> usize {
         self as usize
     }
 }
 
 impl Position for i64 {
     #[inline(always)]
-    fn at(self) -> usize {
+    fn as_index(self) -> usize {
         self as usize
     }
 }
 
 impl Position for u32 {
     #[inline(always)]
-    fn at(self) -> usize {
+    fn as_index(self) -> usize {
         self as usize
     }
 }
@@ -122,12 +122,12 @@ struct Offsets<'a, O>(&'a [O], &'a [u8]);
 impl<O: Position> CellBytes for Offsets<'_, O> {
     #[inline(always)]
     fn len(self, row: usize) -> usize {
-        self.0[row + 1].at() - self.0[row].at()
+        self.0[row + 1].as_index() - self.0[row].as_index()
     }
 
     #[inline(always)]
     fn start(&self, row: usize) -> (&[u8], usize) {
-        (self.1, self.0[row].at())
+        (self.1, self.0[row].as_index())
     }
 }
 
@@ -154,24 +154,29 @@ impl CellBytes for Views<'_> {
 }
 
 /// An operation on a column's cells.
-trait Visit {
+trait CellVisitor {
     type Output;
     fn visit(self, cells: impl CellBytes, rows: impl Pick, count: usize) -> Self::Output;
 }
 
-fn visit<V: Visit>(source: &Source<'_>, positions: Range<usize>, what: V) -> V::Output {
+fn visit<V: CellVisitor>(source: &Source<'_>, positions: Range<usize>, what: V) -> V::Output {
     match &source.cells {
         Cells::Bytes32(offsets, values) => visit_rows(source, positions, Offsets(offsets, values), what),
         Cells::Bytes64(offsets, values) => visit_rows(source, positions, Offsets(offsets, values), what),
         Cells::Views(views, buffers) => visit_rows(source, positions, Views(views, buffers), what),
-        Cells::Ready(Encoded { bytes, offsets }) => {
-            what.visit(Offsets(offsets, bytes), From(positions.start), positions.len())
+        Cells::Ready(EncodedRows { bytes, offsets }) => {
+            what.visit(Offsets(offsets, bytes), RowsFrom(positions.start), positions.len())
         }
         Cells::Empty | Cells::Bits(_) | Cells::Fixed(_) => unreachable!("a column of fixed width"),
     }
 }
 
-fn visit_rows<V: Visit>(source: &Source<'_>, positions: Range<usize>, cells: impl CellBytes, what: V) -> V::Output {
+fn visit_rows<V: CellVisitor>(
+    source: &Source<'_>,
+    positions: Range<usize>,
+    cells: impl CellBytes,
+    what: V,
+) -> V::Output {
     let count = positions.len();
     with_rows!(&source.rows, positions, |rows| match &source.nulls {
         None => what.visit(cells, rows, count),
@@ -195,7 +200,7 @@ struct AddLengths<'a> {
     lengths: &'a mut [u32],
 }
 
-impl Visit for AddLengths<'_> {
+impl CellVisitor for AddLengths<'_> {
     type Output = u64;
 
     fn visit(self, cells: impl CellBytes, rows: impl Pick, count: usize) -> u64 {
@@ -217,7 +222,7 @@ struct CopyCells<'a> {
     beyond: bool,
 }
 
-impl Visit for CopyCells<'_> {
+impl CellVisitor for CopyCells<'_> {
     type Output = ();
 
     fn visit(self, cells: impl CellBytes, rows: impl Pick, count: usize) {

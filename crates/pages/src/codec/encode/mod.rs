@@ -14,7 +14,7 @@ use source::{Cells, Source};
 
 use super::{
     CodecError,
-    layout::{Place, RowLayout},
+    layout::{CellPosition, RowLayout},
 };
 
 /// The number of bytes of the rows that are written together.
@@ -22,7 +22,7 @@ const TILE_BYTES: usize = 24 << 10;
 
 /// Rows, one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Encoded {
+pub(super) struct EncodedRows {
     pub bytes: Vec<u8>,
     /// The offsets, one more than there are rows. Empty if all rows have one size.
     pub offsets: Vec<u32>,
@@ -31,12 +31,12 @@ pub(super) struct Encoded {
 /// Rows that are being written.
 pub(super) struct Tile<'a> {
     pub bytes: &'a mut [u8],
-    pub place: Placed<'a>,
+    pub place: RowStarts<'a>,
 }
 
 /// The beginnings of rows.
 #[derive(Clone, Copy)]
-pub(super) enum Placed<'a> {
+pub(super) enum RowStarts<'a> {
     /// Rows are this number of bytes apart.
     Stride(usize),
     /// Rows begin at these offsets. The last offset is the end.
@@ -48,7 +48,7 @@ pub(super) fn encode(
     layout: &RowLayout,
     columns: &[ArrayRef],
     rows: &Rows<'_>,
-    out: &mut Encoded,
+    out: &mut EncodedRows,
 ) -> Result<(), CodecError> {
     let sources: Result<Vec<Source<'_>>, CodecError> =
         layout.columns.iter().zip(columns).map(|(column, array)| Source::new(column, array, rows)).collect();
@@ -68,7 +68,7 @@ fn encode_fixed(
     sources: &[Source<'_>],
     rows: usize,
     row_bytes: usize,
-    out: &mut Encoded,
+    out: &mut EncodedRows,
 ) -> Result<(), CodecError> {
     let total = rows.checked_mul(row_bytes).filter(|&total| u32::try_from(total).is_ok()).ok_or_else(too_large)?;
     out.offsets.clear();
@@ -81,7 +81,7 @@ fn encode_fixed(
     for (number, bytes) in out.bytes.chunks_mut(tile_rows * row_bytes).enumerate() {
         let first = number * tile_rows;
         let positions = first..first + bytes.len() / row_bytes;
-        let mut tile = Tile { bytes, place: Placed::Stride(row_bytes) };
+        let mut tile = Tile { bytes, place: RowStarts::Stride(row_bytes) };
         write_head(layout, sources, positions, &mut tile);
     }
     Ok(())
@@ -91,7 +91,7 @@ fn encode_varying(
     layout: &RowLayout,
     sources: &[Source<'_>],
     rows: usize,
-    out: &mut Encoded,
+    out: &mut EncodedRows,
 ) -> Result<(), CodecError> {
     let total = bytes::place_rows(layout, sources, rows, &mut out.offsets).ok_or_else(too_large)?;
     // Copies may write after a value's end, into bytes that are written later or after the last
@@ -103,7 +103,7 @@ fn encode_varying(
         let positions = first..rows.min(first + tile_rows);
         let offsets = &out.offsets[first..=positions.end];
         bytes::copy_values(layout, sources, positions.clone(), offsets, &mut out.bytes, &mut ends);
-        let mut tile = Tile { bytes: &mut out.bytes, place: Placed::Offsets(offsets) };
+        let mut tile = Tile { bytes: &mut out.bytes, place: RowStarts::Offsets(offsets) };
         bytes::write_ends(layout, &ends, positions.len(), &mut tile);
         write_head(layout, sources, positions, &mut tile);
     }
@@ -117,7 +117,7 @@ fn write_head(layout: &RowLayout, sources: &[Source<'_>], positions: std::ops::R
         write_validity(layout, sources, byte, positions.clone(), tile);
     }
     for (column, source) in layout.columns.iter().zip(sources) {
-        let Place::Fixed { at, width } = column.place else { continue };
+        let CellPosition::Fixed { at, width } = column.place else { continue };
         match &source.cells {
             Cells::Ready(ready) => {
                 let from = &ready.bytes[positions.start * width..positions.end * width];
@@ -207,12 +207,12 @@ impl Tile<'_> {
     #[inline(always)]
     pub fn each(&mut self, count: usize, at: usize, width: usize, mut write: impl FnMut(usize, &mut [u8])) {
         match self.place {
-            Placed::Stride(stride) => {
+            RowStarts::Stride(stride) => {
                 for (i, row) in self.bytes.chunks_exact_mut(stride).take(count).enumerate() {
                     write(i, &mut row[at..at + width]);
                 }
             }
-            Placed::Offsets(offsets) => {
+            RowStarts::Offsets(offsets) => {
                 for (i, &offset) in offsets[..count].iter().enumerate() {
                     let start = offset as usize + at;
                     write(i, &mut self.bytes[start..start + width]);

@@ -5,7 +5,7 @@ use arrow::{
     datatypes::{DataType, RunEndIndexType},
 };
 
-use super::{Encoded, Rows, encode, rows::ABSENT};
+use super::{EncodedRows, Rows, encode, rows::ABSENT};
 use crate::codec::{CodecError, layout::RowLayout};
 
 /// Returns the values of a dictionary, and for each row the index of its value.
@@ -20,9 +20,9 @@ pub(super) fn dictionary_values<'a>(array: &'a ArrayRef, rows: &Rows<'_>) -> (&'
     (array.values(), rows.map(key))
 }
 
-pub(super) fn struct_cells(layout: &RowLayout, array: &ArrayRef, rows: &Rows<'_>) -> Result<Encoded, CodecError> {
+pub(super) fn struct_cells(layout: &RowLayout, array: &ArrayRef, rows: &Rows<'_>) -> Result<EncodedRows, CodecError> {
     let array = array.as_struct();
-    let mut cells = Encoded::default();
+    let mut cells = EncodedRows::default();
     match array.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => encode(layout, array.columns(), rows, &mut cells)?,
         Some(nulls) => {
@@ -33,7 +33,7 @@ pub(super) fn struct_cells(layout: &RowLayout, array: &ArrayRef, rows: &Rows<'_>
     Ok(cells)
 }
 
-pub(super) fn run_cells(layout: &RowLayout, array: &ArrayRef, rows: &Rows<'_>) -> Result<Encoded, CodecError> {
+pub(super) fn run_cells(layout: &RowLayout, array: &ArrayRef, rows: &Rows<'_>) -> Result<EncodedRows, CodecError> {
     fn run_rows<R: RunEndIndexType>(array: &RunArray<R>, rows: &Rows<'_>) -> Rows<'static> {
         rows.map(|row| array.get_physical_index(row) as u32)
     }
@@ -42,7 +42,7 @@ pub(super) fn run_cells(layout: &RowLayout, array: &ArrayRef, rows: &Rows<'_>) -
         array => (run_rows(array, rows), array.values().clone()),
         _ => unreachable!("a run array")
     );
-    let mut cells = Encoded::default();
+    let mut cells = EncodedRows::default();
     encode(layout, &[values], &rows, &mut cells)?;
     Ok(cells)
 }
@@ -53,7 +53,7 @@ pub(super) fn list_cells(
     array: &ArrayRef,
     rows: &Rows<'_>,
     name: &str,
-) -> Result<Encoded, CodecError> {
+) -> Result<EncodedRows, CodecError> {
     fn windows<O: OffsetSizeTrait>(offsets: &[O], row: usize) -> (usize, usize) {
         (offsets[row].as_usize(), (offsets[row + 1] - offsets[row]).as_usize())
     }
@@ -104,7 +104,7 @@ pub(super) fn fixed_size_list_cells(
     array: &ArrayRef,
     rows: &Rows<'_>,
     name: &str,
-) -> Result<Encoded, CodecError> {
+) -> Result<EncodedRows, CodecError> {
     let array = array.as_fixed_size_list();
     let nulls = array.nulls();
     let mut elements = Elements::new(name, array.values())?;
@@ -128,7 +128,7 @@ pub(super) fn union_cells(
     array: &ArrayRef,
     rows: &Rows<'_>,
     name: &str,
-) -> Result<Encoded, CodecError> {
+) -> Result<EncodedRows, CodecError> {
     let array = array.as_union();
     let first = layouts[0].0;
     let mut types = Vec::with_capacity(rows.len());
@@ -138,7 +138,7 @@ pub(super) fn union_cells(
     let mut children = Vec::with_capacity(layouts.len());
     for (id, layout) in layouts {
         let chosen = types.iter().filter(|(of, _)| of == id).map(|&(_, row)| row).collect();
-        let mut cells = Encoded::default();
+        let mut cells = EncodedRows::default();
         encode(layout, &[array.child(*id).clone()], &Rows::Masked(chosen), &mut cells)?;
         children.push((*id, layout.row_bytes(), cells, 0_usize));
     }
@@ -159,7 +159,7 @@ pub(super) fn union_cells(
     Ok(cells.out)
 }
 
-impl Encoded {
+impl EncodedRows {
     fn row(&self, row: usize, width: Option<usize>) -> &[u8] {
         match width {
             Some(width) => &self.bytes[row * width..(row + 1) * width],
@@ -170,7 +170,7 @@ impl Encoded {
 
 /// Cells of varying length, written one after the other.
 struct CellWriter<'a> {
-    out: Encoded,
+    out: EncodedRows,
     name: &'a str,
 }
 
@@ -178,7 +178,7 @@ impl<'a> CellWriter<'a> {
     fn new(name: &'a str, cells: usize) -> Self {
         let mut offsets = Vec::with_capacity(cells + 1);
         offsets.push(0);
-        Self { out: Encoded { bytes: Vec::new(), offsets }, name }
+        Self { out: EncodedRows { bytes: Vec::new(), offsets }, name }
     }
 
     /// Ends the cell here.
@@ -225,8 +225,8 @@ impl<'a> Elements<'a> {
         if fits { Ok(()) } else { Err(too_large(self.name)) }
     }
 
-    fn encode_all(self, layout: &RowLayout, values: &ArrayRef) -> Result<(Encoded, Vec<usize>), CodecError> {
-        let mut cells = Encoded::default();
+    fn encode_all(self, layout: &RowLayout, values: &ArrayRef) -> Result<(EncodedRows, Vec<usize>), CodecError> {
+        let mut cells = EncodedRows::default();
         let count = self.rows.len();
         encode(layout, &[ArrayRef::clone(values)], &Rows::Masked(self.rows.into()), &mut cells)?;
         if layout.row_bytes() == Some(0) {
@@ -237,32 +237,32 @@ impl<'a> Elements<'a> {
 
     /// Encodes cells that each have all elements of a list. If these vary in length, their number
     /// and lengths come first.
-    fn encode(self, layout: &RowLayout, values: &ArrayRef) -> Result<Encoded, CodecError> {
+    fn encode(self, layout: &RowLayout, values: &ArrayRef) -> Result<EncodedRows, CodecError> {
         let name = self.name;
         let (elements, ends) = self.encode_all(layout, values)?;
         match layout.element_bytes() {
             Some(width) => {
                 let offset = |&end: &usize| u32::try_from(end * width).map_err(|_| too_large(name));
                 let offsets = ends.iter().map(offset).collect::<Result<_, _>>()?;
-                Ok(Encoded { bytes: elements.bytes, offsets })
+                Ok(EncodedRows { bytes: elements.bytes, offsets })
             }
             None => with_lengths(&elements, &ends, name, true),
         }
     }
 
     /// Encodes like [`encode`](Self::encode), with a known number of elements.
-    fn encode_sized(self, layout: &RowLayout, values: &ArrayRef, size: usize) -> Result<Encoded, CodecError> {
+    fn encode_sized(self, layout: &RowLayout, values: &ArrayRef, size: usize) -> Result<EncodedRows, CodecError> {
         let name = self.name;
         let (elements, ends) = self.encode_all(layout, values)?;
         match layout.element_bytes() {
             Some(_) => Ok(elements),
-            None if size == 0 => Ok(Encoded { bytes: Vec::new(), offsets: vec![0; ends.len()] }),
+            None if size == 0 => Ok(EncodedRows { bytes: Vec::new(), offsets: vec![0; ends.len()] }),
             None => with_lengths(&elements, &ends, name, false),
         }
     }
 }
 
-fn with_lengths(elements: &Encoded, ends: &[usize], name: &str, counted: bool) -> Result<Encoded, CodecError> {
+fn with_lengths(elements: &EncodedRows, ends: &[usize], name: &str, counted: bool) -> Result<EncodedRows, CodecError> {
     let mut cells = CellWriter::new(name, ends.len());
     for list in ends.windows(2) {
         let offsets = &elements.offsets[list[0]..=list[1]];

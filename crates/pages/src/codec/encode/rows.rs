@@ -23,31 +23,31 @@ pub(super) trait Pick: Copy {
 
 /// The rows from this one on.
 #[derive(Clone, Copy)]
-pub(super) struct From(pub usize);
+pub(super) struct RowsFrom(pub usize);
 
 /// These rows.
 #[derive(Clone, Copy)]
-pub(super) struct Chosen<'a>(pub &'a [u32]);
+pub(super) struct ListedRows<'a>(pub &'a [u32]);
 
 /// These rows, of which some may be [`ABSENT`].
 #[derive(Clone, Copy)]
-pub(super) struct Masked<'a>(pub &'a [u32]);
+pub(super) struct MaskedRows<'a>(pub &'a [u32]);
 
-impl Pick for From {
+impl Pick for RowsFrom {
     #[inline(always)]
     fn pick(self, position: usize) -> Option<usize> {
         Some(self.0 + position)
     }
 }
 
-impl Pick for Chosen<'_> {
+impl Pick for ListedRows<'_> {
     #[inline(always)]
     fn pick(self, position: usize) -> Option<usize> {
         Some(self.0[position] as usize)
     }
 }
 
-impl Pick for Masked<'_> {
+impl Pick for MaskedRows<'_> {
     #[inline(always)]
     fn pick(self, position: usize) -> Option<usize> {
         let row = self.0[position];
@@ -60,15 +60,15 @@ macro_rules! with_rows {
     ($rows:expr, $range:expr, |$pick:ident| $body:expr) => {
         match $rows {
             $crate::codec::encode::rows::Rows::All(_) => {
-                let $pick = $crate::codec::encode::rows::From($range.start);
+                let $pick = $crate::codec::encode::rows::RowsFrom($range.start);
                 $body
             }
             $crate::codec::encode::rows::Rows::Some(rows) => {
-                let $pick = $crate::codec::encode::rows::Chosen(&rows[$range]);
+                let $pick = $crate::codec::encode::rows::ListedRows(&rows[$range]);
                 $body
             }
             $crate::codec::encode::rows::Rows::Masked(rows) => {
-                let $pick = $crate::codec::encode::rows::Masked(&rows[$range]);
+                let $pick = $crate::codec::encode::rows::MaskedRows(&rows[$range]);
                 $body
             }
         }

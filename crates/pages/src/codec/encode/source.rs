@@ -6,7 +6,7 @@ use arrow::{
     datatypes::DataType,
 };
 
-use super::{Encoded, Rows, nested};
+use super::{EncodedRows, Rows, nested};
 use crate::codec::{
     CodecError,
     layout::{Column, Kind},
@@ -35,15 +35,15 @@ pub(super) enum Cells {
     /// Views of bytes.
     Views(ScalarBuffer<u128>, Vec<Buffer>),
     /// The encoded cells of nested columns, by position instead of row.
-    Ready(Encoded),
+    Ready(EncodedRows),
 }
 
 impl<'a> Source<'a> {
     pub fn new(column: &Column, array: &ArrayRef, rows: &Rows<'a>) -> Result<Self, CodecError> {
-        Self::of(&column.kind, &column.data_type, &column.name, array, rows)
+        Self::for_kind(&column.kind, &column.data_type, &column.name, array, rows)
     }
 
-    pub fn of(
+    pub fn for_kind(
         kind: &Kind,
         data_type: &DataType,
         name: &str,
@@ -55,7 +55,7 @@ impl<'a> Source<'a> {
         }
         if let Kind::Dictionary(kind, values) = kind {
             let (array, rows) = nested::dictionary_values(array, rows);
-            return Source::of(kind, values, name, array, &rows);
+            return Source::for_kind(kind, values, name, array, &rows);
         }
         let cells = match kind {
             Kind::Null => Cells::Empty,

@@ -28,9 +28,9 @@ impl<const N: usize> Width for Const<N> {
 
 /// A width that is known at run time.
 #[derive(Clone, Copy)]
-pub(super) struct Any(pub(super) usize);
+pub(super) struct RuntimeWidth(pub(super) usize);
 
-impl Width for Any {
+impl Width for RuntimeWidth {
     #[inline(always)]
     fn bytes(self) -> usize {
         self.0
@@ -81,13 +81,13 @@ impl FixedBuffers {
         writer: &mut impl Writer,
     ) -> Result<(), PagesError> {
         let size = width.bytes();
-        // Borrowed separately, so that the loop keeps them in registers.
+        // BorrowedSink separately, so that the loop keeps them in registers.
         let Self { first, capacity, fills, keys: buffer, data, .. } = self;
         let (fills, buffer, data) = (&mut fills[..], &mut buffer[..], &mut data[..]);
         let slots = buffer.len();
         for row in rows {
             let key = keys[row];
-            let partition = target.of(key);
+            let partition = target.partition(key);
             let fill = &mut fills[partition];
             let slot = fill.next as usize;
             fill.next += 1;

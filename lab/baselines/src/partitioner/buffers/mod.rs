@@ -12,7 +12,7 @@ use annulus_pages::{
     target::PartitionOf,
     tuples::{Payloads, Tuples},
 };
-use fixed::{Any, Const, FixedBuffers};
+use fixed::{Const, FixedBuffers, RuntimeWidth};
 use variable::VariableBuffers;
 
 use super::Job;
@@ -65,7 +65,7 @@ impl Buffers {
                 0 => buffers.append(keys, bytes, Const::<0>, rows, target, writer),
                 12 => buffers.append(keys, bytes, Const::<12>, rows, target, writer),
                 96 => buffers.append(keys, bytes, Const::<96>, rows, target, writer),
-                _ => buffers.append(keys, bytes, Any(size), rows, target, writer),
+                _ => buffers.append(keys, bytes, RuntimeWidth(size), rows, target, writer),
             },
             (Self::Fixed(_), Payloads::Variable { .. }) => {
                 Err(PagesError::Batch { what: "payloads of any size, but its pages are for tuples of one size" })

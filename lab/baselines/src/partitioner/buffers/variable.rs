@@ -68,7 +68,7 @@ impl VariableBuffers {
         for row in rows {
             let (key, payload) = (tuples.keys()[row], tuples.payload(row));
             check_size(payload, &self.shape)?;
-            let partition = target.of(key);
+            let partition = target.partition(key);
             let fill = self.fills[partition];
             if fill.tuples == self.capacity || fill.bytes + payload.len() > self.data_bytes {
                 self.flush_one(partition, writer)?;

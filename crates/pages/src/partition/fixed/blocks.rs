@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     page::GROUP,
-    ranges::{
+    partition::{
         buffers::Lines,
         lists::{BLOCK, Entry, FEW, Lists},
     },
@@ -113,7 +113,7 @@ impl<S: PageSink> FixedWriter<S> {
         blocks: &Blocks,
         batch: Batch<'_>,
     ) -> Result<(), PagesError> {
-        let mut list = blocks.lists.of(partition);
+        let mut list = blocks.lists.rows(partition);
         if self.buffers.len(partition) > 0 {
             list = self.complete_group::<SIZE, WIDE>(partition, list, batch)?;
         }

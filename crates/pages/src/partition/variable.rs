@@ -10,7 +10,7 @@ use self::copy::{PIECE, Slot, copy_before, to_offsets};
 use super::{
     buffers::{Lines, Table},
     shared::{PageSink, Shared},
-    state::{Claimed, PageId, Part},
+    state::{ClaimWord, PageId, Part},
 };
 use crate::{
     error::PagesError,
@@ -38,7 +38,7 @@ pub(super) struct VariableWriter<S: PageSink> {
     slots: Table<Slot>,
     fills: Table<Fill>,
     /// The tuples of the last flush.
-    written: Written,
+    written: UncountedTuples,
     /// Whether the machine has AVX-512.
     wide: bool,
 }
@@ -47,9 +47,9 @@ pub(super) struct VariableWriter<S: PageSink> {
 /// cache before it. So they are counted by the next flush, or at the end of a call: meanwhile the
 /// stores go on.
 #[derive(Debug, Default)]
-struct Written(Option<(usize, PageId, u32)>);
+struct UncountedTuples(Option<(usize, PageId, u32)>);
 
-impl Written {
+impl UncountedTuples {
     fn complete<S: PageSink>(&mut self, shared: &Shared<S>) {
         if let Some((partition, page, tuples)) = self.0.take() {
             shared.complete(partition, page, tuples);
@@ -87,7 +87,7 @@ impl<S: PageSink> VariableWriter<S> {
             data: Lines::new(partitions * (PIECE + buffer_bytes)),
             slots: Table::new(partitions * buffer_tuples, |_| Slot::default()),
             fills: Table::new(partitions, |_| Fill::default()),
-            written: Written::default(),
+            written: UncountedTuples::default(),
             wide: has_avx512(),
         }
     }
@@ -223,7 +223,7 @@ mod wide {
 /// slots.
 fn place<S: PageSink>(
     shared: &Shared<S>,
-    written: &mut Written,
+    written: &mut UncountedTuples,
     partition: usize,
     mut slots: &mut [Slot],
     data: &[u8],
@@ -247,7 +247,7 @@ fn place<S: PageSink>(
             let from = data.as_ptr().add(data.len() - end);
             shared.store.copy_around(from, page.add(offset - (end - done)), end - done);
         }
-        *written = Written(Some((partition, claim.page, claim.tuples)));
+        *written = UncountedTuples(Some((partition, claim.page, claim.tuples)));
         (slots, done) = (later, end);
     }
     Ok(())
@@ -255,7 +255,7 @@ fn place<S: PageSink>(
 
 /// Returns a part with the first tuples that fit after the claimed ones. It closes the page if not
 /// all tuples fit.
-fn prefix(before: Claimed, slots: &[Slot], bytes: usize, fits: impl Fn(usize, usize) -> bool) -> Part {
+fn prefix(before: ClaimWord, slots: &[Slot], bytes: usize, fits: impl Fn(usize, usize) -> bool) -> Part {
     let (tuples_before, bytes_before) = (before.tuples() as usize, before.bytes() as usize);
     if fits(tuples_before + slots.len(), bytes_before + bytes) {
         return Part { tuples: slots.len() as u32, bytes: bytes as u32, closes: false };

@@ -27,7 +27,7 @@ pub(super) trait Supply {
 /// The claims on a page in one word: generation (13 bits), closed (1), tuples (24), payload bytes
 /// (26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Claimed(u64);
+pub(super) struct ClaimWord(u64);
 
 const BYTES_BITS: u32 = 26;
 const TUPLES_BITS: u32 = 24;
@@ -41,7 +41,7 @@ const _: () = {
     assert!((MAX_PAGE_BYTES - HEADER_BYTES) / 4 < 1 << TUPLES_BITS);
 };
 
-impl Claimed {
+impl ClaimWord {
     fn generation(self) -> u64 {
         self.0 >> GENERATION_SHIFT
     }
@@ -79,7 +79,7 @@ pub(super) struct Part {
 pub(super) struct Claim {
     pub(super) page: PageId,
     /// The claims before it, which determine the first slot and the bytes in use at the page's end.
-    pub(super) before: Claimed,
+    pub(super) before: ClaimWord,
     pub(super) tuples: u32,
 }
 
@@ -141,7 +141,7 @@ struct PageState {
     claimed: AtomicU64,
     /// `OPEN` minus the written tuples. Closing turns `OPEN` into the number of claimed tuples.
     left: AtomicI64,
-    /// The turn of its partition that made it current. Written before the page is published.
+    /// The turn of its partition that made it current. UncountedTuples before the page is published.
     turn: AtomicU32,
 }
 
@@ -174,7 +174,7 @@ impl State {
         &self,
         partition: usize,
         supply: &impl Supply,
-        mut plan: impl FnMut(Claimed) -> Part,
+        mut plan: impl FnMut(ClaimWord) -> Part,
     ) -> Option<(Claim, Outcome)> {
         loop {
             let current = Current(self.partitions[partition].load(order::current()));
@@ -183,7 +183,7 @@ impl State {
                 continue;
             };
             let state = &self.pages[page as usize];
-            let before = Claimed(state.claimed.load(Relaxed));
+            let before = ClaimWord(state.claimed.load(Relaxed));
             // Another generation: the page was completed and is used again, so the partition
             // already has another one.
             if before.generation() != current.generation() {
@@ -212,23 +212,23 @@ impl State {
     /// Returns whether it took them back.
     pub(super) fn retract(&self, page: PageId, end: u32, tuples: u32, bytes: u32) -> bool {
         let state = &self.pages[page as usize];
-        let mut now = Claimed(state.claimed.load(Relaxed));
+        let mut now = ClaimWord(state.claimed.load(Relaxed));
         loop {
             // The claim is open, so the page is still of the claim's generation.
             if now.is_closed() || now.tuples() != end {
                 return false;
             }
-            let less = Claimed(now.0 - (u64::from(tuples) << BYTES_BITS) - u64::from(bytes));
+            let less = ClaimWord(now.0 - (u64::from(tuples) << BYTES_BITS) - u64::from(bytes));
             match state.claimed.compare_exchange_weak(now.0, less.0, Relaxed, Relaxed) {
                 Ok(_) => return true,
-                Err(other) => now = Claimed(other),
+                Err(other) => now = ClaimWord(other),
             }
         }
     }
 
     /// Returns the partition's current page and the claims on it, if it is open. Call it only after
     /// the last claim.
-    pub(super) fn last(&self, partition: usize) -> Option<(PageId, Claimed)> {
+    pub(super) fn last(&self, partition: usize) -> Option<(PageId, ClaimWord)> {
         let current = Current(self.partitions[partition].load(order::current()));
         let page = current.page()?;
         let claimed = self.claimed(page);
@@ -236,8 +236,8 @@ impl State {
     }
 
     /// Returns the claims on a page, for the thread that took it out.
-    pub(super) fn claimed(&self, page: PageId) -> Claimed {
-        Claimed(self.pages[page as usize].claimed.load(Relaxed))
+    pub(super) fn claimed(&self, page: PageId) -> ClaimWord {
+        ClaimWord(self.pages[page as usize].claimed.load(Relaxed))
     }
 
     /// Returns the turn of its partition that made the page current, for the thread that took it
@@ -294,7 +294,7 @@ impl State {
         let state = &self.pages[page as usize];
         // The page belongs to this thread alone until it is published. A thread that still has it
         // as a partition's current page finds it closed, or of another generation.
-        let generation = (Claimed(state.claimed.load(Relaxed)).generation() + 1) & GENERATION_MASK;
+        let generation = (ClaimWord(state.claimed.load(Relaxed)).generation() + 1) & GENERATION_MASK;
         state.left.store(OPEN, Relaxed);
         state.claimed.store(generation << GENERATION_SHIFT, Relaxed);
         let new = old.next(generation, page);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loom::{cell::UnsafeCell, thread};
 
-use super::state::{Claim, Claimed, Outcome, PageId, Part, State, Supply};
+use super::state::{Claim, ClaimWord, Outcome, PageId, Part, State, Supply};
 use crate::memory::FreeList;
 
 const CAPACITY: u32 = 2;
@@ -45,7 +45,7 @@ impl Model {
     }
 
     fn claim(&self, partition: usize, wanted: u32) -> Claim {
-        let plan = |before: Claimed| {
+        let plan = |before: ClaimWord| {
             let tuples = wanted.min(CAPACITY - before.tuples());
             Part { tuples, bytes: tuples, closes: before.tuples() + tuples == CAPACITY }
         };
@@ -108,7 +108,7 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// Two writers on one partition, with pages that are reused as soon as they were taken out. The
+/// Pair writers on one partition, with pages that are reused as soon as they were taken out. The
 /// turns of the pages keep each writer's order.
 #[test]
 fn every_tuple_is_taken_out_once() {

@@ -7,8 +7,8 @@ use annulus_rows::partition::Target;
 use super::{
     PageOrder,
     fixed::FixedWriter,
+    pairs::{PairsWriter, are_in_pairs},
     shared::{PageSink, Shared},
-    twos::{TwosWriter, are_in_twos},
     variable::VariableWriter,
 };
 use crate::{
@@ -30,7 +30,7 @@ pub struct Writer<S: PageSink> {
 
 enum Kind<S: PageSink> {
     Fixed(FixedWriter<S>),
-    Twos(TwosWriter<S>),
+    Pairs(PairsWriter<S>),
     Variable(VariableWriter<S>),
 }
 
@@ -40,7 +40,7 @@ impl<S: PageSink> Kind<S> {
     fn release_all(&mut self, settled: bool) {
         match self {
             Kind::Fixed(writer) => writer.release_all(settled),
-            Kind::Twos(writer) => writer.release_all(settled),
+            Kind::Pairs(writer) => writer.release_all(settled),
             Kind::Variable(_) => {}
         }
     }
@@ -49,8 +49,8 @@ impl<S: PageSink> Kind<S> {
 impl<S: PageSink> Writer<S> {
     pub(super) fn new(shared: Arc<Shared<S>>) -> Self {
         let kind = match shared.shape.payload() {
-            PayloadSize::Fixed(size) if are_in_twos(size, shared.partition_count(), shared.shape.capacity()) => {
-                Kind::Twos(TwosWriter::new(Arc::clone(&shared), size))
+            PayloadSize::Fixed(size) if are_in_pairs(size, shared.partition_count(), shared.shape.capacity()) => {
+                Kind::Pairs(PairsWriter::new(Arc::clone(&shared), size))
             }
             PayloadSize::Fixed(size) => Kind::Fixed(FixedWriter::new(Arc::clone(&shared), size)),
             PayloadSize::Variable => Kind::Variable(VariableWriter::new(Arc::clone(&shared))),
@@ -64,7 +64,7 @@ impl<S: PageSink> Writer<S> {
     /// If the payloads do not have the size of the pages' tuples, one is larger than a page, memory
     /// runs out, or another writer failed. All except the first fail the shuffle.
     pub fn write(&mut self, tuples: &Tuples<'_>) -> Result<(), PagesError> {
-        with_target!(self.shared.partitions, |target| self.place(tuples, move |_, key| target.of(key)))
+        with_target!(self.shared.partitions, |target| self.place(tuples, move |_, key| target.partition(key)))
     }
 
     /// Places each tuple in the partition that `targets` names.
@@ -127,7 +127,7 @@ impl<S: PageSink> Writer<S> {
         let unfinished = FailUnlessDone(&self.shared);
         match &mut self.kind {
             Kind::Fixed(writer) => writer.flush_all()?,
-            Kind::Twos(writer) => writer.flush_all(),
+            Kind::Pairs(writer) => writer.flush_all(),
             Kind::Variable(writer) => writer.flush_all()?,
         }
         unfinished.done();
@@ -148,7 +148,7 @@ impl<S: PageSink> Writer<S> {
         let unfinished = FailUnlessDone(&self.shared);
         match &mut self.kind {
             Kind::Fixed(writer) => writer.write(tuples.keys(), bytes, partition_of)?,
-            Kind::Twos(writer) => writer.write(tuples.keys(), bytes, partition_of)?,
+            Kind::Pairs(writer) => writer.write(tuples.keys(), bytes, partition_of)?,
             Kind::Variable(writer) => writer.write(tuples, |index| partition_of(index, tuples.keys()[index]))?,
         }
         unfinished.done();

@@ -46,7 +46,7 @@ impl Lists {
     }
 
     /// Returns the list of a partition.
-    pub(super) fn of(&self, partition: usize) -> &[u32] {
+    pub(super) fn rows(&self, partition: usize) -> &[u32] {
         let len = self.len[partition] as usize;
         debug_assert!(len < self.stride);
         // SAFETY: the first entries of the list were written.
@@ -166,7 +166,7 @@ mod tests {
                 for partition in 0..partitions {
                     let here = (0..listed).filter(|&row| target(row, keys[row]) == partition);
                     let expected = here.map(|row| if entry == Entry::Key { keys[row] } else { row as u32 });
-                    prop_assert!(expected.eq(lists.of(partition).iter().copied()), "partition {}", partition);
+                    prop_assert!(expected.eq(lists.rows(partition).iter().copied()), "partition {}", partition);
                 }
                 Ok(())
             };
@@ -189,7 +189,7 @@ mod tests {
 
     impl Lists {
         fn is_full(&self, partition: usize) -> bool {
-            self.of(partition).len() + LANES == self.stride
+            self.rows(partition).len() + LANES == self.stride
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The writer of one thread for payloads that fill whole cache lines, alone or in twos, and many
-//! partitions. Two payloads that follow each other in a partition go from the batch to the page at
+//! The writer of one thread for payloads that fill whole cache lines, alone or in pairs, and many
+//! partitions. Pair payloads that follow each other in a partition go from the batch to the page at
 //! once. Which those are is found for some rows at a time, without a branch for each, so that the
 //! processor finishes the next rows while stores past the cache still drain.
 
@@ -7,16 +7,16 @@ use std::{ops::RangeInclusive, ptr::null_mut, sync::Arc};
 
 use super::{
     buffers::{Lines, Table},
-    open::{Claims, Open},
+    open::{Claims, OpenClaim},
     shared::{PageSink, Shared},
     store::{HALF_LINE, Store},
 };
 use crate::{error::PagesError, page::GROUP, simd::has_avx512};
 
-/// The numbers of partitions for which twos are faster. With fewer, lists of rows are long enough.
+/// The numbers of partitions for which pairs are faster. With fewer, lists of rows are long enough.
 /// With more, most payloads of a batch would have to be kept for the next one.
 const MANY: RangeInclusive<usize> = 129..=1024;
-/// The number of rows whose twos are found before their payloads are copied.
+/// The number of rows whose pairs are found before their payloads are copied.
 const STEP: usize = 96;
 /// The number of a partition's keys for which there is room. Groups of them are whole lines.
 const ROOM: u32 = 2 * GROUP as u32;
@@ -30,9 +30,9 @@ const KEPT: u32 = u32::MAX - 1;
 /// The place of a payload that is on the page, or is not this writer's.
 const NONE: u32 = u32::MAX;
 
-/// Returns whether payloads of this size go to as many partitions in twos. `capacity` is the number
+/// Returns whether payloads of this size go to as many partitions in pairs. `capacity` is the number
 /// of tuples of a page, which should take some before it is full.
-pub(super) fn are_in_twos(size: u32, partitions: usize, capacity: usize) -> bool {
+pub(super) fn are_in_pairs(size: u32, partitions: usize, capacity: usize) -> bool {
     let lines = size > 0 && (size as usize).is_multiple_of(HALF_LINE);
     lines && capacity >= GROUP && MANY.contains(&partitions)
 }
@@ -41,9 +41,9 @@ pub(super) fn are_in_twos(size: u32, partitions: usize, capacity: usize) -> bool
 /// [`KEPT`] or [`NONE`]. That matters only if the place is odd. One number, so that one store
 /// changes both.
 #[derive(Clone, Copy, Debug)]
-struct Last(u64);
+struct TupleCursor(u64);
 
-impl Last {
+impl TupleCursor {
     fn new(next: u32, before: u32) -> Self {
         Self(u64::from(next) | u64::from(before) << u32::BITS)
     }
@@ -56,7 +56,7 @@ impl Last {
         (self.0 >> u32::BITS) as u32
     }
 
-    /// Returns whether the payload before the next one waits for it: twos begin at even places.
+    /// Returns whether the payload before the next one waits for it: pairs begin at even places.
     fn waits(self) -> bool {
         !self.next().is_multiple_of(2) && self.before() != NONE
     }
@@ -64,14 +64,14 @@ impl Last {
 
 /// A tuple whose payload goes to a page with the one before it.
 #[derive(Clone, Copy, Debug)]
-struct Two {
-    last: Last,
-    /// The partition and the row, as one number like [`Last`].
+struct Pair {
+    last: TupleCursor,
+    /// The partition and the row, as one number like [`TupleCursor`].
     from: u64,
 }
 
-impl Two {
-    fn new(last: Last, partition: usize, row: usize) -> Self {
+impl Pair {
+    fn new(last: TupleCursor, partition: usize, row: usize) -> Self {
         Self { last, from: partition as u64 | (row as u64) << u32::BITS }
     }
 
@@ -84,21 +84,21 @@ impl Two {
     }
 }
 
-pub(super) struct TwosWriter<S: PageSink> {
+pub(super) struct PairsWriter<S: PageSink> {
     claims: Claims<S>,
-    waiting: Waiting,
+    pending: PendingTuples,
     /// Whether the machine has AVX-512.
     wide: bool,
-    twos: Table<Two>,
+    pairs: Table<Pair>,
     /// The partitions that have a whole group of keys, once for each group.
     groups: Table<u32>,
 }
 
 /// The tuples that are not on pages, or only with their payloads.
-struct Waiting {
+struct PendingTuples {
     /// For each partition, where its next tuple goes. At the end of a batch the payload before it is
     /// kept, so a row is always one of the current batch.
-    last: Table<Last>,
+    last: Table<TupleCursor>,
     /// For each partition, the first place that its next tuples cannot take. The claim ends before
     /// it, or the key would have no room.
     until: Table<u32>,
@@ -114,9 +114,9 @@ struct Waiting {
 
 // SAFETY: the pointers lead to parts of pages that belong to this writer alone, whose memory the
 // shared state keeps, and to batches only during a call.
-unsafe impl<S: PageSink> Send for TwosWriter<S> {}
+unsafe impl<S: PageSink> Send for PairsWriter<S> {}
 
-impl Waiting {
+impl PendingTuples {
     fn keys_of(&self, partition: usize) -> *mut u32 {
         // SAFETY: the caller's partition exists.
         unsafe { self.keys.start().cast::<u32>().add(partition * ROOM as usize) }
@@ -132,7 +132,7 @@ impl Waiting {
 
     /// Places the tuples of a partition that wait, and counts them as written.
     #[cold]
-    fn finish<S: PageSink>(&mut self, shared: &Shared<S>, open: &mut Open, partition: usize, size: usize) {
+    fn finish<S: PageSink>(&mut self, shared: &Shared<S>, open: &mut OpenClaim, partition: usize, size: usize) {
         let last = self.last[partition];
         // SAFETY: places from that of the next slot on are in the claim, and belong to this writer.
         // Their keys are there, and so is the payload.
@@ -140,7 +140,7 @@ impl Waiting {
             if last.waits() {
                 let from = self.payload(partition, last.before(), size);
                 shared.store.one(from, size, self.end[partition].sub(last.next() as usize * size));
-                self.last[partition] = Last::new(last.next(), NONE);
+                self.last[partition] = TupleCursor::new(last.next(), NONE);
             }
             while open.left > 0 && open.next() < last.next() {
                 self.write_slots(shared, open, partition, size);
@@ -149,7 +149,7 @@ impl Waiting {
     }
 
     /// Does so for all partitions.
-    fn finish_all<S: PageSink>(&mut self, shared: &Shared<S>, open: &mut [Open], size: usize) {
+    fn finish_all<S: PageSink>(&mut self, shared: &Shared<S>, open: &mut [OpenClaim], size: usize) {
         for (partition, open) in open.iter_mut().enumerate() {
             self.finish(shared, open, partition, size);
         }
@@ -161,7 +161,13 @@ impl Waiting {
     /// # Safety
     /// The claim has as many left, and their keys and payloads are there.
     #[inline(always)]
-    unsafe fn write_slots<S: PageSink>(&mut self, shared: &Shared<S>, open: &mut Open, partition: usize, size: usize) {
+    unsafe fn write_slots<S: PageSink>(
+        &mut self,
+        shared: &Shared<S>,
+        open: &mut OpenClaim,
+        partition: usize,
+        size: usize,
+    ) {
         let first = open.next();
         let count = (GROUP as u32 - first % GROUP as u32).min(self.last[partition].next() - first);
         // SAFETY: the caller's promises.
@@ -173,7 +179,7 @@ impl Waiting {
         self.set_until(open, partition);
     }
 
-    fn set_until(&mut self, open: &Open, partition: usize) {
+    fn set_until(&mut self, open: &OpenClaim, partition: usize) {
         self.until[partition] = open.end.min(open.next() + ROOM);
     }
 
@@ -196,16 +202,16 @@ impl Waiting {
             }
         }
         let before = if last.before() == NONE { NONE } else { KEPT };
-        self.last[partition] = Last::new(last.next(), before);
+        self.last[partition] = TupleCursor::new(last.next(), before);
     }
 }
 
-impl<S: PageSink> TwosWriter<S> {
+impl<S: PageSink> PairsWriter<S> {
     /// Creates a writer for payloads of `size` bytes, the size of the shape.
     pub(super) fn new(shared: Arc<Shared<S>>, size: u32) -> Self {
         let partitions = shared.partition_count();
-        let waiting = Waiting {
-            last: Table::new(partitions, |_| Last::new(0, NONE)),
+        let pending = PendingTuples {
+            last: Table::new(partitions, |_| TupleCursor::new(0, NONE)),
             until: Table::new(partitions, |_| 0),
             end: Table::new(partitions, |_| null_mut()),
             keys: Lines::new(partitions * ROOM as usize * size_of::<u32>()),
@@ -214,9 +220,9 @@ impl<S: PageSink> TwosWriter<S> {
         };
         Self {
             claims: Claims::new(shared, size),
-            waiting,
+            pending,
             wide: has_avx512(),
-            twos: Table::new(STEP, |_| Two::new(Last::new(0, NONE), 0, 0)),
+            pairs: Table::new(STEP, |_| Pair::new(TupleCursor::new(0, NONE), 0, 0)),
             groups: Table::new(STEP, |_| 0),
         }
     }
@@ -234,7 +240,7 @@ impl<S: PageSink> TwosWriter<S> {
         for (index, keys) in keys.chunks(MOST_ROWS).enumerate() {
             let first = index * MOST_ROWS;
             let target = move |row: usize, key: u32| partition_of(first + row, key);
-            self.waiting.batch = bytes[first * size..].as_ptr();
+            self.pending.batch = bytes[first * size..].as_ptr();
             self.write_batch(keys, target)?;
         }
         Ok(())
@@ -248,24 +254,24 @@ impl<S: PageSink> TwosWriter<S> {
         partition_of: impl Fn(usize, u32) -> usize + Copy,
     ) -> Result<(), PagesError> {
         for (keys, first) in keys.chunks(STEP).zip((0..).step_by(STEP)) {
-            let twos = self.find(keys, first, partition_of)?;
-            self.place(twos);
+            let pairs = self.find(keys, first, partition_of)?;
+            self.place(pairs);
         }
         let (partitions, size) = (self.claims.open.len(), self.claims.size);
         if partitions <= keys.len() {
-            (0..partitions).for_each(|partition| self.waiting.keep(partition, size));
+            (0..partitions).for_each(|partition| self.pending.keep(partition, size));
         } else {
             for (row, &key) in keys.iter().enumerate() {
                 let partition = partition_of(row, key);
-                if self.waiting.last[partition].before() == row as u32 {
-                    self.waiting.keep(partition, size);
+                if self.pending.last[partition].before() == row as u32 {
+                    self.pending.keep(partition, size);
                 }
             }
         }
         Ok(())
     }
 
-    /// Finds the twos among a few rows, of which the batch has `first` before, and gives the keys
+    /// Finds the pairs among a few rows, of which the batch has `first` before, and gives the keys
     /// of all of them a place. Returns their number.
     // Within a larger function, the loop would have to keep its numbers on the stack.
     #[inline(never)]
@@ -275,86 +281,86 @@ impl<S: PageSink> TwosWriter<S> {
         first: usize,
         partition_of: impl Fn(usize, u32) -> usize + Copy,
     ) -> Result<usize, PagesError> {
-        let (lasts, untils) = (self.waiting.last.start(), self.waiting.until.start());
-        let to_keys = self.waiting.keys.start().cast::<u32>();
-        let to_twos = self.twos.start();
-        let mut twos = 0;
+        let (lasts, untils) = (self.pending.last.start(), self.pending.until.start());
+        let to_keys = self.pending.keys.start().cast::<u32>();
+        let to_pairs = self.pairs.start();
+        let mut pairs = 0;
         for (row, &key) in (first..).zip(keys) {
             let partition = partition_of(row, key);
             debug_assert!(partition < self.claims.open.len());
-            // SAFETY: the caller's partitions exist. There are at most `STEP` twos.
+            // SAFETY: the caller's partitions exist. There are at most `STEP` pairs.
             unsafe {
                 let of = lasts.add(partition);
                 if (*of).next() == *untils.add(partition) {
-                    self.make_room(partition, std::mem::take(&mut twos))?;
+                    self.make_room(partition, std::mem::take(&mut pairs))?;
                 }
                 let last = *of;
                 let next = last.next();
-                *of = Last::new(next + 1, row as u32);
+                *of = TupleCursor::new(next + 1, row as u32);
                 to_keys.add(partition * ROOM as usize + (next % ROOM) as usize).write(key);
-                to_twos.add(twos).write(Two::new(last, partition, row));
-                twos += next as usize % 2;
+                to_pairs.add(pairs).write(Pair::new(last, partition, row));
+                pairs += next as usize % 2;
             }
         }
-        Ok(twos)
+        Ok(pairs)
     }
 
-    /// Makes room for the next tuple of a partition. Places the twos that were found before it.
+    /// Makes room for the next tuple of a partition. Places the pairs that were found before it.
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, partition: usize, twos: usize) -> Result<(), PagesError> {
-        self.place(twos);
-        let Self { claims, waiting, .. } = self;
-        if waiting.last[partition].next() < waiting.until[partition] {
+    fn make_room(&mut self, partition: usize, pairs: usize) -> Result<(), PagesError> {
+        self.place(pairs);
+        let Self { claims, pending, .. } = self;
+        if pending.last[partition].next() < pending.until[partition] {
             return Ok(());
         }
         let size = claims.size;
-        waiting.finish(&claims.shared, &mut claims.open[partition], partition, size);
+        pending.finish(&claims.shared, &mut claims.open[partition], partition, size);
         claims.claim(partition, |shared, open| {
-            waiting.finish_all(shared, open, size);
-            waiting.close_all();
+            pending.finish_all(shared, open, size);
+            pending.close_all();
         })?;
         let open = &claims.open[partition];
-        waiting.last[partition] = Last::new(open.next(), NONE);
-        waiting.set_until(open, partition);
-        waiting.end[partition] = open.data.wrapping_add(open.next() as usize * size);
+        pending.last[partition] = TupleCursor::new(open.next(), NONE);
+        pending.set_until(open, partition);
+        pending.end[partition] = open.data.wrapping_add(open.next() as usize * size);
         Ok(())
     }
 
-    /// Copies twos to their pages, and writes the slots of whole groups.
-    fn place(&mut self, twos: usize) {
+    /// Copies pairs to their pages, and writes the slots of whole groups.
+    fn place(&mut self, pairs: usize) {
         match self.claims.size {
-            32 => self.place_sized::<32>(twos),
-            64 => self.place_sized::<64>(twos),
-            96 => self.place_sized::<96>(twos),
-            _ => self.place_sized::<{ usize::MAX }>(twos),
+            32 => self.place_sized::<32>(pairs),
+            64 => self.place_sized::<64>(pairs),
+            96 => self.place_sized::<96>(pairs),
+            _ => self.place_sized::<{ usize::MAX }>(pairs),
         }
     }
 
-    fn place_sized<const SIZE: usize>(&mut self, twos: usize) {
+    fn place_sized<const SIZE: usize>(&mut self, pairs: usize) {
         let store = self.claims.shared.store;
         #[cfg(target_arch = "x86_64")]
         if self.wide && store == Store::StreamWide {
             // SAFETY: the machine has the features.
-            return unsafe { wide::place::<SIZE, S>(self, twos) };
+            return unsafe { wide::place::<SIZE, S>(self, pairs) };
         }
-        self.place_body::<SIZE>(store, twos);
+        self.place_body::<SIZE>(store, pairs);
     }
 
     #[inline(always)]
-    fn place_body<const SIZE: usize>(&mut self, store: Store, twos: usize) {
-        let Self { claims: Claims { shared, open, size, .. }, waiting, .. } = self;
+    fn place_body<const SIZE: usize>(&mut self, store: Store, pairs: usize) {
+        let Self { claims: Claims { shared, open, size, .. }, pending, .. } = self;
         let size = if SIZE == usize::MAX { *size } else { SIZE };
-        let (ends, to_groups) = (waiting.end.start(), self.groups.start());
+        let (ends, to_groups) = (pending.end.start(), self.groups.start());
         let mut groups = 0;
-        for two in &self.twos[..twos] {
-            let (partition, next, before) = (two.partition(), two.last.next(), two.last.before());
-            let upper = waiting.payload(partition, before, size);
+        for pair in &self.pairs[..pairs] {
+            let (partition, next, before) = (pair.partition(), pair.last.next(), pair.last.before());
+            let upper = pending.payload(partition, before, size);
             // SAFETY: both places are in the claim. If it begins with the second one, `before` is `NONE`.
             // Payloads are rows of this batch, or kept. Pages end at a line, so two payloads from an even
-            // place on are whole lines. There are at most as many groups as twos.
+            // place on are whole lines. There are at most as many groups as pairs.
             unsafe {
-                let lower = waiting.batch.add(two.row() * size);
+                let lower = pending.batch.add(pair.row() * size);
                 let to = (*ends.add(partition)).sub((next as usize + 1) * size);
                 if before == NONE {
                     store.one(lower, size, to);
@@ -368,31 +374,31 @@ impl<S: PageSink> TwosWriter<S> {
         for &partition in &self.groups[..groups] {
             let partition = partition as usize;
             // SAFETY: the last tuple of the group was placed, so the claim has these, and they are there.
-            unsafe { waiting.write_slots(shared, &mut open[partition], partition, size) };
+            unsafe { pending.write_slots(shared, &mut open[partition], partition, size) };
         }
     }
 
     /// Places the tuples that wait.
     pub(super) fn flush_all(&mut self) {
-        let Self { claims: Claims { shared, open, size, .. }, waiting, .. } = self;
-        waiting.finish_all(shared, open, *size);
+        let Self { claims: Claims { shared, open, size, .. }, pending, .. } = self;
+        pending.finish_all(shared, open, *size);
     }
 
     /// Gives back the unwritten parts of claims, as [`Claims::release_all`].
     pub(super) fn release_all(&mut self, settled: bool) {
         self.claims.release_all(settled);
-        self.waiting.close_all();
+        self.pending.close_all();
     }
 }
 
 /// The copies compiled for AVX-512.
 #[cfg(target_arch = "x86_64")]
 mod wide {
-    use super::{PageSink, Store, TwosWriter};
+    use super::{PageSink, PairsWriter, Store};
 
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,popcnt,bmi1,bmi2")]
     #[inline(never)]
-    pub(super) fn place<const SIZE: usize, S: PageSink>(writer: &mut TwosWriter<S>, twos: usize) {
-        writer.place_body::<SIZE>(Store::StreamWide, twos);
+    pub(super) fn place<const SIZE: usize, S: PageSink>(writer: &mut PairsWriter<S>, pairs: usize) {
+        writer.place_body::<SIZE>(Store::StreamWide, pairs);
     }
 }

@@ -131,8 +131,8 @@ impl Store {
         let payload = |row: &u32| from.wrapping_add(*row as usize * size);
         let mut to = end;
         let lines = end.addr().is_multiple_of(LINE) && size.is_multiple_of(HALF_LINE);
-        let (twos, rest) = if lines { rows.as_chunks::<2>() } else { (&[][..], rows) };
-        for [upper, lower] in twos {
+        let (pairs, rest) = if lines { rows.as_chunks::<2>() } else { (&[][..], rows) };
+        for [upper, lower] in pairs {
             to = to.wrapping_sub(2 * size);
             // SAFETY: the caller's promises.
             unsafe { self.two(payload(lower), payload(upper), size, to) }
@@ -282,7 +282,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ranges::buffers::Lines;
+    use crate::partition::buffers::Lines;
 
     const ROOM: usize = 16 << 10;
 

@@ -1,4 +1,4 @@
-//! Listed tuples whose payloads fill whole cache lines, alone or in twos. They go straight from the
+//! Listed tuples whose payloads fill whole cache lines, alone or in pairs. They go straight from the
 //! batch to the page, also where their slots do not fill whole lines yet: the keys wait in the
 //! partition's buffer.
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{
     page::GROUP,
-    ranges::{
+    partition::{
         buffers::Buffers,
         lists::BLOCK,
-        open::{Claims, Open},
+        open::{Claims, OpenClaim},
         store::{HALF_LINE, LINE, Store},
     },
 };
@@ -45,9 +45,9 @@ impl<S: PageSink> FixedWriter<S> {
         blocks: &Blocks,
         batch: Batch<'_>,
     ) -> Result<(), PagesError> {
-        let mut list = blocks.lists.of(partition);
+        let mut list = blocks.lists.rows(partition);
         let waiting = self.buffers.len(partition);
-        // Small batches have filled the buffer.
+        // HeapBytes batches have filled the buffer.
         if waiting >= GROUP || waiting > self.claims.open[partition].ahead as usize + 1 {
             list = self.complete_group::<SIZE, WIDE>(partition, list, batch)?;
         }
@@ -111,7 +111,7 @@ unsafe fn place_payloads<const SIZE: usize>(
     store: Store,
     partition: usize,
     mut list: &[u32],
-    (open, buffers): (&Open, &Buffers),
+    (open, buffers): (&OpenClaim, &Buffers),
     batch: Batch<'_>,
     size: usize,
     ends: bool,
@@ -136,8 +136,8 @@ unsafe fn place_payloads<const SIZE: usize>(
                 }
             }
         }
-        let in_twos = store != Store::Cached && !size.is_multiple_of(LINE);
-        if in_twos
+        let in_pairs = store != Store::Cached && !size.is_multiple_of(LINE);
+        if in_pairs
             && !to.addr().is_multiple_of(LINE)
             && let [row, rest @ ..] = list
         {
@@ -146,7 +146,7 @@ unsafe fn place_payloads<const SIZE: usize>(
             list = rest;
         }
         // A group of slots has an even number of payloads if it begins at a line.
-        if in_twos && !ends && open.data.addr().is_multiple_of(LINE) && !list.len().is_multiple_of(2) {
+        if in_pairs && !ends && open.data.addr().is_multiple_of(LINE) && !list.len().is_multiple_of(2) {
             (kept, list) = (list.last().copied(), &list[..list.len() - 1]);
         }
         store.rows::<SIZE>(from, list, size, to);

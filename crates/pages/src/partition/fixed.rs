@@ -10,7 +10,7 @@ use std::sync::Arc;
 use self::blocks::Blocks;
 use super::{
     buffers::Buffers,
-    open::{Claims, Open},
+    open::{Claims, OpenClaim},
     shared::{PageSink, Shared},
 };
 use crate::{error::PagesError, simd::has_avx512};
@@ -182,7 +182,7 @@ impl<S: PageSink> FixedWriter<S> {
 
 /// Writes the slots of all tuples whose payloads are ahead of them. The rest of each buffer moves
 /// to its start.
-fn finish_ahead<S: PageSink>(shared: &Shared<S>, open: &mut [Open], buffers: &mut Buffers, size: usize) {
+fn finish_ahead<S: PageSink>(shared: &Shared<S>, open: &mut [OpenClaim], buffers: &mut Buffers, size: usize) {
     for (partition, open) in open.iter_mut().enumerate().filter(|(_, open)| open.ahead > 0) {
         let ahead = std::mem::take(&mut open.ahead);
         // SAFETY: the buffer has the keys, and the claim has room for the slots.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     PageOrder,
     shared::{Hole, PageSink, Shared},
-    state::{Claimed, PageId, Part},
+    state::{ClaimWord, PageId, Part},
 };
 use crate::{
     error::PagesError,
@@ -33,7 +33,7 @@ const LEAST_WRITTEN_PARTS: usize = 2;
 /// uses.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(super) struct Open {
+pub(super) struct OpenClaim {
     /// The address of the next slot.
     pub(super) slot: *mut u8,
     /// The address of the last payload.
@@ -55,7 +55,7 @@ pub(super) struct Open {
     pub(super) ahead: u32,
 }
 
-impl Open {
+impl OpenClaim {
     pub(super) const NONE: Self = Self {
         slot: std::ptr::null_mut(),
         data: std::ptr::null_mut(),
@@ -115,7 +115,7 @@ pub(super) struct Claims<S: PageSink> {
     /// The number of parts of a page, of which a claim takes at most one.
     parts: u32,
     /// The last claim in each partition.
-    pub(super) open: Vec<Open>,
+    pub(super) open: Vec<OpenClaim>,
 }
 
 impl<S: PageSink> Claims<S> {
@@ -127,7 +127,7 @@ impl<S: PageSink> Claims<S> {
             size: size as usize,
             least: ((FIRST_CLAIMED / writers) as u32).max(LEAST_CLAIMED),
             parts: writers.clamp(least_parts, MOST_PARTS) as u32,
-            open: vec![Open::NONE; shared.partition_count()],
+            open: vec![OpenClaim::NONE; shared.partition_count()],
             shared,
         }
     }
@@ -138,7 +138,7 @@ impl<S: PageSink> Claims<S> {
     pub(super) fn claim(
         &mut self,
         partition: usize,
-        mut finish: impl FnMut(&Shared<S>, &mut [Open]),
+        mut finish: impl FnMut(&Shared<S>, &mut [OpenClaim]),
     ) -> Result<(), PagesError> {
         let Self { shared, size, least, parts, open } = self;
         let shape = &shared.shape;
@@ -174,7 +174,7 @@ impl<S: PageSink> Claims<S> {
     }
 }
 
-fn release_all<S: PageSink>(shared: &Shared<S>, open: &mut [Open], size: u32, settled: bool) {
+fn release_all<S: PageSink>(shared: &Shared<S>, open: &mut [OpenClaim], size: u32, settled: bool) {
     for (partition, open) in open.iter_mut().enumerate().filter(|(_, open)| open.left > 0) {
         let hole = Hole { page: open.page, start: open.next(), tuples: open.left };
         let (left, claimed) = (std::mem::take(&mut open.left), std::mem::take(&mut open.claimed));
@@ -184,7 +184,7 @@ fn release_all<S: PageSink>(shared: &Shared<S>, open: &mut [Open], size: u32, se
 
 /// Returns a part of up to `wanted` tuples of `size` payload bytes after the claimed ones. It ends
 /// at the end of a group if it reaches one.
-fn whole_groups(before: Claimed, capacity: u32, wanted: u32, size: u32) -> Part {
+fn whole_groups(before: ClaimWord, capacity: u32, wanted: u32, size: u32) -> Part {
     let end = before.tuples() + wanted;
     let whole = end / GROUP as u32 * GROUP as u32;
     let end = if whole > before.tuples() { whole } else { end }.min(capacity);

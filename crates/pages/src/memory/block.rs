@@ -1,9 +1,8 @@
-//! The memory of one page, and a complete page.
+//! The memory of one page.
 
 use std::{fmt, ptr::NonNull, slice, sync::Arc};
 
-use super::{HEADER_BYTES, Header};
-use crate::memory::Home;
+use super::Home;
 
 /// The memory of one page: initialised, aligned to 64 bytes, owned. Dropping it gives it back to
 /// its source.
@@ -68,35 +67,5 @@ impl Drop for Block {
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Block").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
-/// A complete page: its header is written, and so are all its tuples.
-#[derive(Debug)]
-pub struct Page {
-    block: Block,
-}
-
-impl Page {
-    /// Completes a page: writes the header after all tuples are written.
-    pub fn complete(mut block: Block, header: &Header) -> Self {
-        block.as_mut_slice()[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
-        Self { block }
-    }
-
-    /// Returns the header.
-    pub fn header(&self) -> Header {
-        Header::from_bytes(self.bytes().first_chunk().expect("a page is larger than its header"))
-    }
-
-    /// Returns the whole page. The bytes between the slots and the data are left from the memory's
-    /// previous use.
-    pub fn bytes(&self) -> &[u8] {
-        self.block.as_slice()
-    }
-
-    /// Returns the whole page, to seal it.
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        self.block.as_mut_slice()
     }
 }

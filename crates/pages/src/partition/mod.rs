@@ -17,10 +17,10 @@ mod lists;
 mod loom_models;
 mod open;
 mod order;
+mod pairs;
 mod shared;
 mod state;
 mod store;
-mod twos;
 mod variable;
 mod writer;
 
@@ -98,7 +98,7 @@ const LARGE_POOL_BYTES: usize = 32 << 20;
 /// [`PagesError::Shape`] if the pool's pages do not have the size of the shape.
 /// [`PagesError::Option`] if the pool has fewer pages than there are partitions, or 2^19 pages and
 /// more with [`PageOrder::Written`].
-pub fn shuffle<S: PageSink>(
+pub fn partition_writers<S: PageSink>(
     partitions: Modulo,
     writers: usize,
     shape: PageShape,

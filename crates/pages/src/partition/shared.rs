@@ -17,7 +17,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::{
     PageOrder, close,
-    state::{Claim, Claimed, Outcome, PageId, Part, State, Supply, turn_after},
+    state::{Claim, ClaimWord, Outcome, PageId, Part, State, Supply, turn_after},
     store::Store,
 };
 use crate::{
@@ -172,7 +172,7 @@ impl<S: PageSink> Shared<S> {
     pub(super) fn claim(
         &self,
         partition: usize,
-        plan: impl Fn(Claimed) -> Part,
+        plan: impl Fn(ClaimWord) -> Part,
         mut settle: impl FnMut(),
     ) -> Result<Claim, PagesError> {
         let (mut since, mut last) = (None, false);
@@ -204,7 +204,7 @@ impl<S: PageSink> Shared<S> {
 
     /// Claims once more after a claim found no page: writers that were turning partitions may have
     /// held the last pages.
-    fn claim_alone(&self, partition: usize, plan: impl Fn(Claimed) -> Part) -> Option<(Claim, Outcome)> {
+    fn claim_alone(&self, partition: usize, plan: impl Fn(ClaimWord) -> Part) -> Option<(Claim, Outcome)> {
         let _alone = self.turns.write();
         self.state.claim(partition, &self.pool, plan)
     }

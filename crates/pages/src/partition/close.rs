@@ -14,7 +14,7 @@ use super::{
 use crate::page::{HEADER_BYTES, PageLayout, PayloadSize, SLOT_BYTES};
 
 /// A page that is not complete, and its written tuples.
-struct Incomplete {
+struct IncompletePage {
     page: PageId,
     live: Vec<Range<u32>>,
     tuples: u32,
@@ -77,11 +77,11 @@ fn settle<S: PageSink>(
     shared: &Shared<S>,
     partition: usize,
     partition_state: &mut PartitionState,
-    mut parts: Vec<Incomplete>,
+    mut parts: Vec<IncompletePage>,
 ) {
     let PayloadSize::Fixed(size) = shared.shape.payload() else {
         // Claims of tuples of any size are written at once, so they leave no holes.
-        for Incomplete { page, tuples, .. } in parts {
+        for IncompletePage { page, tuples, .. } in parts {
             shared.number(
                 partition,
                 partition_state,
@@ -134,11 +134,11 @@ fn incomplete<S: PageSink>(
     shared: &Shared<S>,
     partition: usize,
     partition_state: &mut PartitionState,
-) -> Vec<Incomplete> {
+) -> Vec<IncompletePage> {
     let mut holes = std::mem::take(&mut partition_state.holes);
     holes.sort_by_key(|hole| (hole.page, hole.start));
     let last = shared.state.last(partition);
-    let mut parts: Vec<Incomplete> =
+    let mut parts: Vec<IncompletePage> =
         holes.chunk_by(|a, b| a.page == b.page).map(|holes| part(shared, holes[0].page, holes)).collect();
     if let Some((page, _)) = last
         && parts.iter().all(|part| part.page != page)
@@ -148,7 +148,7 @@ fn incomplete<S: PageSink>(
     parts
 }
 
-fn part<S: PageSink>(shared: &Shared<S>, page: PageId, holes: &[Hole]) -> Incomplete {
+fn part<S: PageSink>(shared: &Shared<S>, page: PageId, holes: &[Hole]) -> IncompletePage {
     let claimed = shared.state.claimed(page).tuples();
     let mut live = Vec::new();
     let mut next = 0;
@@ -159,7 +159,7 @@ fn part<S: PageSink>(shared: &Shared<S>, page: PageId, holes: &[Hole]) -> Incomp
         next = end;
     }
     let tuples = live.iter().map(|run| run.end - run.start).sum();
-    Incomplete { page, live, tuples }
+    IncompletePage { page, live, tuples }
 }
 
 /// Moves tuples into the free slots. There are as many tuples as free slots.

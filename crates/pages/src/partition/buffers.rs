@@ -26,7 +26,7 @@ const FEW: usize = 256;
 /// + (room - 1 - i)`.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    /// The number of tuples of a buffer, a power of two.
+    /// The number of tuples of a buffer, a power of pair.
     pub(super) room: usize,
     pub(super) keys: Lines,
     pub(super) data: Lines,
@@ -126,7 +126,7 @@ impl<T> DerefMut for Table<T> {
 /// in random order.
 #[derive(Debug)]
 pub(super) enum Lines {
-    Small(Small),
+    Heap(HeapBytes),
     Large(Region),
 }
 
@@ -140,12 +140,12 @@ impl Lines {
         {
             return Self::Large(region);
         }
-        Self::Small(Small::new(bytes))
+        Self::Heap(HeapBytes::new(bytes))
     }
 
     pub(super) fn start(&self) -> *mut u8 {
         match self {
-            Self::Small(small) => small.start.as_ptr(),
+            Self::Heap(small) => small.start.as_ptr(),
             Self::Large(region) => region.start().as_ptr(),
         }
     }
@@ -153,15 +153,15 @@ impl Lines {
 
 /// Zeroed bytes from the heap.
 #[derive(Debug)]
-pub(super) struct Small {
+pub(super) struct HeapBytes {
     start: NonNull<u8>,
     layout: Layout,
 }
 
 // SAFETY: the memory is owned.
-unsafe impl Send for Small {}
+unsafe impl Send for HeapBytes {}
 
-impl Small {
+impl HeapBytes {
     fn new(bytes: usize) -> Self {
         let layout = Layout::from_size_align(bytes.max(64), 4096).expect("buffers are small");
         // SAFETY: the layout's size is not zero.
@@ -170,7 +170,7 @@ impl Small {
     }
 }
 
-impl Drop for Small {
+impl Drop for HeapBytes {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }
