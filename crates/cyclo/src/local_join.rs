@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use annulus_join::{
     BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, KeyPair, Keys, LoopCondition, Loops, MergeBuild,
-    MergeCondition, MergeFragment, MergeJoin, Morsel, PairSink, Partitions, Sides, Wanted,
+    MergeCondition, MergeFragment, MergeJoin, Morsel, PairSink, Partitions, RequiredPairs, Sides,
 };
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 
@@ -217,7 +217,7 @@ impl LocalJoin {
         condition: &Condition,
         (fragment, ready): (&Fragment, &FragmentParts),
         part: usize,
-        wanted: Wanted,
+        wanted: RequiredPairs,
         sink: &mut impl PairSink,
     ) -> Result<u64, JoinError> {
         let rows = |step: u32| -> Range<u32> {

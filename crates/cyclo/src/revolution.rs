@@ -8,7 +8,7 @@ use std::{
     thread::{self, Scope},
 };
 
-use annulus_join::{Fragment, FragmentFormat, JoinError, Matched, Output, SideRows, Writer, store_matched};
+use annulus_join::{Fragment, FragmentFormat, JoinError, MatchBits, Output, SideRows, Writer, store_matched};
 use annulus_roundabout::{Host, Revolution, StopHandle};
 use arrow::{
     array::{BooleanArray, RecordBatch},
@@ -176,7 +176,7 @@ struct Work {
 
 impl Work {
     /// Drops all columns, and returns which rows have a match.
-    fn into_matched(self) -> Option<Arc<Matched>> {
+    fn into_matched(self) -> Option<Arc<MatchBits>> {
         self.rows.into_matched()
     }
 }

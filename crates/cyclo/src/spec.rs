@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, sync::Arc};
 
-use annulus_join::{Alone, CancelToken, JoinError, KeyFilterKind, Keys, OutputSpec};
+use annulus_join::{CancelToken, JoinError, KeyFilterKind, Keys, OutputSpec, UnpairedRows};
 use arrow::array::RecordBatch;
 
 use crate::{
@@ -87,9 +87,9 @@ impl JoinSpec {
     /// Returns the keys of the build and the probe side, if a key filter may drop rows.
     pub(crate) fn filter_keys(&self, parts: NonZeroUsize) -> Result<Option<(Keys, Keys)>, CycloError> {
         let drops = match self.output.join.emits(self.output.build).probe {
-            Alone::None => true,
-            Alone::Matched => parts == NonZeroUsize::MIN,
-            Alone::Unmatched | Alone::Marked => false,
+            UnpairedRows::None => true,
+            UnpairedRows::Matched => parts == NonZeroUsize::MIN,
+            UnpairedRows::Unmatched | UnpairedRows::Marked => false,
         };
         Ok(if drops { self.condition.equal_keys(self.schemas())? } else { None })
     }

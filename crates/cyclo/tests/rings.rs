@@ -17,8 +17,8 @@ use annulus_cyclo::{
     Condition, CycloError, JoinSpec, JoinStats, PreparedBuild, RowSink, RowSource, Share, StoreConfig, Supply,
 };
 use annulus_join::{
-    Band, FilterColumn, JoinError, JoinType, Kept, KeyFilterKind, KeyPair, LoopCondition, MergeCondition, Offset,
-    OutputSpec, PairFilter, Partitions, RowCondition, Side, Sides,
+    Band, FilterColumn, JoinError, JoinType, KeyFilterKind, KeyPair, LoopCondition, MatchingRows, MergeCondition,
+    Offset, OutputSpec, PairFilter, Partitions, RowCondition, Side, Sides,
 };
 use annulus_roundabout::{Address, Host, HostBuilder, RingConfig, RingPosition};
 use arrow::{
@@ -127,11 +127,11 @@ struct OneLess {
 }
 
 impl RowCondition for OneLess {
-    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<Kept, JoinError> {
+    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<MatchingRows, JoinError> {
         let one = self.numbers[row];
         let others = others.column(0).as_primitive::<Int64Type>().values().iter();
         let less = |&other: &i64| if self.is_left { one + self.added < other } else { other + self.added < one };
-        Ok(Kept::Some(others.map(less).collect::<Vec<_>>().into()))
+        Ok(MatchingRows::Some(others.map(less).collect::<Vec<_>>().into()))
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
 };
 
 use annulus_join::{
-    Band, JoinError, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, Offset, PairSink, Wanted,
+    Band, JoinError, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, Offset, PairSink, RequiredPairs,
 };
 use arrow::{
     array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch},
@@ -180,7 +180,7 @@ fn join(
             let (batch, fragment) = &fragments[index];
             let fragment = fragment.get_or_init(|| join.fragment(batch).expect("a fragment"));
             let mut sum = Sum::new(&build, fragment);
-            join.probe(&build, fragment, start..start + MORSEL_ROWS, Wanted::All, &mut sum).expect("pairs");
+            join.probe(&build, fragment, start..start + MORSEL_ROWS, RequiredPairs::All, &mut sum).expect("pairs");
             answer = (answer.0 + sum.answer.0, answer.1 + sum.answer.1);
         }
         answer

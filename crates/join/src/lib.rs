@@ -8,7 +8,7 @@ mod hash;
 mod key;
 mod key_filter;
 mod loops;
-mod matched;
+mod match_bits;
 mod merge;
 mod output;
 mod pairs;
@@ -22,19 +22,19 @@ pub use annulus_sync::{CancelToken, Cancelled};
 pub use error::JoinError;
 pub use filter::{FilterColumn, PairFilter};
 pub use hash::{
-    BuildSide, Divider, Finder, Found, Fragment, FragmentFormat, HashConfig, KeyHashes, KeySet, KeySetBuilder, Morsel,
-    Partitions, match_bits, store_matched,
+    BuildSide, Divider, Finder, Fragment, FragmentFormat, HashConfig, KeyHashes, KeySet, KeySetBuilder, Morsel,
+    PairSlices, Partitions, match_bits, store_matched,
 };
 pub use key::Keys;
 pub use key_filter::{KeyFilter, KeyFilterBuilder, KeyFilterKind};
-pub use loops::{Kept, LoopCondition, Loops, RowCondition};
-pub use matched::Matched;
+pub use loops::{LoopCondition, Loops, MatchingRows, RowCondition};
+pub use match_bits::MatchBits;
 pub use merge::{
-    Band, BandParts, Comparison, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePlace, Offset,
-    Term,
+    Band, BandParts, Comparison, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePosition, Offset,
+    ProbeLimits, Term,
 };
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
-pub use pairs::Wanted;
+pub use pairs::RequiredPairs;
 pub use sides::{Side, Sides};
 pub use sink::{MOST_PAIRS, MOST_UNCHECKED_ROWS, PairSink};
-pub use types::{Alone, Emits, JoinType};
+pub use types::{Emission, JoinType, UnpairedRows};

@@ -7,7 +7,7 @@ use arrow::array::{Array, BooleanArray, RecordBatch};
 
 use crate::{
     error::JoinError,
-    pairs::Wanted,
+    pairs::RequiredPairs,
     sides::{Side, Sides},
     sink::{MOST_PAIRS, PairSink},
 };
@@ -52,12 +52,12 @@ pub trait RowCondition: Send {
     ///
     /// # Errors
     /// [`JoinError::Outside`] with the condition's own error, which ends the join.
-    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<Kept, JoinError>;
+    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<MatchingRows, JoinError>;
 }
 
 /// The rows that match a row.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kept {
+pub enum MatchingRows {
     /// All of them.
     All,
     /// None of them.
@@ -73,7 +73,7 @@ pub enum Kept {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use annulus_join::{JoinError, Loops, PairSink, Sides, Wanted};
+/// use annulus_join::{JoinError, Loops, PairSink, Sides, RequiredPairs};
 /// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 ///
 /// struct Count(usize);
@@ -88,7 +88,7 @@ pub enum Kept {
 /// let batch = |rows| RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from_iter(0..rows)) as ArrayRef)]);
 /// let (build, probe) = (batch(3)?, batch(5)?);
 /// let mut count = Count(0);
-/// Loops::new(None, Sides { left: &build, right: &probe }, Wanted::All)?.all(&mut count)?;
+/// Loops::new(None, Sides { left: &build, right: &probe }, RequiredPairs::All)?.all(&mut count)?;
 /// assert_eq!(count.0, 15);
 /// # Ok::<(), JoinError>(())
 /// ```
@@ -124,15 +124,15 @@ impl Loops {
     pub fn new(
         condition: Option<&dyn LoopCondition>,
         sides: Sides<&RecordBatch>,
-        wanted: Wanted,
+        wanted: RequiredPairs,
     ) -> Result<Self, JoinError> {
         let mut rows = sides.map(RecordBatch::num_rows);
         let most = rows.left.max(rows.right);
         u32::try_from(most).map_err(|_| JoinError::TooManyRows { rows: most })?;
         let one_match = match wanted {
-            Wanted::All => None,
-            Wanted::OneOfEachBuildRow => Some(Side::Left),
-            Wanted::OneOfEachProbeRow => Some(Side::Right),
+            RequiredPairs::All => None,
+            RequiredPairs::OneOfEachBuildRow => Some(Side::Left),
+            RequiredPairs::OneOfEachProbeRow => Some(Side::Right),
         };
         if let (None, Some(side)) = (condition, one_match) {
             // All rows match: one row of the other side is enough.
@@ -222,8 +222,8 @@ impl Loops {
     }
 
     /// Returns which rows of the chunk match the row.
-    fn kept(&mut self, rows: usize) -> Result<Kept, JoinError> {
-        let Some(condition) = &mut self.condition else { return Ok(Kept::All) };
+    fn kept(&mut self, rows: usize) -> Result<MatchingRows, JoinError> {
+        let Some(condition) = &mut self.condition else { return Ok(MatchingRows::All) };
         let chunk = self.chunk.get_or_insert_with(|| self.columns.slice(self.start, rows));
         condition.keep(self.row, chunk)
     }
@@ -237,14 +237,14 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn add(&mut self, one: u32, start: u32, rows: usize, kept: &Kept) {
+    fn add(&mut self, one: u32, start: u32, rows: usize, kept: &MatchingRows) {
         match kept {
-            Kept::None => {}
-            Kept::All => self.others.extend(start..start + rows as u32),
-            Kept::Some(kept) if kept.null_count() == 0 => {
+            MatchingRows::None => {}
+            MatchingRows::All => self.others.extend(start..start + rows as u32),
+            MatchingRows::Some(kept) if kept.null_count() == 0 => {
                 self.others.extend(kept.values().set_indices().map(|place| start + place as u32));
             }
-            Kept::Some(kept) => {
+            MatchingRows::Some(kept) => {
                 let places = kept.values().set_indices().filter(|&place| kept.is_valid(place));
                 self.others.extend(places.map(|place| start + place as u32));
             }

@@ -12,7 +12,7 @@ const LANES: usize = 16;
 
 /// The pairs that a sink needs, among those that satisfy the join's own part of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wanted {
+pub enum RequiredPairs {
     /// All pairs.
     All,
     /// At least one pair of each row of the probe side that has a pair.

@@ -65,8 +65,8 @@ impl JoinType {
     }
 
     /// Returns what a local join with this build side emits.
-    pub fn emits(self, build: Side) -> Emits {
-        use Alone::{Marked, Matched, None, Unmatched};
+    pub fn emits(self, build: Side) -> Emission {
+        use UnpairedRows::{Marked, Matched, None, Unmatched};
         let (pairs, left, right) = match self {
             Self::Inner => (true, None, None),
             Self::Left => (true, Unmatched, None),
@@ -80,25 +80,25 @@ impl JoinType {
             Self::RightMark => (false, None, Marked),
         };
         let (build, probe) = Sides { left, right }.one_and_other(build);
-        Emits { pairs, build, probe }
+        Emission { pairs, build, probe }
     }
 }
 
 /// What a local join emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Emits {
+pub struct Emission {
     /// Whether it emits every pair that matches.
     pub pairs: bool,
     /// The rows of the build side that it emits alone, after all fragments have been joined.
-    pub build: Alone,
+    pub build: UnpairedRows,
     /// The rows of a fragment that it emits alone, after all parts of the build side have been
     /// joined with it.
-    pub probe: Alone,
+    pub probe: UnpairedRows,
 }
 
 /// The rows of one side that a join emits alone, without a row of the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Alone {
+pub enum UnpairedRows {
     /// No rows: the join need not know which rows have a match.
     None,
     /// Rows that have a match.
@@ -109,7 +109,7 @@ pub enum Alone {
     Marked,
 }
 
-impl Alone {
+impl UnpairedRows {
     /// Returns whether rows without a match are among them.
     pub fn has_unmatched(self) -> bool {
         matches!(self, Self::Unmatched | Self::Marked)
@@ -127,6 +127,6 @@ mod tests {
             assert_eq!((left.pairs, left.build, left.probe), (right.pairs, right.probe, right.build), "{join:?}");
         }
         let anti = JoinType::LeftAnti.emits(Side::Right);
-        assert_eq!(anti, Emits { pairs: false, build: Alone::None, probe: Alone::Unmatched });
+        assert_eq!(anti, Emission { pairs: false, build: UnpairedRows::None, probe: UnpairedRows::Unmatched });
     }
 }

@@ -6,7 +6,7 @@ mod support;
 use std::{collections::HashMap, sync::Arc};
 
 use annulus_join::{
-    BuildSide, Finder, Fragment, FragmentFormat, HashConfig, JoinError, KeySetBuilder, Keys, MOST_PAIRS, Matched,
+    BuildSide, Finder, Fragment, FragmentFormat, HashConfig, JoinError, KeySetBuilder, Keys, MOST_PAIRS, MatchBits,
     Partitions, match_bits, store_matched,
 };
 use arrow::{
@@ -65,7 +65,7 @@ fn expect_members(case: &Case, build: &BuildSide, pairs: &HashMap<(Row, Row), us
 
 /// Checks that rows of either side are marked if and only if they are in a pair.
 fn expect_marked(case: &Case, build: &BuildSide, fragments: &[Fragment], pairs: &HashMap<(Row, Row), usize>) {
-    let marked = Matched::new(build.batch().num_rows());
+    let marked = MatchBits::new(build.batch().num_rows());
     for fragment in fragments {
         fragment.morsels(case.threads).iter().for_each(|morsel| build.mark(fragment, morsel, &marked).unwrap());
         for (row, values) in rows_of(fragment.batch()).into_iter().enumerate() {
@@ -154,7 +154,7 @@ fn a_row_with_many_partners_takes_several_calls() {
     }
     assert_eq!(found, [30_000, 20_000, 0, 1, 30_000]);
 
-    let marked = Matched::new(50_001);
+    let marked = MatchBits::new(50_001);
     (0..50_001).for_each(|row| marked.set(row));
     finder.start(&side, &column(vec![Some(7), None])).unwrap();
     let pairs = finder.next(&side, Some(&marked)).unwrap().map(|(_, probe)| probe.to_vec());
@@ -367,7 +367,7 @@ fn a_heavy_key_on_both_sides_is_marked_without_all_its_pairs() {
     let keys: ArrayRef = Arc::new(std::iter::repeat_n(7, 100_000).collect::<Int64Array>());
     let case = case(Arc::clone(&keys), keys);
     let (build, _, fragments) = prepare(&case);
-    let marked = Matched::new(100_000);
+    let marked = MatchBits::new(100_000);
     for fragment in &fragments {
         fragment.morsels(2).iter().for_each(|morsel| build.mark(fragment, morsel, &marked).unwrap());
         assert_eq!(fragment.matched().to_array().true_count(), fragment.batch().num_rows());
@@ -527,8 +527,8 @@ fn match_bits_go_round_with_the_bytes() {
         fragments[0].matched().set(row);
     }
     store_matched(&mut bytes, fragments[0].matched()).unwrap();
-    assert!(matches!(store_matched(&mut bytes, &Matched::new(1001)), Err(JoinError::Fragment { .. })));
-    assert!(matches!(store_matched(&mut [0; 64], &Matched::new(0)), Err(JoinError::Fragment { .. })));
+    assert!(matches!(store_matched(&mut bytes, &MatchBits::new(1001)), Err(JoinError::Fragment { .. })));
+    assert!(matches!(store_matched(&mut [0; 64], &MatchBits::new(0)), Err(JoinError::Fragment { .. })));
     let (mut memory, skip) = aligned(bytes.len());
     memory[skip..skip + bytes.len()].copy_from_slice(&bytes);
     let decoded = Fragment::decode(&format, Buffer::from_vec(memory).slice(skip)).unwrap();

@@ -5,7 +5,8 @@ mod support;
 use std::{io::Cursor, ops::Bound, sync::Arc};
 
 use annulus_join::{
-    Band, JoinError, KeyPair, MOST_PAIRS, MergeBuild, MergeCondition, MergeJoin, MergePlace, Offset, PairSink, Wanted,
+    Band, JoinError, KeyPair, MOST_PAIRS, MergeBuild, MergeCondition, MergeJoin, MergePosition, Offset, PairSink,
+    ProbeLimits, RequiredPairs,
 };
 use arrow::{
     array::{
@@ -60,7 +61,7 @@ fn sums_that_are_not_numbers_are_the_same_everywhere() {
             let condition = MergeCondition { band, ..MergeCondition::default() };
             let join = MergeJoin::try_new(&condition, &batch.schema(), &batch.schema()).unwrap();
             let build = join.prepare_build(vec![batch.clone()], 1).unwrap();
-            let pairs = probe(&join, &build, &batch, Wanted::All).pairs;
+            let pairs = probe(&join, &build, &batch, RequiredPairs::All).pairs;
             [0, 1, 2, 3, 4].map(|row| pairs.iter().filter(|pair| pair.1 == row).count())
         };
         assert_eq!(counts(Bound::Excluded(nan)), [0, 4, 4, 4, 4]);
@@ -97,7 +98,7 @@ impl PairSink for Pairs {
     }
 }
 
-fn probe(join: &MergeJoin, build: &MergeBuild, fragment: &RecordBatch, wanted: Wanted) -> Pairs {
+fn probe(join: &MergeJoin, build: &MergeBuild, fragment: &RecordBatch, wanted: RequiredPairs) -> Pairs {
     let mut pairs = Pairs::default();
     let fragment = join.fragment(fragment).unwrap();
     // A range that ends after the last row is cut there.
@@ -130,8 +131,8 @@ proptest! {
         let expected: usize = intervals.iter().map(expected).sum();
         // In their order, and sorted.
         let sorted = join.prepare_probe(vec![probed.clone()], 1 << 20, 1).unwrap();
-        prop_assert_eq!(probe(&join, &sorted_build, &probed, Wanted::All).pairs.len(), expected);
-        let pairs = sorted.iter().map(|part| probe(&join, &sorted_build, part, Wanted::All).pairs.len());
+        prop_assert_eq!(probe(&join, &sorted_build, &probed, RequiredPairs::All).pairs.len(), expected);
+        let pairs = sorted.iter().map(|part| probe(&join, &sorted_build, part, RequiredPairs::All).pairs.len());
         prop_assert_eq!(pairs.sum::<usize>(), expected);
     }
 
@@ -163,15 +164,15 @@ proptest! {
             .map(|(build, probe)| (build as u32, probe as u32))
             .collect();
         let fragment = join.fragment(&probed).unwrap();
-        let (mut steps, mut place) = (Pairs::default(), MergePlace::default());
+        let (mut steps, mut place) = (Pairs::default(), MergePosition::default());
         while place.row() < right.len() as u32 {
-            let step = ((&mut place, u32::MAX), (Wanted::All, most));
-            prop_assert!(join.probe_some(&sorted, &fragment, step.0, step.1, &mut steps).unwrap() <= most);
+            let limits = ProbeLimits { end: u32::MAX, required: RequiredPairs::All, most };
+            prop_assert!(join.probe_some(&sorted, &fragment, &mut place, limits, &mut steps).unwrap() <= most);
         }
         prop_assert_eq!(&steps.pairs, &expected);
         let mut first = expected;
         first.dedup_by_key(|pair| pair.1);
-        prop_assert_eq!(probe(&join, &sorted, &probed, Wanted::OneOfEachProbeRow).pairs, first);
+        prop_assert_eq!(probe(&join, &sorted, &probed, RequiredPairs::OneOfEachProbeRow).pairs, first);
     }
 
     /// A probe that stops after some pairs, and goes on later, finds the same pairs.
@@ -191,12 +192,12 @@ proptest! {
         let sorted_build = join.prepare_build(vec![build], 1).unwrap();
         let fragment = join.fragment(&probed).unwrap();
         let rows = probed.num_rows() as u32;
-        for wanted in [Wanted::All, Wanted::OneOfEachProbeRow, Wanted::OneOfEachBuildRow] {
-            let (mut steps, mut place) = (Pairs::default(), MergePlace::default());
+        for wanted in [RequiredPairs::All, RequiredPairs::OneOfEachProbeRow, RequiredPairs::OneOfEachBuildRow] {
+            let (mut steps, mut place) = (Pairs::default(), MergePosition::default());
             while place.row() < rows {
                 let before = (place.clone(), steps.pairs.len() as u64);
-                let step = ((&mut place, rows), (wanted, most));
-                let found = join.probe_some(&sorted_build, &fragment, step.0, step.1, &mut steps).unwrap();
+                let limits = ProbeLimits { end: rows, required: wanted, most };
+                let found = join.probe_some(&sorted_build, &fragment, &mut place, limits, &mut steps).unwrap();
                 prop_assert!(found <= most && before.1 + found == steps.pairs.len() as u64);
                 prop_assert!(place != before.0, "a step without progress");
             }
@@ -281,19 +282,22 @@ fn many_equal_keys_cost_no_more_than_their_pairs() {
     for condition in [equal(1), band(0, 0)] {
         let join = MergeJoin::try_new(&condition, &build.schema(), &fragment.schema()).unwrap();
         let build = join.prepare_build(vec![build.clone()], 2).unwrap();
-        let all = probe(&join, &build, &fragment, Wanted::All);
+        let all = probe(&join, &build, &fragment, RequiredPairs::All);
         assert_eq!(all.pairs.len(), 300 * 300 + 1);
         assert_eq!(all.calls, all.pairs.len().div_ceil(MOST_PAIRS));
         let mut distinct = all.pairs.clone();
         distinct.sort_unstable();
         distinct.dedup();
         assert_eq!(distinct.len(), all.pairs.len());
-        for wanted in [Wanted::OneOfEachProbeRow, Wanted::OneOfEachBuildRow] {
+        for wanted in [RequiredPairs::OneOfEachProbeRow, RequiredPairs::OneOfEachBuildRow] {
             let some = probe(&join, &build, &fragment, wanted).pairs;
             assert_eq!(some.len(), 301, "{wanted:?}");
             assert!(some.iter().all(|pair| distinct.binary_search(pair).is_ok()));
             let side = |pairs: &[(u32, u32)]| -> std::collections::BTreeSet<u32> {
-                pairs.iter().map(|pair| if wanted == Wanted::OneOfEachProbeRow { pair.1 } else { pair.0 }).collect()
+                pairs
+                    .iter()
+                    .map(|pair| if wanted == RequiredPairs::OneOfEachProbeRow { pair.1 } else { pair.0 })
+                    .collect()
             };
             assert_eq!(side(&some), side(&distinct));
         }
@@ -318,7 +322,7 @@ fn fragments_survive_as_bytes() {
         bytes += sent.len();
         let received = StreamReader::try_new(Cursor::new(sent), None).unwrap().next().unwrap().unwrap();
         assert_eq!(&received, fragment);
-        pairs += probe(&join, &build, &received, Wanted::All).pairs.len();
+        pairs += probe(&join, &build, &received, RequiredPairs::All).pairs.len();
     }
     // Neither views nor dictionaries keep values that their rows do not use.
     assert!(bytes < 200_000, "{bytes}");
@@ -365,7 +369,7 @@ fn foreign_fragments_are_refused() {
     assert!(matches!(join.prepare_build(vec![floats], 1), Err(JoinError::Arrow(_))));
     let other = MergeJoin::try_new(&band(0, 1), &batch.schema(), &batch.schema()).unwrap();
     let (build, fragment) = (join.prepare_build(vec![batch.clone()], 1).unwrap(), other.fragment(&batch).unwrap());
-    let found = join.probe(&build, &fragment, 0..3, Wanted::All, &mut Pairs::default());
+    let found = join.probe(&build, &fragment, 0..3, RequiredPairs::All, &mut Pairs::default());
     assert!(matches!(found, Err(JoinError::Fragment { .. })));
 }
 
@@ -382,7 +386,10 @@ fn the_first_error_of_the_sink_ends_the_join() {
     let join = MergeJoin::try_new(&equal(1), &batch.schema(), &batch.schema()).unwrap();
     let (build, fragment) = (join.prepare_build(vec![batch.clone()], 1).unwrap(), join.fragment(&batch).unwrap());
     let mut full = Full(0);
-    assert!(matches!(join.probe(&build, &fragment, 0..1000, Wanted::All, &mut full), Err(JoinError::Outside(_))));
+    assert!(matches!(
+        join.probe(&build, &fragment, 0..1000, RequiredPairs::All, &mut full),
+        Err(JoinError::Outside(_))
+    ));
     assert_eq!(full.0, 1);
 }
 
@@ -404,8 +411,8 @@ proptest! {
                 let mut order: Vec<u32> = (0..sorted.num_rows() as u32).collect();
                 order.sort_by_key(|&row| mix(seed ^ u64::from(row)));
                 let shuffled = take_record_batch(&sorted, &UInt32Array::from(order.clone())).unwrap();
-                let mut expected = probe(&join, &build, &sorted, Wanted::All).pairs;
-                let found = probe(&join, &build, &shuffled, Wanted::All).pairs;
+                let mut expected = probe(&join, &build, &sorted, RequiredPairs::All).pairs;
+                let found = probe(&join, &build, &shuffled, RequiredPairs::All).pairs;
                 let mut found: Vec<_> = found.into_iter().map(|(b, p)| (b, order[p as usize])).collect();
                 found.sort_unstable();
                 expected.sort_unstable();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use annulus_join::{
     BATCH_ROWS, FilterColumn, JoinError, JoinType, MergeBuild, MergeFragment, MergeJoin, Output, OutputSpec,
-    PairFilter, PairSink, Side, SideRows, Sides, Wanted, Writer,
+    PairFilter, PairSink, RequiredPairs, Side, SideRows, Sides, Writer,
 };
 use arrow::{
     array::{ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch, StringArray},
@@ -151,8 +151,8 @@ fn one_pair_is_enough_unless_pairs_come_out_or_are_filtered() {
             || Arc::new(Answers(vec![], |_: &RecordBatch| Ok(BooleanArray::from(vec![true])))) as Arc<dyn PairFilter>;
         Output::try_new(spec(join, filtered.then(filter))).unwrap().wanted()
     };
-    assert_eq!(wanted(JoinType::Full, false), Wanted::All);
-    assert_eq!(wanted(JoinType::LeftSemi, false), Wanted::OneOfEachBuildRow);
-    assert_eq!(wanted(JoinType::RightAnti, false), Wanted::OneOfEachProbeRow);
-    assert_eq!(wanted(JoinType::RightAnti, true), Wanted::All);
+    assert_eq!(wanted(JoinType::Full, false), RequiredPairs::All);
+    assert_eq!(wanted(JoinType::LeftSemi, false), RequiredPairs::OneOfEachBuildRow);
+    assert_eq!(wanted(JoinType::RightAnti, false), RequiredPairs::OneOfEachProbeRow);
+    assert_eq!(wanted(JoinType::RightAnti, true), RequiredPairs::All);
 }

@@ -5,15 +5,15 @@ use std::ops::Range;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 
 use super::{
-    cluster::{Clustered, cluster},
-    dense::{self, Dense},
+    cluster::{ClusteredRows, cluster},
+    dense::{self, DenseTable},
     radix::Partitions,
-    ranked::Ranked,
+    ranked::RankedTable,
     table::Tables,
 };
 use crate::{
     error::JoinError,
-    key::{KeyValues, Keyed, Keys, Values},
+    key::{KeyValues, KeyedBatch, Keys, Values},
     parallel,
 };
 
@@ -80,8 +80,8 @@ pub struct BuildSide {
 pub(super) enum KeyTables {
     Narrow(Tables<u32>),
     Wide(Tables<u64>),
-    Dense(Dense),
-    Ranked(Ranked),
+    Dense(DenseTable),
+    Ranked(RankedTable),
 }
 
 impl BuildSide {
@@ -108,7 +108,7 @@ impl BuildSide {
             let partitions = config.partitions;
             return Ok(Self { keys, partitions, batch, compared: Vec::new(), key_bytes: 0, nulls, tables });
         }
-        let Clustered { columns, starts } = cluster(&keys, &pieces, config)?;
+        let ClusteredRows { columns, starts } = cluster(&keys, &pieces, config)?;
         drop(pieces);
         let (nulls, starts) = (starts[starts.len() - 2]..starts[starts.len() - 1], &starts[..starts.len() - 1]);
         let tables = match keys.values(&columns) {
@@ -166,7 +166,7 @@ impl BuildSide {
 }
 
 /// Computes the keys of all batches.
-pub(super) fn look_up(keys: &Keys, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<Keyed>, JoinError> {
+pub(super) fn look_up(keys: &Keys, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<KeyedBatch>, JoinError> {
     if !keys.is_costly() {
         return batches.iter().map(|batch| keys.extend(batch)).collect();
     }

@@ -16,11 +16,11 @@ use super::{
     build::{HashConfig, KeyTables},
     key_set::range_bits,
     memory::Block,
-    ranked::{MOST_NUMBERS, Ranked},
+    ranked::{MOST_NUMBERS, RankedTable},
 };
 use crate::{
     error::JoinError,
-    key::{Key, KeyValues, Keyed, Keys},
+    key::{Key, KeyValues, KeyedBatch, Keys},
     parallel,
 };
 
@@ -33,14 +33,14 @@ const FEW_PLACES: u64 = 1 << 12;
 const CHUNK: usize = 1 << 14;
 
 /// A table in which each key has one row at most.
-pub(super) trait Unique {
+pub(super) trait UniqueTable {
     /// Returns the row of a key plus one, or zero if there is none.
     fn row_after(&self, key: impl Key) -> u32;
 }
 
 /// The table of keys that lie close together.
 #[derive(Debug)]
-pub(super) struct Dense {
+pub(super) struct DenseTable {
     /// The least key.
     first: u64,
     /// The row of each key plus one, or zero if no row has it.
@@ -50,8 +50,8 @@ pub(super) struct Dense {
 /// Builds a table for the rows of these pieces, one after the other. O(rows). Returns `None` if a key
 /// is null or there twice, the keys lie too far apart, or they are compared by more than their
 /// numbers.
-pub(super) fn build(keys: &Keys, pieces: &[Keyed], config: &HashConfig) -> Result<Option<KeyTables>, JoinError> {
-    let rows: usize = pieces.iter().map(Keyed::rows).sum();
+pub(super) fn build(keys: &Keys, pieces: &[KeyedBatch], config: &HashConfig) -> Result<Option<KeyTables>, JoinError> {
+    let rows: usize = pieces.iter().map(KeyedBatch::rows).sum();
     if !keys.are_numbers() || pieces.iter().any(|piece| piece.nulls.is_some()) || rows >= u32::MAX as usize {
         return Ok(None);
     }
@@ -59,16 +59,16 @@ pub(super) fn build(keys: &Keys, pieces: &[Keyed], config: &HashConfig) -> Resul
     let Some((first, span)) = bounds(&chunks, config.threads) else { return Ok(None) };
     let is_within = |least: u64, of_each: u64| span < least.max((rows as u64).saturating_mul(of_each));
     if is_within(FEW_PLACES, MOST_PLACES) {
-        return Ok(Dense::build(&chunks, (first, span as usize + 1), config)?.map(KeyTables::Dense));
+        return Ok(DenseTable::build(&chunks, (first, span as usize + 1), config)?.map(KeyTables::Dense));
     }
     // The bits are a set of the keys, too.
     if is_within(0, MOST_NUMBERS.min(range_bits(span))) {
-        return Ok(Ranked::build(&chunks, (first, span as usize + 1), rows, config)?.map(KeyTables::Ranked));
+        return Ok(RankedTable::build(&chunks, (first, span as usize + 1), rows, config)?.map(KeyTables::Ranked));
     }
     Ok(None)
 }
 
-impl Dense {
+impl DenseTable {
     fn build(
         chunks: &[Chunk<'_>],
         (first, places): (u64, usize),
@@ -115,7 +115,7 @@ impl Dense {
     }
 }
 
-impl Unique for Dense {
+impl UniqueTable for DenseTable {
     #[inline(always)]
     fn row_after(&self, key: impl Key) -> u32 {
         self.places.as_slice().get(key.wide().wrapping_sub(self.first) as usize).copied().unwrap_or(0)
@@ -123,7 +123,7 @@ impl Unique for Dense {
 }
 
 /// Returns all columns of the pieces' rows, one piece after the other.
-pub(super) fn columns(keys: &Keys, pieces: &[Keyed], threads: usize) -> Result<Vec<ArrayRef>, JoinError> {
+pub(super) fn columns(keys: &Keys, pieces: &[KeyedBatch], threads: usize) -> Result<Vec<ArrayRef>, JoinError> {
     let column = |index: usize| -> Result<ArrayRef, JoinError> {
         let parts: Vec<&dyn Array> = pieces.iter().map(|piece| piece.columns[index].as_ref()).collect();
         Ok(concat(&parts)?)
@@ -155,7 +155,7 @@ impl Chunk<'_> {
     }
 }
 
-fn chunks(pieces: &[Keyed]) -> Vec<Chunk<'_>> {
+fn chunks(pieces: &[KeyedBatch]) -> Vec<Chunk<'_>> {
     let (mut chunks, mut first_row) = (Vec::new(), 0);
     for piece in pieces {
         for start in (0..piece.rows()).step_by(CHUNK) {

@@ -5,7 +5,7 @@ use arrow::array::RecordBatch;
 
 use crate::{
     error::JoinError,
-    key::{KeyValues, Keyed, Keys, hash_of},
+    key::{KeyValues, KeyedBatch, Keys, hash_of},
     output::outside,
 };
 
@@ -63,7 +63,7 @@ impl Divider {
     /// # Errors
     /// If the batch has other columns than the keys, or 2^32 rows or more.
     pub fn divide(&mut self, batch: &RecordBatch) -> Result<(), JoinError> {
-        let Keyed { values, nulls, .. } = self.keys.extend(batch)?;
+        let KeyedBatch { values, nulls, .. } = self.keys.extend(batch)?;
         // Null keys match each other or nothing.
         let of_null = if self.keys.null_rows_match() { part(self.seed, 0, self.parts) } else { self.parts as Target };
         let (seed, parts) = (self.seed, self.parts);

@@ -6,10 +6,10 @@ use arrow::array::{Array, ArrayRef, LargeBinaryArray, RecordBatch};
 
 use super::{
     build::{HashConfig, look_up, user_batch},
-    cluster::{Clustered, cluster},
+    cluster::{ClusteredRows, cluster},
     wire::{FragmentFormat, Sizes},
 };
-use crate::{error::JoinError, key::Keyed, matched::Matched, sink::MOST_UNCHECKED_ROWS};
+use crate::{error::JoinError, key::KeyedBatch, match_bits::MatchBits, sink::MOST_UNCHECKED_ROWS};
 
 /// The largest number of rows of the probe side that are clustered at a time.
 const MOST_ROWS: usize = 1 << 31;
@@ -36,7 +36,7 @@ pub struct Fragment {
     pub(super) first: usize,
     /// The start of the rows of that and of each following partition, then the number of rows.
     pub(super) starts: Vec<u32>,
-    pub(super) matched: Matched,
+    pub(super) matched: MatchBits,
 }
 
 /// Rows of a fragment that one thread joins at a time.
@@ -85,7 +85,7 @@ impl Fragment {
         fragments: &mut Vec<Self>,
     ) -> Result<(), JoinError> {
         let pieces = look_up(format.keys(), batches, threads)?;
-        let rows: usize = pieces.iter().map(Keyed::rows).sum();
+        let rows: usize = pieces.iter().map(KeyedBatch::rows).sum();
         let clustered = cluster(format.keys(), &pieces, &HashConfig::new(format.partitions()).with_threads(threads))?;
         drop(pieces);
         Self::cut_rows(format, &clustered, rows, threads, max_bytes, fragments)
@@ -124,7 +124,7 @@ impl Fragment {
         if columns.len() != format.keys().full().fields().len() {
             return Err(JoinError::Fragment { what: "its format has other columns" });
         }
-        let clustered = Clustered { columns, starts: vec![0, number] };
+        let clustered = ClusteredRows { columns, starts: vec![0, number] };
         let mut fragments = Vec::new();
         Self::cut_rows(format, &clustered, rows, threads, max_bytes, &mut fragments)?;
         Ok(fragments)
@@ -132,7 +132,7 @@ impl Fragment {
 
     fn cut_rows(
         format: &Arc<FragmentFormat>,
-        Clustered { columns, starts }: &Clustered,
+        ClusteredRows { columns, starts }: &ClusteredRows,
         rows: usize,
         threads: usize,
         max_bytes: usize,
@@ -145,14 +145,14 @@ impl Fragment {
             let fits = |end: &usize| sizes.bytes(start..*end, groups(starts, start..*end).len()) <= max_bytes;
             let end = last_that(start + 1..rows + 1, fits)
                 .ok_or_else(|| JoinError::RowTooLarge { bytes: sizes.bytes(start..start + 1, 1), max_bytes })?;
-            fragments.push(Self::of(format, columns, coded.as_ref(), starts, start..end)?);
+            fragments.push(Self::slice(format, columns, coded.as_ref(), starts, start..end)?);
             start = end;
         }
         Ok(())
     }
 
     /// Returns the rows `rows` of a clustered side.
-    fn of(
+    fn slice(
         format: &Arc<FragmentFormat>,
         columns: &[ArrayRef],
         coded: Option<&LargeBinaryArray>,
@@ -168,7 +168,7 @@ impl Fragment {
             coded: coded.map(|coded| coded.slice(rows.start, rows.len())),
             first: groups.start,
             starts: starts[groups.start..=groups.end].iter().map(|start| within(start) as u32).collect(),
-            matched: Matched::new(rows.len()),
+            matched: MatchBits::new(rows.len()),
             format: Arc::clone(format),
         })
     }
@@ -190,7 +190,7 @@ impl Fragment {
 
     /// Returns which rows have found a match on this host or an earlier one. The caller sets the
     /// bits: probing does not.
-    pub fn matched(&self) -> &Matched {
+    pub fn matched(&self) -> &MatchBits {
         &self.matched
     }
 

@@ -8,13 +8,13 @@ use arrow::{
 
 use super::{
     build::{BuildSide, KeyTables},
-    dense::Dense,
+    dense::DenseTable,
     memory::Plain,
     table::{Entry, Tables},
 };
 use crate::{
     error::JoinError,
-    key::{Key, KeyValues, Keyed, Keys},
+    key::{Key, KeyValues, KeyedBatch, Keys},
 };
 
 /// The bits of a Bloom filter for each key.
@@ -88,7 +88,7 @@ impl KeySet {
     /// # Errors
     /// If the batch has other columns than `keys`, which must be comparable with the build side's.
     pub fn test(&self, keys: &Keys, batch: &RecordBatch) -> Result<BooleanArray, JoinError> {
-        let Keyed { values, nulls, .. } = keys.extend(batch)?;
+        let KeyedBatch { values, nulls, .. } = keys.extend(batch)?;
         let mut found = match &values {
             KeyValues::Narrow(keys) => self.look_up(keys),
             KeyValues::Wide(keys) => self.look_up(keys),
@@ -158,7 +158,7 @@ impl Keys {
     /// # Errors
     /// If the batch has other columns than these keys.
     pub fn hash(&self, batch: &RecordBatch) -> Result<KeyHashes, JoinError> {
-        let Keyed { values, nulls, .. } = self.extend(batch)?;
+        let KeyedBatch { values, nulls, .. } = self.extend(batch)?;
         let mut hashes: Vec<u64> = match &values {
             KeyValues::Narrow(keys) => keys.iter().map(|key| key.hash()).collect(),
             KeyValues::Wide(keys) => keys.iter().map(|key| key.hash()).collect(),
@@ -198,7 +198,7 @@ impl KeySetBuilder {
     }
 }
 
-fn range(table: &Dense) -> Form {
+fn range(table: &DenseTable) -> Form {
     let (first, mut members) = table.members();
     let word = |members: &mut dyn Iterator<Item = bool>| {
         members.take(64).zip(0..).fold(0, |word, (is_member, bit)| word | u64::from(is_member) << bit)

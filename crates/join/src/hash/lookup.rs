@@ -10,13 +10,13 @@ use std::ops::Range;
 use arrow::buffer::NullBuffer;
 
 use super::{
-    dense::Unique,
+    dense::UniqueTable,
     memory::Plain,
     table::{Entry, LONG_BUCKET, Table},
 };
 use crate::{
     key::{Key, Values},
-    matched::Matched,
+    match_bits::MatchBits,
 };
 
 /// The number of rows that go through the loops together.
@@ -35,7 +35,7 @@ pub(super) struct Rows<'a, K: Copy> {
     /// What must be equal beside the numbers: of the build side, and of the rows.
     pub(super) compared: (&'a [Values], &'a [Values]),
     /// The rows of the build side that need no second match.
-    pub(super) marked: Option<&'a Matched>,
+    pub(super) marked: Option<&'a MatchBits>,
 }
 
 /// The place that a look-up has reached, and the pairs that it has found.
@@ -127,7 +127,12 @@ impl Lookup {
     }
 
     /// As [`run`](Self::run), in a table where each row has at most one partner.
-    pub(super) fn run_unique<K: Key>(&mut self, table: &impl Unique, keys: &[K], nulls: Option<&NullBuffer>) -> bool {
+    pub(super) fn run_unique<K: Key>(
+        &mut self,
+        table: &impl UniqueTable,
+        keys: &[K],
+        nulls: Option<&NullBuffer>,
+    ) -> bool {
         let room = (self.build.len() - self.len) as u32;
         let now = self.rows.start..self.rows.end.min(self.rows.start.saturating_add(room));
         self.rows.start = now.end;
@@ -246,7 +251,7 @@ impl<K: Copy> Rows<'_, K> {
     /// Returns only the first of a key's partners if none of them needs a second match. All rows of
     /// a key are marked together, so the first one shows the state of all.
     pub(super) fn few_if_marked(&self, partners: Range<u32>, row: impl Fn(u32) -> u32) -> Range<u32> {
-        let is_marked = |marked: &Matched| self.compared.0.is_empty() && marked.get(row(partners.start));
+        let is_marked = |marked: &MatchBits| self.compared.0.is_empty() && marked.get(row(partners.start));
         if partners.len() > 1 && self.marked.is_some_and(is_marked) {
             return partners.start..partners.start + 1;
         }

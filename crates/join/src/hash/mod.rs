@@ -31,6 +31,6 @@ pub use build::{BuildSide, HashConfig};
 pub use divide::Divider;
 pub use fragment::{Fragment, Morsel};
 pub use key_set::{KeyHashes, KeySet, KeySetBuilder};
-pub use probe::{Finder, Found};
+pub use probe::{Finder, PairSlices};
 pub use radix::Partitions;
 pub use wire::{FragmentFormat, match_bits, store_matched};

@@ -5,7 +5,7 @@ use arrow::{array::RecordBatch, buffer::NullBuffer};
 
 use super::{
     build::{BuildSide, KeyTables},
-    dense::Unique,
+    dense::UniqueTable,
     fragment::{Fragment, Morsel},
     lookup::{Lookup, Rows},
     memory::Plain,
@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     error::JoinError,
-    key::{Key, KeyValues, Keyed, Keys, Values},
-    matched::Matched,
+    key::{Key, KeyValues, KeyedBatch, Keys, Values},
+    match_bits::MatchBits,
     sink::{MOST_PAIRS, PairSink},
 };
 
@@ -35,14 +35,14 @@ impl BuildSide {
     }
 
     /// Marks the rows that have a match: in `build` for this side, and in [`Fragment::matched`] for
-    /// the rows of `morsel`. For joins that output no [`pairs`](crate::types::Emits::pairs) and
+    /// the rows of `morsel`. For joins that output no [`pairs`](crate::types::Emission::pairs) and
     /// whose whole condition is the keys. Works as [`probe`](Self::probe), but is faster if keys
     /// are very frequent on both sides.
     ///
     /// # Errors
     /// As for [`probe`](Self::probe), or if the number of bits in `build` is not this side's number
     /// of rows.
-    pub fn mark(&self, fragment: &Fragment, morsel: &Morsel, build: &Matched) -> Result<(), JoinError> {
+    pub fn mark(&self, fragment: &Fragment, morsel: &Morsel, build: &MatchBits) -> Result<(), JoinError> {
         if build.rows() != self.batch().num_rows() {
             return Err(JoinError::Fragment { what: "the match bits belong to another build side" });
         }
@@ -53,7 +53,7 @@ impl BuildSide {
         &self,
         fragment: &Fragment,
         morsel: &Morsel,
-        marked: Option<&Matched>,
+        marked: Option<&MatchBits>,
         sink: &mut impl PairSink,
     ) -> Result<u64, JoinError> {
         if fragment.format().partitions() != self.partitions() {
@@ -64,7 +64,7 @@ impl BuildSide {
             return Err(JoinError::Fragment { what: "the morsel belongs to another fragment" });
         }
         let compared = fragment.format().keys().compared(&fragment.columns);
-        let sides = Compared { compared: &compared, nulls: None, marked };
+        let sides = ComparedColumns { compared: &compared, nulls: None, marked };
         match (self.tables(), fragment.format().keys().values(&fragment.columns)) {
             (KeyTables::Narrow(tables), KeyValues::Narrow(keys)) => {
                 self.probe_keys(tables, &keys, &sides, fragment, morsel, sink)
@@ -84,7 +84,7 @@ impl BuildSide {
         &self,
         tables: &Tables<K>,
         keys: &[K],
-        sides: &Compared<'_>,
+        sides: &ComparedColumns<'_>,
         fragment: &Fragment,
         morsel: &Morsel,
         sink: &mut impl PairSink,
@@ -117,13 +117,13 @@ impl BuildSide {
         Ok(lookup.compared())
     }
 
-    fn rows<'a, K>(&'a self, tables: &'a Tables<K>, keys: &'a [K], sides: &Compared<'a>) -> Rows<'a, K>
+    fn rows<'a, K>(&'a self, tables: &'a Tables<K>, keys: &'a [K], sides: &ComparedColumns<'a>) -> Rows<'a, K>
     where
         K: Key,
         Entry<K>: Plain,
     {
         let null_partners = if self.keys().null_rows_match() { self.nulls() } else { 0..0 };
-        let Compared { compared, nulls, marked } = *sides;
+        let ComparedColumns { compared, nulls, marked } = *sides;
         Rows { table: tables.table(), keys, nulls, null_partners, compared: (self.compared(), compared), marked }
     }
 }
@@ -131,18 +131,18 @@ impl BuildSide {
 const OTHER_WIDTH: JoinError = JoinError::Fragment { what: "the width of its keys is not that of the build side" };
 
 /// What is compared beside the numbers.
-struct Compared<'a> {
+struct ComparedColumns<'a> {
     /// What of the probe side must be equal to that of the build side.
     compared: &'a [Values],
     /// The rows of the probe side with null keys.
     nulls: Option<&'a NullBuffer>,
     /// The rows of the build side that need no second match.
-    marked: Option<&'a Matched>,
+    marked: Option<&'a MatchBits>,
 }
 
 /// Finds the pairs of a morsel's rows in a table of keys that differ.
 fn probe_unique<K: Key>(
-    table: &impl Unique,
+    table: &impl UniqueTable,
     keys: &[K],
     fragment: &Fragment,
     morsel: &Morsel,
@@ -180,7 +180,7 @@ where
 }
 
 /// Row numbers of pairs: the build side's, and those of a batch of the probe side.
-pub type Found<'a> = (&'a [u32], &'a [u32]);
+pub type PairSlices<'a> = (&'a [u32], &'a [u32]);
 
 /// Finds the partners of a batch's rows in the build side, in the order of the rows and a few
 /// thousand pairs at a time. So one row with a million partners takes no more memory than others.
@@ -208,7 +208,7 @@ pub type Found<'a> = (&'a [u32], &'a [u32]);
 /// ```
 pub struct Finder {
     keys: Keys,
-    rows: Option<Keyed>,
+    rows: Option<KeyedBatch>,
     /// What must be equal beside the numbers.
     compared: Vec<Values>,
     lookup: Lookup,
@@ -244,9 +244,9 @@ impl Finder {
     ///
     /// # Errors
     /// If `build` is another build side, with other keys.
-    pub fn next(&mut self, build: &BuildSide, marked: Option<&Matched>) -> Result<Option<Found<'_>>, JoinError> {
-        let Some(Keyed { values, nulls, .. }) = &self.rows else { return Ok(None) };
-        let sides = Compared { compared: &self.compared, nulls: nulls.as_ref(), marked };
+    pub fn next(&mut self, build: &BuildSide, marked: Option<&MatchBits>) -> Result<Option<PairSlices<'_>>, JoinError> {
+        let Some(KeyedBatch { values, nulls, .. }) = &self.rows else { return Ok(None) };
+        let sides = ComparedColumns { compared: &self.compared, nulls: nulls.as_ref(), marked };
         loop {
             let is_full = match (build.tables(), values) {
                 (KeyTables::Narrow(tables), KeyValues::Narrow(keys)) => {
@@ -271,8 +271,8 @@ impl Finder {
 
 /// A sink that marks the rows that have a match.
 struct Mark<'a> {
-    build: &'a Matched,
-    probe: &'a Matched,
+    build: &'a MatchBits,
+    probe: &'a MatchBits,
 }
 
 impl PairSink for Mark<'_> {

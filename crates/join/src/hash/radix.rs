@@ -57,7 +57,7 @@ impl Radix {
 
     /// Returns the number of a hash, below [`count`](Self::count).
     #[inline(always)]
-    pub(super) fn of(self, hash: u64) -> usize {
+    pub(super) fn number(self, hash: u64) -> usize {
         // Two shifts, because a shift by 64 bits would shift by none.
         (((hash << self.skip) >> 1) >> (u64::BITS - 1 - self.bits)) as usize
     }

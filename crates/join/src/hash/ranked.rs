@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{
     build::HashConfig,
-    dense::{Chunk, Unique, shared},
+    dense::{Chunk, UniqueTable, shared},
     memory::Block,
 };
 use crate::{error::JoinError, key::Key, parallel};
@@ -23,7 +23,7 @@ pub(super) const MOST_NUMBERS: u64 = 80;
 
 /// The table.
 #[derive(Debug)]
-pub(super) struct Ranked {
+pub(super) struct RankedTable {
     /// The least key.
     first: u64,
     numbers: Numbers,
@@ -39,7 +39,7 @@ struct Numbers {
     before: Vec<u32>,
 }
 
-impl Ranked {
+impl RankedTable {
     /// Builds the table of `rows` rows, whose keys are `numbers` at most from the first one on.
     /// O(rows + numbers). Returns `None` if a key is there twice.
     pub(super) fn build(
@@ -104,7 +104,7 @@ impl Numbers {
     }
 }
 
-impl Unique for Ranked {
+impl UniqueTable for RankedTable {
     #[inline(always)]
     fn row_after(&self, key: impl Key) -> u32 {
         let (rank, is_there) = self.numbers.rank(key.wide().wrapping_sub(self.first));

@@ -124,7 +124,7 @@ impl<K: Key> Table<'_, K> {
     /// Returns the entries of a key's bucket.
     #[inline(always)]
     pub(super) fn bucket(&self, key: K) -> Range<u32> {
-        let bucket = self.radix.of(key.hash());
+        let bucket = self.radix.number(key.hash());
         // SAFETY: the directory has one place more than this radix has buckets.
         unsafe { *self.directory.get_unchecked(bucket)..*self.directory.get_unchecked(bucket + 1) }
     }
@@ -169,7 +169,7 @@ fn fill<K: Key>(keys: &[K], first_row: u32, radix: Radix, entries: &mut [Entry<K
         entries.fill(Entry { key: K::default(), row: 0 });
     }
     for key in keys {
-        directory[radix.of(key.hash())] += 1;
+        directory[radix.number(key.hash())] += 1;
     }
     let (mut end, mut longest) = (first_row, 0);
     for bucket in &mut *directory {
@@ -178,7 +178,7 @@ fn fill<K: Key>(keys: &[K], first_row: u32, radix: Radix, entries: &mut [Entry<K
         *bucket = end;
     }
     for (row, &key) in keys.iter().enumerate().rev() {
-        let place = &mut directory[radix.of(key.hash())];
+        let place = &mut directory[radix.number(key.hash())];
         *place -= 1;
         entries[(*place - first_row) as usize] = Entry { key, row: first_row + row as u32 };
     }

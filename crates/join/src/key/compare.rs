@@ -47,9 +47,9 @@ impl Values {
 
     /// Returns the values of a column of a type for which [`has`](Self::has) is true. With
     /// `nulls_equal` its nulls are equal to each other, and to nothing else.
-    pub(crate) fn of(column: &ArrayRef, nulls_equal: bool) -> Self {
+    pub(crate) fn from_column(column: &ArrayRef, nulls_equal: bool) -> Self {
         let nulls = column.logical_nulls().filter(|nulls| nulls_equal && nulls.null_count() > 0);
-        Self { data: Data::of(column), nulls }
+        Self { data: Data::from_column(column), nulls }
     }
 
     /// Adds the values to the hashes of their rows.
@@ -96,7 +96,7 @@ impl Values {
 }
 
 impl Data {
-    fn of(column: &ArrayRef) -> Self {
+    fn from_column(column: &ArrayRef) -> Self {
         match column.data_type() {
             DataType::Utf8 => Self::Bytes(column.as_string::<i32>().clone().into()),
             DataType::Binary => Self::Bytes(column.as_binary().clone()),
@@ -158,7 +158,7 @@ fn keep_if(pairs: (&mut [u32], &mut [u32]), from: usize, is_kept: impl Fn(usize,
 /// Returns hashes of the rows of these columns, of which nulls may be equal.
 pub(super) fn hashes(columns: &[ArrayRef], rows: usize, nulls_equal: bool) -> Vec<u64> {
     let mut hashes = vec![0; rows];
-    columns.iter().for_each(|column| Values::of(column, nulls_equal).hash(&mut hashes));
+    columns.iter().for_each(|column| Values::from_column(column, nulls_equal).hash(&mut hashes));
     hashes
 }
 
@@ -180,7 +180,7 @@ mod tests {
             Arc::new(StringViewArray::from(texts.to_vec())),
         ];
         for column in columns {
-            let (values, valid) = (Values::of(&column, true), Values::of(&column.slice(0, 2), true));
+            let (values, valid) = (Values::from_column(&column, true), Values::from_column(&column.slice(0, 2), true));
             let all = |rows: u32| (0..4).flat_map(|build| (0..rows).map(move |probe| (build, probe))).unzip();
             for (probe, rows, expected) in
                 [(&values, 4, vec![(0, 0), (1, 1), (2, 2), (2, 3), (3, 2), (3, 3)]), (&valid, 2, vec![(0, 0), (1, 1)])]

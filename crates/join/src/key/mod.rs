@@ -56,7 +56,7 @@ enum Kind {
 
 /// A batch with its keys as numbers.
 #[derive(Debug)]
-pub(crate) struct Keyed {
+pub(crate) struct KeyedBatch {
     /// The user's columns, then the hidden ones.
     pub(crate) columns: Vec<ArrayRef>,
     pub(crate) values: KeyValues,
@@ -162,7 +162,7 @@ impl Keys {
         matches!(self.kind, Kind::Plain | Kind::Converted)
     }
 
-    /// Returns whether all rows that are null in [`Keyed::nulls`] match each other.
+    /// Returns whether all rows that are null in [`KeyedBatch::nulls`] match each other.
     pub(crate) fn null_rows_match(&self) -> bool {
         self.nulls_equal && !self.has_null_values()
     }
@@ -176,15 +176,17 @@ impl Keys {
     /// columns that have been extended.
     pub(crate) fn compared(&self, columns: &[ArrayRef]) -> Vec<Values> {
         match self.kind {
-            Kind::Hashed => self.columns.iter().map(|&column| Values::of(&columns[column], self.nulls_equal)).collect(),
-            Kind::Bytes(_) => columns.last().map(|bytes| Values::of(bytes, false)).into_iter().collect(),
+            Kind::Hashed => {
+                self.columns.iter().map(|&column| Values::from_column(&columns[column], self.nulls_equal)).collect()
+            }
+            Kind::Bytes(_) => columns.last().map(|bytes| Values::from_column(bytes, false)).into_iter().collect(),
             _ => Vec::new(),
         }
     }
 
     /// Returns the numbers, from columns that have been extended.
     pub(crate) fn values(&self, columns: &[ArrayRef]) -> KeyValues {
-        KeyValues::of(&columns[self.key_column()])
+        KeyValues::from_column(&columns[self.key_column()])
     }
 
     /// Returns the index of the column with the numbers.
@@ -216,7 +218,7 @@ impl Keys {
     ///
     /// # Errors
     /// If the batch does not have the side's columns, or a kernel fails.
-    pub(crate) fn extend(&self, batch: &RecordBatch) -> Result<Keyed, JoinError> {
+    pub(crate) fn extend(&self, batch: &RecordBatch) -> Result<KeyedBatch, JoinError> {
         self.check_columns(batch)?;
         if let Kind::Nothing = self.kind {
             return Err(JoinError::Fragment { what: "it has no key to cluster by" });
@@ -237,11 +239,11 @@ impl Keys {
         } else {
             keys.iter().fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref()))
         };
-        Ok(Keyed { values: self.values(&columns), nulls: nulls.filter(|nulls| nulls.null_count() > 0), columns })
+        Ok(KeyedBatch { values: self.values(&columns), nulls: nulls.filter(|nulls| nulls.null_count() > 0), columns })
     }
 }
 
-impl Keyed {
+impl KeyedBatch {
     pub(crate) fn rows(&self) -> usize {
         self.values.len()
     }
@@ -249,7 +251,7 @@ impl Keyed {
 
 impl KeyValues {
     /// Returns the bits of a column of 4 or 8 bytes per value.
-    fn of(column: &ArrayRef) -> Self {
+    fn from_column(column: &ArrayRef) -> Self {
         match column.data_type().primitive_width() {
             Some(4) => Self::Narrow(bits(column)),
             _ => Self::Wide(bits(column)),

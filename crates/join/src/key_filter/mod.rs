@@ -20,7 +20,7 @@ use exact::Exact;
 
 use crate::{
     error::JoinError,
-    key::{KeyValues, Keyed, Keys, hash_of},
+    key::{KeyValues, KeyedBatch, Keys, hash_of},
     views::compact_views,
 };
 
@@ -187,7 +187,7 @@ impl Keys {
     /// Returns a hash of each row's key, which is the same on every host. Null for keys that match
     /// nothing.
     fn hashes(&self, batch: &RecordBatch) -> Result<UInt64Array, JoinError> {
-        let Keyed { values, nulls, .. } = self.extend(batch)?;
+        let KeyedBatch { values, nulls, .. } = self.extend(batch)?;
         let hashes = match &values {
             KeyValues::Narrow(keys) => keys.iter().map(|&key| hash_of(key)).collect::<Vec<_>>(),
             KeyValues::Wide(keys) => keys.iter().map(|&key| hash_of(key)).collect(),

@@ -16,11 +16,11 @@ pub(super) trait Cursor {
 }
 
 /// A cursor for which all rows of the build side match.
-pub(super) struct Everything {
+pub(super) struct AllRowsCursor {
     pub(super) rows: usize,
 }
 
-impl Cursor for Everything {
+impl Cursor for AllRowsCursor {
     #[inline]
     fn matches(&mut self, _row: usize) -> Range<usize> {
         0..self.rows
@@ -84,13 +84,13 @@ impl BothKeys for ByteKeys<'_> {
 }
 
 /// A cursor that finds the rows with the same key.
-pub(super) struct Equal<K> {
+pub(super) struct EqualCursor<K> {
     pub(super) keys: K,
     pub(super) rows: usize,
     pub(super) at: usize,
 }
 
-impl<K: BothKeys> Cursor for Equal<K> {
+impl<K: BothKeys> Cursor for EqualCursor<K> {
     #[inline]
     fn matches(&mut self, row: usize) -> Range<usize> {
         let start = advance(K::AT_ONCE, self.at, 0..self.rows, |build| self.keys.compare(build, row).is_lt());
@@ -102,7 +102,7 @@ impl<K: BothKeys> Cursor for Equal<K> {
 
 /// A cursor that finds those rows of another cursor that are within a band. They are sorted by its
 /// key.
-pub(super) struct Banded<'a, C, W> {
+pub(super) struct BandCursor<'a, C, W> {
     pub(super) equal: C,
     pub(super) build: &'a [W],
     pub(super) probe: &'a [W],
@@ -112,7 +112,7 @@ pub(super) struct Banded<'a, C, W> {
     pub(super) at: Range<usize>,
 }
 
-impl<C: Cursor, W: Word> Cursor for Banded<'_, C, W> {
+impl<C: Cursor, W: Word> Cursor for BandCursor<'_, C, W> {
     #[inline]
     fn matches(&mut self, row: usize) -> Range<usize> {
         let within = self.equal.matches(row);

@@ -31,7 +31,7 @@ pub(super) enum Form {
 
 impl Form {
     /// Returns the narrowest form for these columns together.
-    pub(super) fn of(types: &[DataType], nulls_equal: bool) -> Self {
+    pub(super) fn narrowest(types: &[DataType], nulls_equal: bool) -> Self {
         let bits: Option<u32> = types.iter().map(|data_type| shape(data_type).map(|(bits, _)| bits)).sum();
         match bits {
             _ if types.is_empty() => Self::Nothing,
@@ -113,10 +113,10 @@ impl Encoder {
         nulls_equal: bool,
         [band, second]: [Option<DataType>; 2],
     ) -> Result<Self, ArrowError> {
-        let form = Form::of(&equal, nulls_equal);
+        let form = Form::narrowest(&equal, nulls_equal);
         let fields = equal.into_iter().map(SortField::new).collect();
         let converter = if form == Form::Rows { Some(RowConverter::new(fields)?) } else { None };
-        let [band, second] = [band, second].map(|data_type| Form::of(data_type.as_slice(), false));
+        let [band, second] = [band, second].map(|data_type| Form::narrowest(data_type.as_slice(), false));
         Ok(Self { equal: form, band, second, nulls_equal, converter })
     }
 

@@ -32,9 +32,9 @@ use arrow::{
 
 pub use comparison::{BandParts, Comparison, Term};
 pub use condition::{Band, KeyPair, MergeCondition, Offset};
-pub use probe::MergePlace;
+pub use probe::{MergePosition, ProbeLimits};
 
-use crate::{error::JoinError, pairs::Wanted, sink::PairSink};
+use crate::{error::JoinError, pairs::RequiredPairs, sink::PairSink};
 use edge::Edges;
 use gather::{Source, with_schema};
 use keys::{Column, Encoder, KeyColumns, Keys, num_rows};
@@ -48,7 +48,7 @@ use words::{Kind, shape};
 /// ```
 /// use std::{ops::Bound, sync::Arc};
 ///
-/// use annulus_join::{Band, JoinError, KeyPair, MergeCondition, MergeJoin, Offset, PairSink, Wanted};
+/// use annulus_join::{Band, JoinError, KeyPair, MergeCondition, MergeJoin, Offset, PairSink, RequiredPairs};
 /// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 ///
 /// struct Print;
@@ -71,7 +71,7 @@ use words::{Kind, shape};
 /// let mut pairs = 0;
 /// for batch in join.prepare_probe(vec![probe], 1 << 20, 1)? {
 ///     let fragment = join.fragment(&batch)?;
-///     pairs += join.probe(&sorted, &fragment, 0..batch.num_rows() as u32, Wanted::All, &mut Print)?;
+///     pairs += join.probe(&sorted, &fragment, 0..batch.num_rows() as u32, RequiredPairs::All, &mut Print)?;
 /// }
 /// assert_eq!(pairs, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -260,24 +260,26 @@ impl MergeJoin {
     /// error of the sink.
     ///
     /// With a second band, each run of rows that match it takes O(log build rows) more. If the
-    /// second band has two bounds, or [`Wanted::OneOfEachBuildRow`] are wanted, it may take longer:
+    /// second band has two bounds, or [`RequiredPairs::OneOfEachBuildRow`] are wanted, it may take longer:
     /// rows that only meet one bound are visited, or pairs of rows that have a pair already.
     pub fn probe(
         &self,
         build: &MergeBuild,
         fragment: &MergeFragment,
         rows: Range<u32>,
-        wanted: Wanted,
+        wanted: RequiredPairs,
         sink: &mut impl PairSink,
     ) -> Result<u64, JoinError> {
-        let mut place = MergePlace::at(rows.start);
-        self.probe_some(build, fragment, (&mut place, rows.end), (wanted, u64::MAX), sink)
+        let mut position = MergePosition::at_row(rows.start);
+        let limits = ProbeLimits { end: rows.end, required: wanted, most: u64::MAX };
+        self.probe_some(build, fragment, &mut position, limits, sink)
     }
 
-    /// Gives the wanted pairs of a fragment's rows from a place on, but at most `most`, to `sink`,
-    /// and returns their number. Moves the place behind them. All pairs of the rows before `end`
-    /// have been found when the place's row is `end`, or the fragment's number of rows. A caller
-    /// that must do other things in between calls this with a bounded `most`, again and again.
+    /// Passes the required pairs of a fragment's rows from a position on to `sink`, within the
+    /// limits, and returns their number. Moves the position behind them. All pairs of the rows
+    /// before the end have been found when the position's row is the end, or the fragment's number
+    /// of rows. A caller that has other work to do in between calls this repeatedly, with a small
+    /// limit.
     /// O(log build rows + rows + pairs) if the fragment is sorted.
     ///
     /// # Errors
@@ -286,12 +288,13 @@ impl MergeJoin {
         &self,
         build: &MergeBuild,
         fragment: &MergeFragment,
-        (place, end): (&mut MergePlace, u32),
-        (wanted, most): (Wanted, u64),
+        position: &mut MergePosition,
+        limits: ProbeLimits,
         sink: &mut impl PairSink,
     ) -> Result<u64, JoinError> {
+        let ProbeLimits { end, required: wanted, most } = limits;
         let end = end.min(fragment.batch.num_rows() as u32);
-        Merge { build, fragment, edges: [self.edges, self.second], end, wanted, most, place }.run(sink)
+        Merge { build, fragment, edges: [self.edges, self.second], end, wanted, most, place: position }.run(sink)
     }
 
     fn sort(

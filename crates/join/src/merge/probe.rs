@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::{
     BandEdges, MergeBuild, MergeFragment, SecondIndex,
-    cursor::{Banded, ByteKeys, Cursor, Equal, Everything, RowKeys, WordKeys},
+    cursor::{AllRowsCursor, BandCursor, ByteKeys, Cursor, EqualCursor, RowKeys, WordKeys},
     keys::{Column, Keys},
-    second::{All, Indexed, Runs},
+    second::{IndexedBand, NoSecondBand, Runs},
 };
 use crate::{
     error::JoinError,
-    pairs::{PairBuffer, Wanted},
+    pairs::{PairBuffer, RequiredPairs},
     sink::PairSink,
 };
 
@@ -19,7 +19,7 @@ const ANOTHER_JOIN: JoinError = JoinError::Fragment { what: "it was prepared for
 /// The place in a fragment from which [`probe_some`](super::MergeJoin::probe_some) goes on. The
 /// default is the first row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MergePlace {
+pub struct MergePosition {
     /// The row of the fragment.
     row: u32,
     /// The first row of the build side that may still make a pair with it.
@@ -28,9 +28,9 @@ pub struct MergePlace {
     done: Range<u32>,
 }
 
-impl MergePlace {
+impl MergePosition {
     /// Returns the place before a row of the fragment.
-    pub fn at(row: u32) -> Self {
+    pub fn at_row(row: u32) -> Self {
         Self { row, ..Self::default() }
     }
 
@@ -38,6 +38,17 @@ impl MergePlace {
     pub fn row(&self) -> u32 {
         self.row
     }
+}
+
+/// The limits of one [`probe_some`](super::MergeJoin::probe_some).
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeLimits {
+    /// The row of the fragment at which the probe ends.
+    pub end: u32,
+    /// The pairs that the sink needs.
+    pub required: RequiredPairs,
+    /// The largest number of pairs to find.
+    pub most: u64,
 }
 
 /// The rows of a fragment to merge with a build side.
@@ -48,28 +59,28 @@ pub(super) struct Merge<'a> {
     pub(super) edges: [Option<BandEdges>; 2],
     /// The row of the fragment at which the merge ends.
     pub(super) end: u32,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: RequiredPairs,
     /// The largest number of pairs to find.
     pub(super) most: u64,
-    pub(super) place: &'a mut MergePlace,
+    pub(super) place: &'a mut MergePosition,
 }
 
 impl Merge<'_> {
     pub(super) fn run(self, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let (rows, at) = (self.build.rows, 0);
         match (&self.build.keys.equal, &self.fragment.keys.equal) {
-            (Column::Nothing, Column::Nothing) => self.by_band(Everything { rows }, sink),
+            (Column::Nothing, Column::Nothing) => self.by_band(AllRowsCursor { rows }, sink),
             (Column::Words(build), Column::Words(probe)) => {
-                self.by_band(Equal { keys: WordKeys { build, probe }, rows, at }, sink)
+                self.by_band(EqualCursor { keys: WordKeys { build, probe }, rows, at }, sink)
             }
             (Column::Wide(build), Column::Wide(probe)) => {
-                self.by_band(Equal { keys: WordKeys { build, probe }, rows, at }, sink)
+                self.by_band(EqualCursor { keys: WordKeys { build, probe }, rows, at }, sink)
             }
             (Column::Rows(build), Column::Rows(probe)) => {
-                self.by_band(Equal { keys: RowKeys { build, probe }, rows, at }, sink)
+                self.by_band(EqualCursor { keys: RowKeys { build, probe }, rows, at }, sink)
             }
             (Column::Rows(build), Column::Bytes(probe)) => {
-                self.by_band(Equal { keys: ByteKeys { build, probe }, rows, at }, sink)
+                self.by_band(EqualCursor { keys: ByteKeys { build, probe }, rows, at }, sink)
             }
             _ => Err(ANOTHER_JOIN),
         }
@@ -82,10 +93,10 @@ impl Merge<'_> {
         match (&self.build.keys.band, (band, high), self.edges[0]) {
             (Column::Nothing, (Column::Nothing, _), None) => self.by_second(equal, sink),
             (Column::Words(build), (Column::Words(probe), Column::Words(high)), Some(BandEdges::Words(edges))) => {
-                self.by_second(Banded { equal, build, probe, high, edges, at }, sink)
+                self.by_second(BandCursor { equal, build, probe, high, edges, at }, sink)
             }
             (Column::Wide(build), (Column::Wide(probe), Column::Wide(high)), Some(BandEdges::Wide(edges))) => {
-                self.by_second(Banded { equal, build, probe, high, edges, at }, sink)
+                self.by_second(BandCursor { equal, build, probe, high, edges, at }, sink)
             }
             _ => Err(ANOTHER_JOIN),
         }
@@ -94,12 +105,14 @@ impl Merge<'_> {
     fn by_second(self, cursor: impl Cursor, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let (build, probe) = (&self.build.keys.second, &self.fragment.keys.second);
         match (build, probe, &self.build.second, self.edges[1]) {
-            (Column::Nothing, Column::Nothing, SecondIndex::Nothing, None) => self.by_cursor(cursor, &All, sink),
+            (Column::Nothing, Column::Nothing, SecondIndex::Nothing, None) => {
+                self.by_cursor(cursor, &NoSecondBand, sink)
+            }
             (Column::Words(build), Column::Words(probe), SecondIndex::Words(spans), Some(BandEdges::Words(edges))) => {
-                self.by_cursor(cursor, &Indexed { build, probe, spans, edges }, sink)
+                self.by_cursor(cursor, &IndexedBand { build, probe, spans, edges }, sink)
             }
             (Column::Wide(build), Column::Wide(probe), SecondIndex::Wide(spans), Some(BandEdges::Wide(edges))) => {
-                self.by_cursor(cursor, &Indexed { build, probe, spans, edges }, sink)
+                self.by_cursor(cursor, &IndexedBand { build, probe, spans, edges }, sink)
             }
             _ => Err(ANOTHER_JOIN),
         }
@@ -117,13 +130,13 @@ impl Merge<'_> {
             }
             let matches = cursor.matches(probe as usize);
             let mut rest = next.max(matches.start as u32)..matches.end as u32;
-            if self.wanted == Wanted::OneOfEachBuildRow && R::WHOLE {
+            if self.wanted == RequiredPairs::OneOfEachBuildRow && R::WHOLE {
                 rest = only_new(rest, &mut place.done);
             }
             let Some(bounds) = runs.bounds(probe as usize) else { continue };
             loop {
                 let mut run = runs.next(bounds, rest.clone());
-                if self.wanted == Wanted::OneOfEachProbeRow {
+                if self.wanted == RequiredPairs::OneOfEachProbeRow {
                     run.end = run.end.min(run.start.saturating_add(1));
                     rest.end = run.end;
                 }
@@ -137,7 +150,7 @@ impl Merge<'_> {
                     break;
                 }
                 if room == 0 {
-                    *place = MergePlace { row: probe, next: rest.start, done: place.done.start..rest.start };
+                    *place = MergePosition { row: probe, next: rest.start, done: place.done.start..rest.start };
                     break;
                 }
             }

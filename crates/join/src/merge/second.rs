@@ -21,9 +21,9 @@ pub(super) trait Runs {
 }
 
 /// No second band.
-pub(super) struct All;
+pub(super) struct NoSecondBand;
 
-impl Runs for All {
+impl Runs for NoSecondBand {
     const WHOLE: bool = true;
     type Bounds = ();
 
@@ -39,14 +39,14 @@ impl Runs for All {
 }
 
 /// A second band, of keys that have an index.
-pub(super) struct Indexed<'a, W> {
+pub(super) struct IndexedBand<'a, W> {
     pub(super) build: &'a [W],
     pub(super) probe: &'a [W],
     pub(super) spans: &'a Spans<W>,
     pub(super) edges: Edges<W>,
 }
 
-impl<W: Word> Runs for Indexed<'_, W> {
+impl<W: Word> Runs for IndexedBand<'_, W> {
     const WHOLE: bool = false;
     type Bounds = (W, W);
 

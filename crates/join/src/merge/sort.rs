@@ -109,7 +109,7 @@ fn by_bits(order: Vec<u32>, threads: usize, bits: u32, word: impl Fn(u32) -> u64
 }
 
 /// A key, and a row number in the bits below it.
-trait Packed: Word {
+trait PackedKey: Word {
     fn row(self) -> u32;
     /// Returns a digit of `bits` bits.
     fn digit(self, index: u32, bits: u32) -> usize;
@@ -118,7 +118,7 @@ trait Packed: Word {
 
 macro_rules! packed {
     ($word:ty) => {
-        impl Packed for $word {
+        impl PackedKey for $word {
             #[inline]
             fn row(self) -> u32 {
                 self as u32
@@ -140,7 +140,7 @@ macro_rules! packed {
 packed!(u64);
 packed!(u128);
 
-fn by_digits<P: Packed>(order: Vec<u32>, threads: usize, bits: u32, pack: impl Fn(u32) -> P + Sync) -> Vec<u32> {
+fn by_digits<P: PackedKey>(order: Vec<u32>, threads: usize, bits: u32, pack: impl Fn(u32) -> P + Sync) -> Vec<u32> {
     // As few digits as possible, all of the same width.
     let digits = bits.div_ceil(MOST_DIGIT_BITS);
     let digit_bits = bits.div_ceil(digits.max(1));
@@ -163,7 +163,7 @@ fn rows<T: Sync>(mut order: Vec<u32>, threads: usize, sorted: &[T], row: impl Fn
     order
 }
 
-fn radix_sort<P: Packed>(items: &mut [P], (digits, bits): (u32, u32)) {
+fn radix_sort<P: PackedKey>(items: &mut [P], (digits, bits): (u32, u32)) {
     if items.is_sorted_by(|a, b| a.compare_keys(b).is_le()) {
         return;
     }

@@ -63,7 +63,7 @@ mod tests {
     use arrow::array::{Int64Array, StringArray};
 
     use super::*;
-    use crate::{KeyPair, MergeCondition, PairSink, Wanted};
+    use crate::{KeyPair, MergeCondition, PairSink, RequiredPairs};
 
     #[derive(Default)]
     struct Pairs(Vec<(u32, u32)>);
@@ -98,7 +98,7 @@ mod tests {
         let fragments = Fragment::in_order_beside(&format, &others, keys, 1, 1 << 12).unwrap();
         let build = join.prepare_build(vec![batch(&["b", "c", "y"])], 1).unwrap();
         let mut pairs = Pairs::default();
-        join.probe(&build, &join.arrived(&fragments[0]).unwrap(), 0..3, Wanted::All, &mut pairs).unwrap();
+        join.probe(&build, &join.arrived(&fragments[0]).unwrap(), 0..3, RequiredPairs::All, &mut pairs).unwrap();
         assert_eq!(pairs.0, [(0, 1), (1, 2)]);
     }
 

@@ -8,12 +8,12 @@
 //! Threads share an [`Output`]; each has a [`Writer`] of its own. [`SideRows`] are the rows of the
 //! build side or of a fragment.
 
-mod alone;
 mod columns;
 mod gather;
 mod joined;
 mod plan;
 mod side;
+mod unpaired;
 mod writer;
 
 pub(crate) use gather::outside;

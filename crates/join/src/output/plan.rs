@@ -17,9 +17,9 @@ use super::{
 use crate::{
     error::JoinError,
     filter::PairFilter,
-    pairs::Wanted,
+    pairs::RequiredPairs,
     sides::{Side, Sides},
-    types::{Alone, Emits, JoinType},
+    types::{Emission, JoinType, UnpairedRows},
 };
 
 /// The number of rows of an output batch, unless the specification says otherwise; the last one of
@@ -74,7 +74,7 @@ impl OutputSpec {
 /// Turns pairs into a join's output. The threads of the join share it, each with a
 /// [`Writer`](crate::Writer) of its own.
 pub struct Output {
-    pub(super) emits: Emits,
+    pub(super) emits: Emission,
     pub(super) build_side: Side,
     pub(super) schema: SchemaRef,
     pub(super) build: SideColumns,
@@ -135,18 +135,18 @@ impl Output {
     }
 
     /// Returns what the join emits.
-    pub fn emits(&self) -> Emits {
+    pub fn emits(&self) -> Emission {
         self.emits
     }
 
     /// Returns which pairs a join must find for this output.
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> RequiredPairs {
         match self.emits {
             // The filter may drop a pair and keep another one of the same row.
-            _ if self.filter.is_some() => Wanted::All,
-            Emits { pairs: true, .. } => Wanted::All,
-            Emits { build: Alone::None, .. } => Wanted::OneOfEachProbeRow,
-            Emits { .. } => Wanted::OneOfEachBuildRow,
+            _ if self.filter.is_some() => RequiredPairs::All,
+            Emission { pairs: true, .. } => RequiredPairs::All,
+            Emission { build: UnpairedRows::None, .. } => RequiredPairs::OneOfEachProbeRow,
+            Emission { .. } => RequiredPairs::OneOfEachBuildRow,
         }
     }
 

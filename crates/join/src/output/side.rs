@@ -6,7 +6,7 @@ use annulus_rows::gather::SourceBatch;
 use arrow::array::{BooleanArray, RecordBatch};
 
 use super::columns::SideColumns;
-use crate::{error::JoinError, matched::Matched, types::Alone};
+use crate::{error::JoinError, match_bits::MatchBits, types::UnpairedRows};
 
 /// The rows of the build side or of a fragment, and which of them have a match. Pairs refer to the
 /// rows by index. Threads may share it.
@@ -21,11 +21,11 @@ pub struct SideRows {
     /// The columns to output, and those that the filter reads.
     pub(super) shown: RecordBatch,
     pub(super) filtered: RecordBatch,
-    matched: Option<Arc<Matched>>,
+    matched: Option<Arc<MatchBits>>,
 }
 
 impl SideRows {
-    pub(super) fn try_new(batch: &RecordBatch, columns: &SideColumns, alone: Alone) -> Result<Self, JoinError> {
+    pub(super) fn try_new(batch: &RecordBatch, columns: &SideColumns, alone: UnpairedRows) -> Result<Self, JoinError> {
         let rows = batch.num_rows();
         Ok(Self {
             rows,
@@ -33,17 +33,17 @@ impl SideRows {
             filter: columns.filter.source(batch)?,
             shown: columns.output.project(batch)?,
             filtered: columns.filter.project(batch)?,
-            matched: (alone != Alone::None).then(|| Arc::new(Matched::new(rows))),
+            matched: (alone != UnpairedRows::None).then(|| Arc::new(MatchBits::new(rows))),
         })
     }
 
     /// Returns which rows have a match, if the join type depends on it.
-    pub fn matched(&self) -> Option<&Matched> {
+    pub fn matched(&self) -> Option<&MatchBits> {
         self.matched.as_deref()
     }
 
     /// Returns which rows have a match, if the join type depends on it, without the rows.
-    pub fn into_matched(self) -> Option<Arc<Matched>> {
+    pub fn into_matched(self) -> Option<Arc<MatchBits>> {
         self.matched
     }
 
@@ -52,7 +52,7 @@ impl SideRows {
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if `matched` has another length.
-    pub fn with_matched(self, matched: Arc<Matched>) -> Result<Self, JoinError> {
+    pub fn with_matched(self, matched: Arc<MatchBits>) -> Result<Self, JoinError> {
         if matched.rows() != self.rows {
             return Err(OTHER_ROWS);
         }
@@ -61,7 +61,7 @@ impl SideRows {
 
     /// Returns which rows have a match, if the join type depends on it, to be kept longer than the
     /// rows.
-    pub fn share_matched(&self) -> Option<Arc<Matched>> {
+    pub fn share_matched(&self) -> Option<Arc<MatchBits>> {
         self.matched.clone()
     }
 

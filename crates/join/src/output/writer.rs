@@ -6,7 +6,7 @@ use annulus_rows::partition;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 
 use super::{columns::FilterPlan, gather::PairGather, plan::Output, side::SideRows};
-use crate::{error::JoinError, matched::Matched, sides::Side, sink::PairSink};
+use crate::{error::JoinError, match_bits::MatchBits, sides::Side, sink::PairSink};
 
 /// Collects the pairs that one thread finds in any number of fragments into output batches of
 /// [`OutputSpec::batch_rows`](crate::OutputSpec::batch_rows) rows, and hands them to `emit`.
@@ -158,7 +158,7 @@ fn split(pairs: Pairs<'_>, at: usize) -> (Pairs<'_>, Pairs<'_>) {
     ((build, probe), (build_rest, probe_rest))
 }
 
-pub(super) fn mark(matched: Option<&Matched>, rows: &[u32]) {
+pub(super) fn mark(matched: Option<&MatchBits>, rows: &[u32]) {
     if let Some(matched) = matched {
         rows.iter().for_each(|&row| matched.set(row));
     }

@@ -4,8 +4,8 @@
 use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use annulus_join::{
-    FilterColumn, Fragment, JoinError, JoinType, Kept, LoopCondition, Loops, MergeBuild, MergeCondition, MergeJoin,
-    Output, OutputSpec, PairFilter, PairSink, RowCondition, Side, SideRows, Sides, Wanted, Writer,
+    FilterColumn, Fragment, JoinError, JoinType, LoopCondition, Loops, MatchingRows, MergeBuild, MergeCondition,
+    MergeJoin, Output, OutputSpec, PairFilter, PairSink, RequiredPairs, RowCondition, Side, SideRows, Sides, Writer,
 };
 use arrow::{
     array::{Array, AsArray, BooleanArray, RecordBatch},
@@ -85,16 +85,16 @@ struct OneRow {
 }
 
 impl RowCondition for OneRow {
-    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<Kept, JoinError> {
+    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<MatchingRows, JoinError> {
         let one = self.numbers[row];
         let others = others.column(0).as_primitive::<Int32Type>().values();
         let keep =
             |&other: &i32| if self.one == Side::Left { (self.keep)(one, other) } else { (self.keep)(other, one) };
         let kept: BooleanArray = others.iter().map(keep).collect();
         Ok(match kept.true_count() {
-            0 => Kept::None,
-            all if all == kept.len() => Kept::All,
-            _ => Kept::Some(kept),
+            0 => MatchingRows::None,
+            all if all == kept.len() => MatchingRows::All,
+            _ => MatchingRows::Some(kept),
         })
     }
 }
@@ -131,7 +131,7 @@ impl Host {
         }
     }
 
-    fn probe(&self, fragment: &RecordBatch, rows: Range<u32>, wanted: Wanted, sink: &mut impl PairSink) {
+    fn probe(&self, fragment: &RecordBatch, rows: Range<u32>, wanted: RequiredPairs, sink: &mut impl PairSink) {
         match self {
             Self::Loops(batch, condition) => {
                 let probe = fragment.slice(rows.start as usize, rows.len());

@@ -141,7 +141,7 @@ struct PageState {
     claimed: AtomicU64,
     /// `OPEN` minus the written tuples. Closing turns `OPEN` into the number of claimed tuples.
     left: AtomicI64,
-    /// The turn of its partition that made it current. UncountedTuples before the page is published.
+    /// The turn of its partition that made it current. Written before the page is published.
     turn: AtomicU32,
 }
 

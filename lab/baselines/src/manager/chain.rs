@@ -189,7 +189,7 @@ impl<P> Node<P> {
 impl<P: Send + Sync> Closer<'_, P> {
     /// Adds an empty page and opens it.
     pub(super) fn install(self, page: P) {
-        // OnePartition the thread that closed the open page stores here.
+        // Only the thread that closed the open page stores here.
         let previous = self.chain.open.load(Relaxed);
         self.chain.open.store(Node::boxed(page, previous), order::install());
         std::mem::forget(self);

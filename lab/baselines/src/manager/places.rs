@@ -23,7 +23,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::{outlet::Outlet, take_block};
 
-/// The pages of all partitions. OnePartition the thread that takes a place writes it, without a lock. A
+/// The pages of all partitions. Only the thread that takes a place writes it, without a lock. A
 /// page goes to the outlet when no place is left on it and all are written.
 pub(crate) struct Places<'a> {
     memory: &'a dyn PageMemory,

@@ -1,6 +1,6 @@
 //! A join on a band as `annulus-join` runs it.
 
-use annulus_join::{MOST_PAIRS, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePlace};
+use annulus_join::{MOST_PAIRS, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePosition, ProbeLimits};
 use arrow::array::RecordBatch;
 use datafusion::{
     error::Result,
@@ -58,7 +58,7 @@ fn merged(stock: &NestedLoopJoinExec) -> Result<Option<(MergeJoin, MergeConditio
 impl Method for BandPlan {
     type Left = MergeBuild;
     type Right = MergeFragment;
-    type Place = MergePlace;
+    type Place = MergePosition;
 
     const NAMES: Names =
         Names { operator: "BandJoinExec", join: "band join", prepare_time: "sort_time", pairs: "band_pairs" };
@@ -101,8 +101,8 @@ impl Method for BandPlan {
         let Step { left, right: (right, rows), place, output, writer } = step;
         let end = right.batch().num_rows() as u32;
         let mut sink = writer.sink(&left.rows, rows);
-        let limits = (output.wanted(), MOST_PAIRS as u64);
-        let found = self.join.probe_some(&left.left, right, (&mut *place, end), limits, &mut sink);
+        let limits = ProbeLimits { end, required: output.wanted(), most: MOST_PAIRS as u64 };
+        let found = self.join.probe_some(&left.left, right, &mut *place, limits, &mut sink);
         Ok((found.map_err(from_join)? as usize, place.row() >= end))
     }
 }

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use annulus_join::{MOST_PAIRS, Matched};
+use annulus_join::{MOST_PAIRS, MatchBits};
 
 /// The pairs of one batch of the probe side.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl NullPairs {
 
     /// Returns the next pairs, or nothing after the last: rows of the build side, and of the batch.
     /// A row of the build side that is `matched` needs no more. `nulls` are those with a null key.
-    pub(super) fn next(&mut self, rows: u32, nulls: &Range<u32>, matched: &Matched) -> Option<(Vec<u32>, Vec<u32>)> {
+    pub(super) fn next(&mut self, rows: u32, nulls: &Range<u32>, matched: &MatchBits) -> Option<(Vec<u32>, Vec<u32>)> {
         let (mut build, mut probe) = (Vec::new(), Vec::new());
         while build.len() < MOST_PAIRS {
             if self.nulls.is_empty() && !nulls.contains(&self.build) {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     /// Returns all pairs, in their order.
-    fn pairs(mut of: NullPairs, rows: u32, nulls: Range<u32>, matched: &Matched) -> Vec<(u32, u32)> {
+    fn pairs(mut of: NullPairs, rows: u32, nulls: Range<u32>, matched: &MatchBits) -> Vec<(u32, u32)> {
         let mut all = Vec::new();
         while let Some((build, probe)) = of.next(rows, &nulls, matched) {
             assert!(build.len() <= MOST_PAIRS && build.len() == probe.len());
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_null_on_either_side_meets_all_rows_of_the_other() {
-        let none = Matched::new(4);
+        let none = MatchBits::new(4);
         assert_eq!(pairs(NullPairs::new(2, vec![]), 4, 2..3, &none), [(2, 0), (2, 1)]);
         let all = [(0, 1), (1, 1), (2, 0), (2, 1), (3, 1)];
         assert_eq!(pairs(NullPairs::new(2, vec![1]), 4, 2..3, &none), all);
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn many_pairs_come_a_few_at_a_time() {
         let rows = MOST_PAIRS + 10;
-        let found = pairs(NullPairs::new(rows, vec![7]), 3, 1..3, &Matched::new(3));
+        let found = pairs(NullPairs::new(rows, vec![7]), 3, 1..3, &MatchBits::new(3));
         assert_eq!(found.len(), 1 + 2 * rows);
         assert!(found.is_sorted());
     }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use annulus_join::{Alone, Finder, Output, SideRows};
+use annulus_join::{Finder, Output, SideRows, UnpairedRows};
 use arrow::array::RecordBatch;
 use datafusion::{error::Result, execution::SendableRecordBatchStream};
 use futures::StreamExt;
@@ -76,7 +76,7 @@ impl Setup {
     /// Returns whether rows without a partner must be output between pairs.
     pub(super) fn merges(&self) -> bool {
         let emits = self.output.emits();
-        self.is_ordered && emits.pairs && emits.probe != Alone::None
+        self.is_ordered && emits.pairs && emits.probe != UnpairedRows::None
     }
 
     /// Gives each row of the probe side, and of the output, a number in a last column. Call it before

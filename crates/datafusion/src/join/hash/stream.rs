@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use annulus_join::{Alone, Wanted};
+use annulus_join::{RequiredPairs, UnpairedRows};
 use arrow::{array::RecordBatch, compute::BatchCoalescer};
 use datafusion::{
     error::{DataFusionError, Result},
@@ -165,7 +165,7 @@ impl Joining {
         let compute = self.setup.metrics.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
         let output = Arc::clone(&self.setup.output);
-        let marked = built.rows.matched().filter(|_| output.wanted() == Wanted::OneOfEachBuildRow);
+        let marked = built.rows.matched().filter(|_| output.wanted() == RequiredPairs::OneOfEachBuildRow);
         let found = self.setup.finder.as_mut().map(|finder| finder.next(&built.side, marked)).transpose();
         match found.map_err(from_join)?.flatten() {
             Some((build, probe)) => {
@@ -208,7 +208,8 @@ impl Joining {
         let Setup { output, batch_rows, .. } = &self.setup;
         let now = rest.start..rest.end.min(rest.start + batch_rows);
         rest.start = now.end;
-        let is_none = output.emits().build == Alone::None || self.setup.decides_by_nulls() && !built.settle_nulls();
+        let is_none =
+            output.emits().build == UnpairedRows::None || self.setup.decides_by_nulls() && !built.settle_nulls();
         if now.is_empty() || is_none {
             self.stage = Stage::Next;
             return Ok(());

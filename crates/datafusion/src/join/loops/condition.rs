@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use annulus_join::{FilterColumn, JoinError, Kept, LoopCondition, RowCondition, Side, Sides};
+use annulus_join::{FilterColumn, JoinError, LoopCondition, MatchingRows, RowCondition, Side, Sides};
 use arrow::{
     array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch},
     datatypes::SchemaRef,
@@ -134,7 +134,7 @@ struct OneRow {
 }
 
 impl OneRow {
-    fn kept(&self, row: usize, others: &RecordBatch) -> Result<Kept> {
+    fn kept(&self, row: usize, others: &RecordBatch) -> Result<MatchingRows> {
         self.row.set(row as u32)?;
         let most = self.row.most_rows();
         if others.num_rows() <= most {
@@ -144,23 +144,23 @@ impl OneRow {
         for start in (0..others.num_rows()).step_by(most) {
             let rows = most.min(others.num_rows() - start);
             match self.kept_at_once(&others.slice(start, rows))? {
-                Kept::All => kept.append_n(rows, true),
-                Kept::None => kept.append_n(rows, false),
-                Kept::Some(some) => kept.append_buffer(&match some.nulls() {
+                MatchingRows::All => kept.append_n(rows, true),
+                MatchingRows::None => kept.append_n(rows, false),
+                MatchingRows::Some(some) => kept.append_buffer(&match some.nulls() {
                     Some(nulls) => some.values() & nulls.inner(),
                     None => some.values().clone(),
                 }),
             }
         }
-        Ok(Kept::Some(BooleanArray::new(kept.finish(), None)))
+        Ok(MatchingRows::Some(BooleanArray::new(kept.finish(), None)))
     }
 
-    fn kept_at_once(&self, others: &RecordBatch) -> Result<Kept> {
+    fn kept_at_once(&self, others: &RecordBatch) -> Result<MatchingRows> {
         Ok(match self.expr.evaluate(others)? {
-            ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => Kept::All,
-            ColumnarValue::Scalar(_) => Kept::None,
+            ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => MatchingRows::All,
+            ColumnarValue::Scalar(_) => MatchingRows::None,
             ColumnarValue::Array(kept) if kept.len() == others.num_rows() => {
-                Kept::Some(as_boolean_array(&kept)?.clone())
+                MatchingRows::Some(as_boolean_array(&kept)?.clone())
             }
             ColumnarValue::Array(kept) => {
                 return internal_err!(
@@ -174,7 +174,7 @@ impl OneRow {
 }
 
 impl RowCondition for OneRow {
-    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<Kept, JoinError> {
+    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<MatchingRows, JoinError> {
         self.kept(row, others).map_err(into_join)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::{Matched, Output, SideRows};
+use annulus_join::{MatchBits, Output, SideRows};
 use arrow::array::RecordBatch;
 use datafusion::{common::internal_datafusion_err, error::Result, execution::SpillFile, physical_plan::SpillManager};
 use futures::TryStreamExt;
@@ -53,7 +53,7 @@ pub(super) struct Disk {
 struct OnDisk {
     file: Arc<dyn SpillFile>,
     /// The rows that have a match, if the join type depends on it.
-    matched: Option<Matched>,
+    matched: Option<MatchBits>,
 }
 
 impl Disk {
@@ -77,7 +77,7 @@ impl Disk {
             let part = batch.slice(start, part_rows.min(rows - start));
             let file = self.manager.spill_record_batch_and_finish(std::slice::from_ref(&part), M::NAMES.join)?;
             let file = file.ok_or_else(|| internal_datafusion_err!("rows that were not spilled"))?;
-            let matched = from.rows.matched().map(|_| Matched::new(part.num_rows()));
+            let matched = from.rows.matched().map(|_| MatchBits::new(part.num_rows()));
             self.parts.push(OnDisk { file, matched });
         }
         Ok(part_rows.min(rows) * row_bytes)

@@ -239,7 +239,7 @@ impl<M: Method> Probing<M> {
         }
         let Some(Morsel { rows, .. }) = morsel.take() else { return Ok(true) };
         let emits = build.output.emits();
-        if emits.pairs && emits.probe != annulus_join::Alone::None {
+        if emits.pairs && emits.probe != annulus_join::UnpairedRows::None {
             // Rows alone come after the pairs, as from DataFusion's operator.
             let pairs = Writer::new(Arc::clone(&build.output), into(method, ready));
             std::mem::replace(writer, pairs).finish().map_err(from_join)?;

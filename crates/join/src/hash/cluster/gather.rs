@@ -18,7 +18,7 @@ use arrow::{
 };
 
 use super::input::{Input, Layout, Span, shares};
-use crate::{error::JoinError, hash::radix::Radix, key::Keyed, parallel};
+use crate::{error::JoinError, hash::radix::Radix, key::KeyedBatch, parallel};
 
 /// The smallest number of rows of a chunk.
 const CHUNK_ROWS: usize = 1 << 16;
@@ -39,7 +39,7 @@ struct Chunk {
 /// and `pieces` what the inputs were made from.
 pub(super) fn columns(
     schema: &Schema,
-    pieces: &[Keyed],
+    pieces: &[KeyedBatch],
     inputs: &[Input],
     layout: &Layout,
     radix: Radix,
@@ -73,7 +73,7 @@ pub(super) fn columns(
 impl Chunk {
     fn new(
         schema: &SchemaRef,
-        pieces: &[Keyed],
+        pieces: &[KeyedBatch],
         layout: &Layout,
         radix: Radix,
         spans: &[Span<'_>],

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::JoinError,
     hash::radix::Radix,
-    key::{Key, KeyValues, Keyed, Keys},
+    key::{Key, KeyValues, KeyedBatch, Keys},
 };
 
 /// The assignment of columns to the scatter and to the gather that follows.
@@ -44,16 +44,17 @@ fn is_view(data_type: &DataType) -> bool {
 }
 
 impl Layout {
-    pub(super) fn new(keys: &Keys, pieces: &[Keyed], threads: usize) -> Self {
+    pub(super) fn new(keys: &Keys, pieces: &[KeyedBatch], threads: usize) -> Self {
         let data_type = |column: usize| keys.full().field(column).data_type();
         let width = |column: usize| Some((column, scattered_bytes(data_type(column))?));
         let columns = 0..keys.full().fields().len();
         let fixed: Vec<(usize, usize)> = columns.clone().filter_map(width).collect();
         let others: Vec<usize> = columns.filter(|&column| width(column).is_none()).collect();
-        let has_nulls = |piece: &Keyed| fixed.iter().any(|&(column, _)| piece.columns[column].null_count() > 0);
+        let has_nulls = |piece: &KeyedBatch| fixed.iter().any(|&(column, _)| piece.columns[column].null_count() > 0);
         let row_numbers = pieces.iter().any(has_nulls);
-        let views =
-            |&(column, _): &(usize, usize)| is_view(data_type(column)).then(|| ViewColumn::of(pieces, column, threads));
+        let views = |&(column, _): &(usize, usize)| {
+            is_view(data_type(column)).then(|| ViewColumn::from_pieces(pieces, column, threads))
+        };
         let views = fixed.iter().map(views).collect();
         let key = keys.key_column();
         let at = fixed.iter().position(|&(column, _)| column == key).expect("a key has 4 or 8 bytes");
@@ -104,9 +105,9 @@ pub(super) enum Values<'a> {
 }
 
 impl Input {
-    pub(super) fn of_pieces(layout: &Layout, pieces: &[Keyed]) -> Vec<Self> {
+    pub(super) fn of_pieces(layout: &Layout, pieces: &[KeyedBatch]) -> Vec<Self> {
         let mut first_row = 0;
-        let input = |(number, piece): (usize, &Keyed)| {
+        let input = |(number, piece): (usize, &KeyedBatch)| {
             let values = |(&(column, width), views): (&(usize, usize), &Option<ViewColumn>)| {
                 if let Some(views) = views {
                     return views.pieces[number].clone();
@@ -186,7 +187,7 @@ fn fill_wide<K: Key>(keys: &[K], radix: Radix, groups: &mut [u32]) {
 #[inline(always)]
 fn fill_any<K: Key>(keys: &[K], radix: Radix, groups: &mut [u32]) {
     for (key, group) in keys.iter().zip(groups) {
-        *group = radix.of(key.hash()) as u32;
+        *group = radix.number(key.hash()) as u32;
     }
 }
 

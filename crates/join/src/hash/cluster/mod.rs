@@ -8,7 +8,7 @@
 //!
 //! Rows keep their order within a partition, so scattered and gathered columns agree.
 //!
-//! The rows with null keys ([`Keyed::nulls`]) follow as one more partition. Fan-outs beyond what
+//! The rows with null keys ([`KeyedBatch::nulls`]) follow as one more partition. Fan-outs beyond what
 //! the first caches and TLBs can hold are clustered in two passes.
 
 mod gather;
@@ -22,7 +22,7 @@ use arrow::{array::ArrayRef, buffer::Buffer};
 use super::{build::HashConfig, radix::Radix};
 use crate::{
     error::JoinError,
-    key::{Keyed, Keys},
+    key::{KeyedBatch, Keys},
     parallel,
 };
 use input::{Input, Layout, Span, shares};
@@ -30,7 +30,7 @@ use scatter::Target;
 
 /// Rows in the order of their partitions.
 #[derive(Debug)]
-pub(super) struct Clustered {
+pub(super) struct ClusteredRows {
     /// The user's columns, then the hidden ones.
     pub(super) columns: Vec<ArrayRef>,
     /// The start of each partition, then the start of the rows with null keys, then the number of
@@ -47,7 +47,7 @@ const PASS_BITS: u32 = 11;
 
 /// Clusters fewer than 2^32 rows. Takes the memory of the rows once more, twice in two passes.
 /// Strings that views point to are not copied.
-pub(super) fn cluster(keys: &Keys, pieces: &[Keyed], config: &HashConfig) -> Result<Clustered, JoinError> {
+pub(super) fn cluster(keys: &Keys, pieces: &[KeyedBatch], config: &HashConfig) -> Result<ClusteredRows, JoinError> {
     let threads = config.threads;
     let layout = Layout::new(keys, pieces, threads);
     let inputs = Input::of_pieces(&layout, pieces);
@@ -62,7 +62,7 @@ pub(super) fn cluster(keys: &Keys, pieces: &[Keyed], config: &HashConfig) -> Res
     let others = gather::columns(keys.full(), pieces, &inputs, &layout, Radix::new(0, bits), &starts, threads)?;
     // The other columns' places are known in ascending order.
     layout.others.iter().zip(others).for_each(|(&at, column)| columns.insert(at, column));
-    Ok(Clustered { columns, starts })
+    Ok(ClusteredRows { columns, starts })
 }
 
 /// Scatters to all partitions from all threads, each to a part of its own.
@@ -144,7 +144,7 @@ mod tests {
     fn rows_stand_in_the_order_of_their_partitions_in_one_pass_and_in_two() {
         let whole = batch(200_000);
         let keys = Keys::new(&whole.schema(), &[0], false).unwrap();
-        let pieces: Vec<Keyed> = [(0, 10), (10, 0), (10, 30_001), (30_011, 169_989)]
+        let pieces: Vec<KeyedBatch> = [(0, 10), (10, 0), (10, 30_001), (30_011, 169_989)]
             .map(|(at, len)| keys.extend(&whole.slice(at, len)).unwrap())
             .into();
         for bits in [0, 1, 5, PASS_BITS, PASS_BITS + 1, PASS_BITS + 3] {
@@ -154,7 +154,7 @@ mod tests {
                 if key.is_null(*row as usize) {
                     radix.count()
                 } else {
-                    radix.of((key.value(*row as usize) as u64).hash())
+                    radix.number((key.value(*row as usize) as u64).hash())
                 }
             };
             let mut order: Vec<u32> = (0..200_000).collect();

@@ -7,7 +7,7 @@ use arrow::{
 };
 
 use super::{input::Layout, views::ViewColumn};
-use crate::{error::JoinError, key::Keyed, parallel};
+use crate::{error::JoinError, key::KeyedBatch, parallel};
 
 /// The number of rows whose validity a thread gathers at a time; a multiple of 64.
 const PART_ROWS: usize = 1 << 16;
@@ -15,14 +15,14 @@ const PART_ROWS: usize = 1 << 16;
 /// Returns the columns in `buffers`. Row numbers follow them if any column has nulls.
 pub(super) fn columns(
     schema: &Schema,
-    pieces: &[Keyed],
+    pieces: &[KeyedBatch],
     layout: &Layout,
     mut buffers: Vec<Buffer>,
     threads: usize,
 ) -> Result<Vec<ArrayRef>, JoinError> {
     let numbers = buffers.drain(layout.fixed.len()..).next();
     let numbers: ScalarBuffer<u32> = numbers.map(ScalarBuffer::from).unwrap_or_default();
-    let rows = pieces.iter().map(Keyed::rows).sum();
+    let rows = pieces.iter().map(KeyedBatch::rows).sum();
     let column = |((&(column, _), views), values): ((&(usize, usize), &Option<ViewColumn>), Buffer)| {
         let data_type = schema.field(column).data_type().clone();
         let nulls = validity(pieces, column, &numbers, threads);
@@ -37,7 +37,7 @@ pub(super) fn columns(
 }
 
 /// Returns the validity of a column in the new order, if it has nulls.
-fn validity(pieces: &[Keyed], column: usize, numbers: &[u32], threads: usize) -> Option<NullBuffer> {
+fn validity(pieces: &[KeyedBatch], column: usize, numbers: &[u32], threads: usize) -> Option<NullBuffer> {
     if pieces.iter().all(|piece| piece.columns[column].null_count() == 0) {
         return None;
     }

@@ -8,7 +8,7 @@ use arrow::{
     buffer::Buffer,
 };
 
-use crate::{hash::wire::MOST_INLINE, key::Keyed, parallel};
+use crate::{hash::wire::MOST_INLINE, key::KeyedBatch, parallel};
 
 /// The bytes of a view.
 pub(super) const VIEW_BYTES: usize = size_of::<u128>();
@@ -27,9 +27,9 @@ pub(super) struct ViewColumn {
 
 impl ViewColumn {
     /// Takes 16 bytes a row, and the bytes of long values if they are copied. O(rows).
-    pub(super) fn of(pieces: &[Keyed], column: usize, threads: usize) -> Self {
+    pub(super) fn from_pieces(pieces: &[KeyedBatch], column: usize, threads: usize) -> Self {
         let data: Vec<ArrayData> = pieces.iter().map(|piece| piece.columns[column].to_data()).collect();
-        let usages = parallel::map(threads, data.iter().collect(), Usage::of);
+        let usages = parallel::map(threads, data.iter().collect(), Usage::measure);
         let long_bytes: usize = usages.iter().map(|usage| usage.long_bytes).sum();
         let (blocks, numbers) = used_blocks(&data, &usages);
         let block_bytes: usize = blocks.iter().map(Buffer::capacity).sum();
@@ -70,7 +70,7 @@ struct Usage {
 }
 
 impl Usage {
-    fn of(data: &ArrayData) -> Self {
+    fn measure(data: &ArrayData) -> Self {
         let (mut blocks, mut long_bytes) = (vec![false; data.buffers().len() - 1], 0);
         for &view in views(data).iter().filter(|&&view| is_long(view)) {
             let view = ByteView::from(view);

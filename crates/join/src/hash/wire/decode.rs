@@ -12,7 +12,7 @@ use super::{ALIGN, FragmentFormat, Heading, Kind, outside};
 use crate::{
     error::JoinError,
     hash::{Fragment, build::user_batch},
-    matched::Matched,
+    match_bits::MatchBits,
 };
 
 impl Fragment {
@@ -64,9 +64,9 @@ impl Fragment {
 }
 
 /// Reads the match bits.
-fn read_matched(heading: &Heading, bytes: &Buffer) -> Matched {
+fn read_matched(heading: &Heading, bytes: &Buffer) -> MatchBits {
     let rows = heading.rows as usize;
-    let matched = Matched::new(rows);
+    let matched = MatchBits::new(rows);
     let bits = BooleanBuffer::new(bytes.slice(ALIGN), 0, rows);
     bits.set_indices().for_each(|row| matched.set(row as u32));
     matched

@@ -28,7 +28,7 @@ use arrow::{
 };
 
 use super::radix::Partitions;
-use crate::{error::JoinError, key::Keys, matched::Matched, parallel};
+use crate::{error::JoinError, key::Keys, match_bits::MatchBits, parallel};
 pub(super) use encode::MOST_INLINE;
 use heading::Heading;
 pub(super) use size::Sizes;
@@ -47,12 +47,12 @@ pub struct FragmentFormat {
     partitions: Partitions,
     /// The columns whose buffers are sent, including hidden ones, and their kinds.
     native: Vec<(usize, Kind)>,
-    coded: Option<Coded>,
+    coded: Option<CodedColumns>,
 }
 
 /// The columns that are sent as rows of bytes.
 #[derive(Debug)]
-struct Coded {
+struct CodedColumns {
     columns: Vec<usize>,
     codec: RowCodec,
 }
@@ -78,15 +78,15 @@ impl FragmentFormat {
     /// [`JoinError::Outside`] if a column's type cannot be sent.
     pub fn new(keys: Keys, partitions: Partitions) -> Result<Self, JoinError> {
         let fields = keys.full().fields().iter().enumerate();
-        let native = fields.filter_map(|(at, field)| Some((at, Kind::of(field.data_type())?))).collect();
+        let native = fields.filter_map(|(at, field)| Some((at, Kind::for_type(field.data_type())?))).collect();
         let fields = keys.schema().fields().iter().enumerate();
         let columns: Vec<usize> =
-            fields.filter(|(_, field)| Kind::of(field.data_type()).is_none()).map(|(at, _)| at).collect();
+            fields.filter(|(_, field)| Kind::for_type(field.data_type()).is_none()).map(|(at, _)| at).collect();
         let coded = if columns.is_empty() {
             None
         } else {
             let codec = RowCodec::new(keys.schema().project(&columns)?.into()).map_err(outside)?;
-            Some(Coded { columns, codec })
+            Some(CodedColumns { columns, codec })
         };
         Ok(Self { keys, partitions, native, coded })
     }
@@ -134,7 +134,7 @@ impl FragmentFormat {
     }
 }
 
-impl Coded {
+impl CodedColumns {
     fn encode(&self, columns: &[ArrayRef], rows: Range<usize>) -> Result<LargeBinaryArray, JoinError> {
         let columns = self.columns.iter().map(|&column| columns[column].slice(rows.start, rows.len())).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
@@ -150,7 +150,7 @@ impl Coded {
 }
 
 impl Kind {
-    fn of(data_type: &DataType) -> Option<Self> {
+    fn for_type(data_type: &DataType) -> Option<Self> {
         match data_type {
             DataType::Boolean => Some(Self::Boolean),
             DataType::FixedSizeBinary(width) => {
@@ -187,7 +187,7 @@ pub fn match_bits(bytes: &[u8]) -> Result<Range<usize>, JoinError> {
 ///
 /// # Errors
 /// [`JoinError::Fragment`] if `bytes` is not a fragment, or has another number of rows.
-pub fn store_matched(bytes: &mut [u8], matched: &Matched) -> Result<(), JoinError> {
+pub fn store_matched(bytes: &mut [u8], matched: &MatchBits) -> Result<(), JoinError> {
     let range = match_bits(bytes)?;
     if Heading::read(bytes)?.rows as usize != matched.rows() {
         return Err(JoinError::Fragment { what: "its number of rows differs from that of the matches" });

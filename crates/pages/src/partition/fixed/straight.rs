@@ -47,7 +47,7 @@ impl<S: PageSink> FixedWriter<S> {
     ) -> Result<(), PagesError> {
         let mut list = blocks.lists.rows(partition);
         let waiting = self.buffers.len(partition);
-        // HeapBytes batches have filled the buffer.
+        // Small batches have filled the buffer.
         if waiting >= GROUP || waiting > self.claims.open[partition].ahead as usize + 1 {
             list = self.complete_group::<SIZE, WIDE>(partition, list, batch)?;
         }

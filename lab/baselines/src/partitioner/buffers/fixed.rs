@@ -81,7 +81,7 @@ impl FixedBuffers {
         writer: &mut impl Writer,
     ) -> Result<(), PagesError> {
         let size = width.bytes();
-        // BorrowedSink separately, so that the loop keeps them in registers.
+        // Borrowed separately, so that the loop keeps them in registers.
         let Self { first, capacity, fills, keys: buffer, data, .. } = self;
         let (fills, buffer, data) = (&mut fills[..], &mut buffer[..], &mut data[..]);
         let slots = buffer.len();

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use annulus_join::{BuildSide, Matched};
+use annulus_join::{BuildSide, MatchBits};
 use datafusion::error::{DataFusionError, Result};
 use futures::{
     FutureExt, StreamExt,
@@ -32,7 +32,7 @@ pub(super) struct Block {
     left: Arc<AtomicUsize>,
     /// Which rows have a match, from the first time that the block is loaded on. The rows are in
     /// the same order each time.
-    matched: OnceLock<Arc<Matched>>,
+    matched: OnceLock<Arc<MatchBits>>,
     table: Mutex<Option<WeakShared<Loading>>>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_join::{Alone, Divider, HashConfig, Output, Partitions, Side, Sides};
+use annulus_join::{Divider, HashConfig, Output, Partitions, Side, Sides, UnpairedRows};
 use datafusion::{error::Result, execution::TaskContext};
 
 use super::{files::Files, metrics::Metrics, plan::build_bytes, room::Room};
@@ -117,7 +117,7 @@ impl Tools {
     /// Returns whether rows of a side are output when all of the other side have been seen: without a
     /// partner, once though they have several, or with a mark.
     pub(super) fn outputs_alone(&self, side: Side) -> bool {
-        self.alone(side) != Alone::None
+        self.alone(side) != UnpairedRows::None
     }
 
     /// Returns whether rows of a side without a partner are output.
@@ -125,7 +125,7 @@ impl Tools {
         self.alone(side).has_unmatched()
     }
 
-    fn alone(&self, side: Side) -> Alone {
+    fn alone(&self, side: Side) -> UnpairedRows {
         let emits = self.output.emits();
         if side == BUILD { emits.build } else { emits.probe }
     }

@@ -11,12 +11,12 @@ const WORD: usize = u64::BITS as usize;
 
 /// The rows of a side that have a match. Any thread may set them. Takes one bit of memory per row.
 #[derive(Debug)]
-pub struct Matched {
+pub struct MatchBits {
     words: Box<[AtomicU64]>,
     rows: usize,
 }
 
-impl Matched {
+impl MatchBits {
     /// Returns the bits of `rows` rows without a match.
     pub fn new(rows: usize) -> Self {
         Self { words: (0..rows.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(), rows }
@@ -61,12 +61,12 @@ mod tests {
 
     #[test]
     fn rows_that_were_set() {
-        let matched = Matched::new(130);
+        let matched = MatchBits::new(130);
         [0, 63, 64, 129, 63].iter().for_each(|&row| matched.set(row));
         let set: Vec<usize> = matched.to_array().values().set_indices().collect();
         assert_eq!(set, [0, 63, 64, 129]);
         assert!(matched.get(129) && !matched.get(128));
         assert_eq!(matched.to_array().len(), 130);
-        assert_eq!(Matched::new(0).to_array().len(), 0);
+        assert_eq!(MatchBits::new(0).to_array().len(), 0);
     }
 }

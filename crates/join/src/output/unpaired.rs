@@ -10,7 +10,7 @@ use arrow::{
 };
 
 use super::{columns::SideColumns, gather::outside, plan::Output, side::SideRows};
-use crate::{error::JoinError, sides::Side, types::Alone};
+use crate::{error::JoinError, sides::Side, types::UnpairedRows};
 
 impl Output {
     /// Outputs the rows of a range of the build side that the join emits alone, in their order.
@@ -26,7 +26,7 @@ impl Output {
         rows: Range<usize>,
         emit: impl FnMut(RecordBatch) -> Result<(), JoinError>,
     ) -> Result<(), JoinError> {
-        self.alone((&self.build, &self.probe, self.build_side), self.emits.build, (build, rows), emit)
+        self.unpaired((&self.build, &self.probe, self.build_side), self.emits.build, (build, rows), emit)
     }
 
     /// Outputs the rows of a range of a fragment that the join emits alone, as
@@ -41,20 +41,21 @@ impl Output {
         rows: Range<usize>,
         emit: impl FnMut(RecordBatch) -> Result<(), JoinError>,
     ) -> Result<(), JoinError> {
-        self.alone((&self.probe, &self.build, self.build_side.other()), self.emits.probe, (fragment, rows), emit)
+        self.unpaired((&self.probe, &self.build, self.build_side.other()), self.emits.probe, (fragment, rows), emit)
     }
 
-    fn alone(
+    fn unpaired(
         &self,
         (own, other, side): (&SideColumns, &SideColumns, Side),
-        alone: Alone,
+        alone: UnpairedRows,
         (source, range): (&SideRows, Range<usize>),
         mut emit: impl FnMut(RecordBatch) -> Result<(), JoinError>,
     ) -> Result<(), JoinError> {
-        let (Some(matched), true) = (source.matched(), alone != Alone::None) else { return Ok(()) };
+        let (Some(matched), true) = (source.matched(), alone != UnpairedRows::None) else { return Ok(()) };
         let rows = range.start as u32..range.end.min(source.rows) as u32;
-        let is_marked = alone == Alone::Marked;
-        let rows: Vec<u32> = rows.filter(|&row| is_marked || matched.get(row) == (alone == Alone::Matched)).collect();
+        let is_marked = alone == UnpairedRows::Marked;
+        let rows: Vec<u32> =
+            rows.filter(|&row| is_marked || matched.get(row) == (alone == UnpairedRows::Matched)).collect();
         let nulls = nulls(&other.output.schema, rows.len().min(self.batch_rows));
         let mut builder = BatchBuilder::new(Arc::clone(&own.output.schema), self.batch_rows, Arc::clone(&self.pool));
         let mut emit = |own: RecordBatch, numbers: &[u32]| {
