@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use annulus_dataset::{
-    CancelToken, Dataset, InputOptions, Job, OutputFormat, OutputOptions, Placement, PlacementSpec, Scratch, Silent,
-    split,
+    CancelToken, Dataset, InputOptions, Job, NoProgress, OutputFormat, OutputOptions, Placement, PlacementSpec,
+    Scratch, split,
 };
 use arrow::ipc::writer::FileWriter;
 use arrow::{
@@ -119,7 +119,7 @@ async fn the_engine_finds_each_partitions_keys_in_its_file() {
             let placement = Placement::new(&spec, &dataset.schema, &by, PARTITIONS).unwrap();
             let mut job = Job::new(dataset, placement, by, OutputOptions::new(&dir, format));
             job.memory_limit = 64 << 20;
-            split(&job, &Silent, &CancelToken::new()).unwrap();
+            split(&job, &NoProgress, &CancelToken::new()).unwrap();
             let mut rows = 0;
             for partition in 0..PARTITIONS {
                 let file = dir.join(format!("part-{partition:05}.{}", format.extension()));

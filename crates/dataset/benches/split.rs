@@ -9,8 +9,8 @@
 use std::{env, error::Error, time::Instant};
 
 use annulus_dataset::{
-    CancelToken, Compression, DEFAULT_HOT_SHARE, Dataset, Existing, HotFiles, InputOptions, Job, OutputFormat,
-    OutputOptions, Placement, PlacementSpec, Silent, split,
+    CancelToken, Compression, DEFAULT_HOT_SHARE, Dataset, ExistingPolicy, HotFiles, InputOptions, Job, NoProgress,
+    OutputFormat, OutputOptions, Placement, PlacementSpec, split,
 };
 
 #[global_allocator]
@@ -40,8 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             ("hot", value) => hot = Some(value.parse()?),
             ("sync", value) => output.sync = value.parse()?,
             ("batch", value) => input.batch_rows = value.parse()?,
-            ("existing", "overwrite") => output.existing = Existing::Overwrite,
-            ("existing", "resume") => output.existing = Existing::Resume,
+            ("existing", "overwrite") => output.existing = ExistingPolicy::Overwrite,
+            ("existing", "resume") => output.existing = ExistingPolicy::Resume,
             ("compression", "none") => output.compression = Compression::None,
             ("compression", "zstd") => output.compression = Compression::Zstd,
             _ => return Err(format!("setting {setting}").into()),
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mut job = Job::new(dataset, placement, by, output);
     (job.hot_files, job.threads, job.memory_limit) = (hot_files, threads, memory_limit);
-    let summary = split(&job, &Silent, &CancelToken::new())?;
+    let summary = split(&job, &NoProgress, &CancelToken::new())?;
     println!(
         "{} rows in, {} out, {} bytes, {} kept, {} spilled, {:.3} s",
         summary.rows_in,

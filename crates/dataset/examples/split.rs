@@ -3,7 +3,7 @@
 
 use std::{error::Error, fs};
 
-use annulus_dataset::{CancelToken, Existing, JobSpec, Manifest, OutputFormat, OutputOptions, Silent, split};
+use annulus_dataset::{CancelToken, ExistingPolicy, JobSpec, Manifest, NoProgress, OutputFormat, OutputOptions, split};
 
 /// Splits the file `input` by its column `city` into three partitions.
 fn split_by_city(input: &str, output: OutputOptions) -> Result<Manifest, Box<dyn Error>> {
@@ -11,7 +11,7 @@ fn split_by_city(input: &str, output: OutputOptions) -> Result<Manifest, Box<dyn
     spec.by = vec!["city".to_owned()];
     spec.into = Some(3);
     // A terminal program would show the progress, and Ctrl-C would cancel the token.
-    Ok(split(&spec.plan()?, &Silent, &CancelToken::new())?.manifest)
+    Ok(split(&spec.plan()?, &NoProgress, &CancelToken::new())?.manifest)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut output = OutputOptions::new(path("parts"), OutputFormat::Parquet);
     split_by_city(&path("may.csv"), output.clone())?;
-    output.existing = Existing::Append;
+    output.existing = ExistingPolicy::Append;
     let manifest = split_by_city(&path("june.csv"), output)?;
     for file in manifest.partitions.iter().flat_map(|partition| &partition.files) {
         println!("{}: {} rows, {} bytes", file.name, file.rows, file.bytes);

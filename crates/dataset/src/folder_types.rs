@@ -87,14 +87,14 @@ fn type_of(column: &ColumnEntry) -> Option<DataType> {
 
 /// The recorded types of a dataset's folders.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Recorded {
+pub(crate) struct FolderRecord {
     /// The file that records them.
     pub(crate) path: PathBuf,
     /// The columns, by name.
     pub(crate) columns: Vec<(String, DataType)>,
 }
 
-impl Recorded {
+impl FolderRecord {
     /// Returns the types that the manifest in `dir` records or, if there is none, its record of folders.
     pub(crate) fn find_in(dir: &Path) -> Option<Self> {
         match Manifest::find_in(dir) {

@@ -18,7 +18,7 @@ use crate::{
 ///
 /// ```
 /// use annulus_dataset::{
-///     CancelToken, Dataset, InputOptions, JobSpec, KeyRule, OutputFormat, OutputOptions, Silent, split,
+///     CancelToken, Dataset, InputOptions, JobSpec, KeyRule, OutputFormat, OutputOptions, NoProgress, split,
 /// };
 ///
 /// # let folder = tempfile::tempdir()?;
@@ -28,7 +28,7 @@ use crate::{
 /// let mut spec = JobSpec::new(vec![path("orders.csv")], output);
 /// spec.by = vec!["id".to_owned()];
 /// spec.into = Some(4);
-/// split(&spec.plan()?, &Silent, &CancelToken::new())?;
+/// split(&spec.plan()?, &NoProgress, &CancelToken::new())?;
 ///
 /// let dataset = Dataset::open(&[path("parts")], &InputOptions::default())?;
 /// let layout = dataset.layout?;
@@ -102,7 +102,7 @@ pub enum NoLayout {
 impl KeyLayout {
     /// Returns the layout of files that a manifest lists: those at `paths`, all of the dataset in
     /// `folder`, with the columns of `schema`.
-    pub(crate) fn of<'a>(
+    pub(crate) fn from_manifest<'a>(
         folder: &Path,
         manifest: &Manifest,
         schema: &SchemaRef,

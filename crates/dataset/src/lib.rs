@@ -27,7 +27,7 @@ pub use folder_name::{NULL_FOLDER, folder_name};
 pub use folder_types::{FOLDER_TYPES_NAME, FolderTypes};
 pub use hot_keys::{DEFAULT_HOT_SHARE, HotKey, HotKeys, HotSample, sample_hot_keys};
 pub use input::{
-    ColumnHints, ColumnType, ColumnTypes, Copied, CsvOptions, DataFile, Dataset, Decoded, Format, InputOptions,
+    ColumnHints, ColumnType, ColumnTypes, CsvOptions, DataFile, Dataset, DecodedBatch, Format, InputOptions, LocalCopy,
     MixedColumn, Origin, PartialColumn, Quote, Unit, UnitReader, absolute_path, extension_of, input_root,
     input_that_reads, number_duplicates, real_path, type_of_column,
 };
@@ -38,9 +38,9 @@ pub use manifest::{
     Settings, SortColumn, SpreadKey,
 };
 pub use output::{
-    BadFile, Collection, CsvWriter, DEFAULT_PAGE_BYTES, Existing, OutputOptions, SealedDataset, Verification, Verified,
-    WholeDataset, can_resume, cast_to, for_arrow, for_parquet, for_parquet_writer, json_writer, remove_dataset,
-    with_plain_text, with_whole_offsets,
+    BadFile, Collection, CsvWriter, DEFAULT_PAGE_BYTES, ExistingPolicy, OutputOptions, SealedDataset, Verification,
+    VerificationReport, WholeDataset, can_resume, cast_to, for_arrow, for_parquet, for_parquet_writer, json_writer,
+    remove_dataset, with_plain_text, with_whole_offsets,
 };
 pub use placement::{KeyHasher, Placement, PlacementSpec, Scratch, VALUE_BUCKETS};
-pub use split::{HotFiles, Job, JobSpec, Placing, Progress, Silent, Summary, sample_ranges, split};
+pub use split::{HotFiles, Job, JobSpec, NoProgress, PlacementChoice, Progress, Summary, sample_ranges, split};

@@ -12,8 +12,8 @@ use std::{
 };
 
 use annulus_dataset::{
-    CancelToken, Collection, Dataset, DatasetError, Existing, InputOptions, Job, Manifest, OutputError, OutputFormat,
-    OutputOptions, Placement, PlacementSpec, Settings, Silent, WholeDataset, split,
+    CancelToken, Collection, Dataset, DatasetError, ExistingPolicy, InputOptions, Job, Manifest, NoProgress,
+    OutputError, OutputFormat, OutputOptions, Placement, PlacementSpec, Settings, WholeDataset, split,
 };
 use arrow::{
     array::{Int64Array, RecordBatch},
@@ -34,7 +34,7 @@ fn member(dir: &Path, number: usize) -> WholeDataset {
 }
 
 /// Writes a dataset of two members.
-fn two(dir: &Path, existing: Existing) -> Result<Manifest, OutputError> {
+fn two(dir: &Path, existing: ExistingPolicy) -> Result<Manifest, OutputError> {
     let all = Collection::begin(dir, vec![0, 1], SESSION.fetch_add(1, Relaxed), existing)?;
     let manifest = all.complete(Settings::default(), &[publish(dir, 0), publish(dir, 1)])?;
     all.keep().map(|()| manifest)
@@ -48,13 +48,13 @@ fn publish(dir: &Path, number: usize) -> Manifest {
 fn others_start_over_beside_a_member_that_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
-    let first = Collection::begin(&dir, vec![0, 1], 0, Existing::Refuse).unwrap();
+    let first = Collection::begin(&dir, vec![0, 1], 0, ExistingPolicy::Refuse).unwrap();
     let lost = member(&dir, 1);
     drop(first);
     // The lost member holds the lock of its folder.
-    let refused = Collection::begin(&dir, vec![0, 1], 0, Existing::Refuse).err();
+    let refused = Collection::begin(&dir, vec![0, 1], 0, ExistingPolicy::Refuse).err();
     assert!(matches!(refused, Some(OutputError::InUse(_))), "{refused:?}");
-    let again = Collection::begin(&dir, vec![0, 2], 0, Existing::Refuse).unwrap();
+    let again = Collection::begin(&dir, vec![0, 2], 0, ExistingPolicy::Refuse).unwrap();
     let members = [publish(&dir, 0), publish(&dir, 2)];
     let whole = again.complete(Settings::default(), &members).unwrap();
     assert_eq!(whole.file_names().collect::<Vec<_>>(), ["host-00/part-00000.parquet", "host-02/part-00000.parquet"]);
@@ -73,21 +73,21 @@ fn others_start_over_beside_a_member_that_is_lost() {
 fn a_dataset_is_not_removed_if_other_files_are_in_the_way() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
-    two(&dir, Existing::Refuse).unwrap();
+    two(&dir, ExistingPolicy::Refuse).unwrap();
     for other in
         ["notes.txt", "host-01/notes.txt", "host-05/notes.txt", "host-backup/notes.txt"].map(|name| dir.join(name))
     {
         fs::create_dir_all(other.parent().unwrap()).unwrap();
         fs::write(&other, "mine").unwrap();
         let before = tree(&dir);
-        let refused = two(&dir, Existing::Overwrite).err();
+        let refused = two(&dir, ExistingPolicy::Overwrite).err();
         assert!(matches!(refused, Some(OutputError::Foreign { .. })), "{refused:?}");
         assert_eq!(tree(&dir), before);
         fs::remove_file(&other).unwrap();
         // This removes only an empty folder.
         fs::remove_dir(other.parent().unwrap()).ok();
     }
-    two(&dir, Existing::Overwrite).unwrap();
+    two(&dir, ExistingPolicy::Overwrite).unwrap();
 }
 
 #[test]
@@ -95,10 +95,10 @@ fn a_member_that_is_late_does_not_remove_what_another_run_has_written() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     let late = {
-        let _given_up = Collection::begin(&dir, vec![0], 0, Existing::Refuse).unwrap();
+        let _given_up = Collection::begin(&dir, vec![0], 0, ExistingPolicy::Refuse).unwrap();
         publish(&dir, 1)
     };
-    two(&dir, Existing::Overwrite).unwrap();
+    two(&dir, ExistingPolicy::Overwrite).unwrap();
     let before = tree(&dir);
     Collection::remove_unless_in(&dir, 1, &late).unwrap();
     assert_eq!(tree(&dir), before);
@@ -108,7 +108,7 @@ fn a_member_that_is_late_does_not_remove_what_another_run_has_written() {
 fn a_dataset_that_is_not_kept_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
-    let all = Collection::begin(&dir, vec![0, 1], 0, Existing::Refuse).unwrap();
+    let all = Collection::begin(&dir, vec![0, 1], 0, ExistingPolicy::Refuse).unwrap();
     all.complete(Settings::default(), &[publish(&dir, 0), publish(&dir, 1)]).unwrap();
     drop(all);
     assert!(!dir.exists());
@@ -128,7 +128,7 @@ fn members_that_a_killed_run_has_published_are_removed() {
     let Settings::Member { session, .. } = first.settings else { panic!("{:?}", first.settings) };
     let refuses = |state: &str| {
         let before = tree(&dir.join("host-00"));
-        let refused = two(&dir, Existing::Refuse).err();
+        let refused = two(&dir, ExistingPolicy::Refuse).err();
         assert!(matches!(refused, Some(OutputError::Taken { .. })), "{state}: {refused:?}");
         assert_eq!(tree(&dir.join("host-00")), before, "{state}");
     };
@@ -136,7 +136,7 @@ fn members_that_a_killed_run_has_published_are_removed() {
     killed(&dir, session + 1_000);
     refuses("another run was killed, before this one wrote here");
     killed(&dir, session);
-    assert_eq!(two(&dir, Existing::Refuse).unwrap().rows, 6);
+    assert_eq!(two(&dir, ExistingPolicy::Refuse).unwrap().rows, 6);
     killed(&dir, session);
     refuses("all was done but the cleaning");
 }
@@ -148,7 +148,7 @@ const OTHER: &str = r#""kind": "join", "left": "a", "right": "b", "on": [], "typ
 fn datasets_of_others_are_not_taken_for_a_members() {
     let folder = tempfile::tempdir().unwrap();
     let (dir, elsewhere) = (folder.path().join("out"), folder.path().join("elsewhere"));
-    two(&dir, Existing::Refuse).unwrap();
+    two(&dir, ExistingPolicy::Refuse).unwrap();
     // A dataset with other settings, and a link to one.
     let other = dir.join("host-07");
     publish(&elsewhere, 7);
@@ -156,11 +156,11 @@ fn datasets_of_others_are_not_taken_for_a_members() {
     let manifest = fs::read_to_string(other.join(".annulus/manifest")).unwrap();
     fs::write(other.join(".annulus/manifest"), manifest.replace("\"kind\": \"member\"", OTHER)).unwrap();
     let before = tree(&dir);
-    assert!(matches!(two(&dir, Existing::Overwrite).err(), Some(OutputError::Foreign { .. })));
+    assert!(matches!(two(&dir, ExistingPolicy::Overwrite).err(), Some(OutputError::Foreign { .. })));
     assert_eq!(tree(&dir), before);
     fs::rename(&other, elsewhere.join("host-07")).unwrap();
     std::os::unix::fs::symlink(elsewhere.join("host-07"), &other).unwrap();
-    assert!(matches!(two(&dir, Existing::Overwrite).err(), Some(OutputError::Foreign { .. })));
+    assert!(matches!(two(&dir, ExistingPolicy::Overwrite).err(), Some(OutputError::Foreign { .. })));
     assert_eq!(tree(&dir), before);
 }
 
@@ -169,17 +169,17 @@ fn replaces(dir: &Path, input: &Path) -> Result<(), DatasetError> {
     let dataset = Dataset::open(&[input.display().to_string()], &InputOptions::default())?;
     let by = vec!["x".to_owned()];
     let mut output = OutputOptions::new(dir, OutputFormat::Parquet);
-    output.existing = Existing::Overwrite;
+    output.existing = ExistingPolicy::Overwrite;
     let placement = Placement::new(&PlacementSpec::Hash, &dataset.schema, &by, 1)?;
     let mut job = Job::new(dataset, placement, by, output);
     job.memory_limit = 64 << 20;
-    split(&job, &Silent, &CancelToken::new()).map(drop)
+    split(&job, &NoProgress, &CancelToken::new()).map(drop)
 }
 
 /// Writes a dataset of two members, and an input for a job that is to replace it.
 fn two_and_an_input(folder: &Path) -> (PathBuf, PathBuf) {
     let (dir, input) = (folder.join("out"), folder.join("x.csv"));
-    two(&dir, Existing::Refuse).unwrap();
+    two(&dir, ExistingPolicy::Refuse).unwrap();
     fs::write(&input, "x\n1\n2\n").unwrap();
     (dir, input)
 }
@@ -215,7 +215,7 @@ fn a_split_does_not_follow_a_link_in_place_of_a_member() {
     fs::rename(dir.join("host-01"), &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, dir.join("host-01")).unwrap();
     let before = tree(folder.path());
-    for refused in [replaces(&dir, &input), two(&dir, Existing::Overwrite).map(drop).map_err(Into::into)] {
+    for refused in [replaces(&dir, &input), two(&dir, ExistingPolicy::Overwrite).map(drop).map_err(Into::into)] {
         assert!(matches!(refused, Err(DatasetError::Output(OutputError::Foreign { .. }))), "{refused:?}");
         assert_eq!(tree(folder.path()), before);
     }
@@ -225,7 +225,7 @@ fn a_split_does_not_follow_a_link_in_place_of_a_member() {
 fn manifests_of_members_do_not_lead_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
-    let all = Collection::begin(&dir, vec![0], 0, Existing::Refuse).unwrap();
+    let all = Collection::begin(&dir, vec![0], 0, ExistingPolicy::Refuse).unwrap();
     let mut member = publish(&dir, 0);
     for name in ["../part.parquet", "other/part.parquet", "/part.parquet"] {
         member.partitions[0].files[0].name = name.to_owned();

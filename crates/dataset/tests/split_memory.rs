@@ -9,7 +9,7 @@ use std::{
 };
 
 use annulus_dataset::{
-    CancelToken, Dataset, InputOptions, Job, OutputFormat, OutputOptions, Placement, PlacementSpec, Silent, split,
+    CancelToken, Dataset, InputOptions, Job, NoProgress, OutputFormat, OutputOptions, Placement, PlacementSpec, split,
 };
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
@@ -97,7 +97,7 @@ fn four_times_the_limit_is_split_within_it() {
         (job.threads, job.memory_limit) = (2, LIMIT);
         let before = HELD.load(Relaxed);
         PEAK.store(before, Relaxed);
-        let summary = split(&job, &Silent, &CancelToken::new()).unwrap();
+        let summary = split(&job, &NoProgress, &CancelToken::new()).unwrap();
         let peak = PEAK.load(Relaxed) - before;
         assert_eq!(summary.manifest.rows as usize, FILES * FILE_ROWS);
         const { assert!(FILES * FILE_ROWS * ROW_BYTES > 4 * LIMIT) };

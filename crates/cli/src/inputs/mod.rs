@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use annulus_dataset::{Copied, Format, InputOptions};
+use annulus_dataset::{Format, InputOptions, LocalCopy};
 use anyhow::{Context, Result};
 use datafusion::{datasource::listing::ListingTableUrl, execution::runtime_env::RuntimeEnv};
 use object_store::{ObjectMeta, ObjectStore};
@@ -124,7 +124,7 @@ impl Inputs {
 
 /// Returns the copy at `path`, which messages call `name`.
 fn named(path: String, name: &str, options: InputOptions) -> Found {
-    let copy = Copied { path: path.clone(), name: name.to_owned() };
+    let copy = LocalCopy { path: path.clone(), name: name.to_owned() };
     Found::Paths(vec![path], Box::new(options.with_copy(copy)))
 }
 

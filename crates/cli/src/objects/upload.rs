@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use annulus_dataset::{Existing, MANIFEST_NAME, Manifest, OLD_MANIFEST_NAME};
+use annulus_dataset::{ExistingPolicy, MANIFEST_NAME, Manifest, OLD_MANIFEST_NAME};
 use annulus_terminal::progress;
 use anyhow::{Context, Result, bail};
 use futures::{TryStreamExt, stream::FuturesUnordered};
@@ -48,7 +48,7 @@ impl Upload {
     ///
     /// # Errors
     /// If something is there, or the store refuses.
-    pub async fn prepare(url: &str, existing: Existing) -> Result<Self> {
+    pub async fn prepare(url: &str, existing: ExistingPolicy) -> Result<Self> {
         let (store, prefix) = place(url).with_context(|| format!("invalid --output '{url}'"))?;
         let mut upload = Self { url: url.to_owned(), store, prefix, old: None, sent: Mutex::default() };
         let there = upload.objects().await.with_context(|| format!("cannot write to '{url}'"))?;
@@ -59,7 +59,7 @@ impl Upload {
         let Some(manifest) = manifests.into_iter().find(|manifest| there.contains(manifest)) else {
             bail!("'{url}' has objects that are not of a dataset: choose another place, or remove them");
         };
-        if existing != Existing::Overwrite {
+        if existing != ExistingPolicy::Overwrite {
             bail!("'{url}' has a dataset: choose another place, or replace it (--overwrite)");
         }
         let text = upload.store.get(&manifest).await?.bytes().await?;

@@ -187,7 +187,7 @@ pub fn reading_options(options: &InputOptions, config: &SessionConfig) -> Result
 ///
 /// ```
 /// use annulus_datafusion::{SessionStateBuilderExt, register_dataset};
-/// use annulus_dataset::{CancelToken, InputOptions, JobSpec, OutputFormat, OutputOptions, Silent, split};
+/// use annulus_dataset::{CancelToken, InputOptions, JobSpec, OutputFormat, OutputOptions, NoProgress, split};
 /// use datafusion::{
 ///     execution::SessionStateBuilder,
 ///     prelude::{SessionConfig, SessionContext},
@@ -202,7 +202,7 @@ pub fn reading_options(options: &InputOptions, config: &SessionConfig) -> Result
 /// let mut spec = JobSpec::new(vec![path("orders.csv")], output);
 /// spec.by = vec!["id".to_owned()];
 /// spec.into = Some(4);
-/// split(&spec.plan()?, &Silent, &CancelToken::new())?;
+/// split(&spec.plan()?, &NoProgress, &CancelToken::new())?;
 ///
 /// let config = SessionConfig::new().with_target_partitions(4);
 /// let builder = SessionStateBuilder::new_with_default_features().with_config(config);

@@ -4,7 +4,8 @@ use std::{fs::File, path::Path, sync::Arc};
 
 use annulus_datafusion::{AnnulusConfig, DatasetTable, SessionStateBuilderExt, register_dataset};
 use annulus_dataset::{
-    CancelToken, Existing, InputOptions, JobSpec, OutputFormat, OutputOptions, PlacementSpec, Placing, Silent, split,
+    CancelToken, ExistingPolicy, InputOptions, JobSpec, NoProgress, OutputFormat, OutputOptions, PlacementChoice,
+    PlacementSpec, split,
 };
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch, StringArray},
@@ -42,13 +43,13 @@ pub struct Split {
     pub format: OutputFormat,
     pub placing: Option<PlacementSpec>,
     pub split_hot_keys: bool,
-    pub existing: Existing,
+    pub existing: ExistingPolicy,
 }
 
 /// Returns the default way of partitioning by a key.
 pub fn by(by: &'static [&'static str], into: usize) -> Split {
     let format = OutputFormat::Parquet;
-    Split { by, into, format, placing: None, split_hot_keys: false, existing: Existing::Refuse }
+    Split { by, into, format, placing: None, split_hot_keys: false, existing: ExistingPolicy::Refuse }
 }
 
 /// A folder of tables.
@@ -89,9 +90,9 @@ impl Tables {
         spec.memory_limit = 64 << 20;
         spec.split_hot_keys = how.split_hot_keys.then_some(Some(3));
         if let Some(placing) = &how.placing {
-            spec.placing = Placing::By(placing.clone());
+            spec.placing = PlacementChoice::By(placing.clone());
         }
-        split(&spec.plan().expect("a plan"), &Silent, &CancelToken::new()).expect("a dataset");
+        split(&spec.plan().expect("a plan"), &NoProgress, &CancelToken::new()).expect("a dataset");
         self.path(name)
     }
 }

@@ -3,7 +3,7 @@
 use std::{fs, sync::Arc};
 
 use annulus_datafusion::{NotPartitioned, register_dataset};
-use annulus_dataset::{Existing, InputOptions, NoLayout, OutputFormat, PlacementSpec};
+use annulus_dataset::{ExistingPolicy, InputOptions, NoLayout, OutputFormat, PlacementSpec};
 use arrow::{
     array::{ArrayRef, RecordBatch, TimestampSecondArray},
     compute::cast,
@@ -235,7 +235,7 @@ async fn appended_files_belong_to_their_partitions() {
     let tables = Tables::new();
     let path = tables.split("x", &some_rows(1), &by(&["k"], 4));
     let more = tables.plain("more", &some_rows(2));
-    tables.split_file("x", more, &Split { existing: Existing::Append, ..by(&["k"], 4) });
+    tables.split_file("x", more, &Split { existing: ExistingPolicy::Append, ..by(&["k"], 4) });
     let context = session(4);
     register(&context, "x", &path).await;
     let query = "SELECT k, count(*), sum(v) FROM x GROUP BY k";
@@ -284,7 +284,7 @@ async fn files_that_change_later_are_errors() {
     let path = tables.split("x", &some_rows(1), &by(&["k"], 4));
     let context = session(4);
     register(&context, "x", &path).await;
-    tables.split("x", &some_rows(2), &Split { existing: Existing::Overwrite, ..by(&["v"], 4) });
+    tables.split("x", &some_rows(2), &Split { existing: ExistingPolicy::Overwrite, ..by(&["v"], 4) });
     let query = context.sql("SELECT k, count(*) FROM x GROUP BY k").await.expect("a plan").collect().await;
     assert!(query.expect_err("another dataset").to_string().contains("has changed since its table was registered"));
 }

@@ -13,7 +13,7 @@ use super::{
     InputOptions,
     paths::InputFile,
     schema::Projection,
-    unit::{Batches, Decoded, Part, Source, guard},
+    unit::{Batches, DecodedBatch, Part, Source, guard},
     whole::WholeFile,
 };
 use crate::error::DatasetError;
@@ -69,7 +69,7 @@ fn read(file: &InputFile, batch_rows: usize, found: &SchemaRef, schema: &SchemaR
         let batch = batch.map_err(|error| DatasetError::corrupt(&path, error))?;
         // The decoder does not report how much of the file it has read.
         let input_bytes = std::mem::take(&mut input_bytes);
-        Ok(Decoded { batch: projection.apply(&batch)?, input_bytes, bad: vec![] })
+        Ok(DecodedBatch { batch: projection.apply(&batch)?, input_bytes, bad: vec![] })
     })))
 }
 

@@ -17,7 +17,7 @@ use super::{
     ColumnType, Format, InputOptions, MixedColumn, PartialColumn, Unit, avro, fingerprint, folders, ipc,
     pages::PageFile,
     parquet::ParquetFile,
-    paths::{self, Found, InputFile},
+    paths::{self, InputFile, InputFiles},
     schema,
     text::{self, CsvFiles},
     union,
@@ -121,8 +121,8 @@ impl ColumnHints {
         self.dictionary.get(column).copied()
     }
 
-    /// Of the columns of `schema`, if all files tell.
-    fn of(schema: &SchemaRef, sources: &[Box<dyn Source>]) -> Self {
+    /// Returns the hints for the columns of `schema`, if all files have them.
+    fn from_sources(schema: &SchemaRef, sources: &[Box<dyn Source>]) -> Self {
         let mut dictionary = vec![true; schema.fields().len()];
         for source in sources {
             let (columns, Some(told)) = (source.schema(), source.dictionary_columns()) else { return Self::default() };
@@ -182,11 +182,11 @@ impl Dataset {
 
     fn of_files(
         inputs: &[String],
-        found: Found,
+        found: InputFiles,
         options: &InputOptions,
         like: Option<SchemaRef>,
     ) -> Result<Self, DatasetError> {
-        let Found { mut files, manifest } = found;
+        let InputFiles { mut files, manifest } = found;
         files.retain(|file| file.bytes > 0 || !file.format.is_text());
         if files.is_empty() {
             return Err(DatasetError::NoInput { input: inputs.join(" "), remedy: "all files are empty" });
@@ -203,7 +203,7 @@ impl Dataset {
         let schema = union::unify(&columns, options.union_by_name)?;
         let partial = union::partial(&schema, &columns);
         schema::check_given(&schema, &options.types)?;
-        let hints = ColumnHints::of(&schema, &sources);
+        let hints = ColumnHints::from_sources(&schema, &sources);
         let shown = files.iter().zip(&sources).map(|(file, source)| DataFile {
             path: file.place.clone(),
             format: file.format,
@@ -218,7 +218,8 @@ impl Dataset {
         // Messages call copies by other names than the layout.
         let layout = manifest.filter(|_| options.copies.is_empty()).ok_or(NoLayout::NoManifest);
         let paths = || shown.iter().map(|file| Path::new(&file.path));
-        let layout = layout.and_then(|manifest| KeyLayout::of(Path::new(&inputs[0]), &manifest, &schema, paths()));
+        let layout =
+            layout.and_then(|manifest| KeyLayout::from_manifest(Path::new(&inputs[0]), &manifest, &schema, paths()));
         let is_parquet = || shown.iter().all(|file| file.format == Format::Parquet);
         let schema = match &layout {
             Ok(layout) if options.hashed_keys => layout.as_hashed(&schema, is_parquet()),
@@ -226,7 +227,7 @@ impl Dataset {
         };
         let parts = sources.into_iter().flat_map(|source| union::parts(source, &schema, options));
         let units = parts.enumerate().map(|(index, part)| Unit::new(index, part)).collect();
-        let (fingerprint, outline) = fingerprint::of(options, &files);
+        let (fingerprint, outline) = fingerprint::compute(options, &files);
         let total_bytes = files.iter().map(|file| file.bytes).sum();
         let (fingerprint, outline) = (Some(fingerprint), Some(outline));
         let has_copies = files.iter().any(|file| file.path != file.place);
@@ -299,7 +300,7 @@ impl Dataset {
 fn with_written_types(options: &InputOptions, manifest: &Manifest) -> InputOptions {
     let mut typed = options.clone();
     typed.csv.header = options.csv.header.or(Some(true));
-    for column in manifest.columns.iter().filter(|column| options.types.of(&column.name).is_none()) {
+    for column in manifest.columns.iter().filter(|column| options.types.type_for(&column.name).is_none()) {
         if let Some(written) = ColumnType::written(&column.data_type) {
             typed.types.columns.push((column.name.clone(), written));
         }

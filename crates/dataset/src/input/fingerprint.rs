@@ -15,7 +15,7 @@ const VERSION: u32 = 2;
 
 /// The options. The names are part of the stored text.
 #[derive(Serialize)]
-struct Reading<'a> {
+struct OptionsRecord<'a> {
     version: u32,
     csv: Csv<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 /// Returns a line of JSON with the options, followed by a line for each file. Returns also a hash
 /// of the same, without anything that differs between machines.
-pub(super) fn of(options: &InputOptions, files: &[InputFile]) -> (String, u64) {
+pub(super) fn compute(options: &InputOptions, files: &[InputFile]) -> (String, u64) {
     let mut fingerprint = reading(options) + "\n";
     let mut outline = XxHash64::with_seed(0);
     outline.write(fingerprint.as_bytes());
@@ -86,7 +86,7 @@ fn reading(options: &InputOptions) -> String {
         hashed_keys: _,
         copies: _,
     } = options;
-    let reading = Reading {
+    let reading = OptionsRecord {
         version: VERSION,
         csv: csv_text(csv),
         encoding: encoding.as_deref(),

@@ -19,7 +19,7 @@ use super::{
     guess::widen,
     paths::InputFile,
     schema::project,
-    unit::{Batches, Decoded, Part, Source, Sources},
+    unit::{Batches, DecodedBatch, Part, Source, Sources},
     values::ValueSyntax,
 };
 use crate::{
@@ -120,7 +120,7 @@ impl FolderType {
 /// # Errors
 /// If datasets record different types.
 fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> Result<FolderType, DatasetError> {
-    if let Some(given) = options.types.of(column) {
+    if let Some(given) = options.types.type_for(column) {
         return Ok(FolderType::Given(given));
     }
     let having = || files.iter().filter(|file| file.folder_values.iter().any(|(name, _)| name == column));
@@ -239,7 +239,7 @@ impl Part for InFolder {
         let own: Vec<usize> = columns.iter().filter(|column| self.places[**column].is_none()).map(own_place).collect();
         let (places, constants) = (Arc::clone(&self.places), Arc::clone(&self.constants));
         Ok(Box::new(self.part.read(Some(&own))?.map(move |decoded| {
-            let Decoded { batch, input_bytes, bad } = decoded?;
+            let DecodedBatch { batch, input_bytes, bad } = decoded?;
             let mut found = batch.columns().iter().cloned();
             let repeat = UInt32Array::from(vec![0; batch.num_rows()]);
             let column = |column: &usize| match places[*column] {
@@ -251,7 +251,7 @@ impl Part for InFolder {
             let arrays = columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
             let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
             let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &rows)?;
-            Ok(Decoded { batch, input_bytes, bad })
+            Ok(DecodedBatch { batch, input_bytes, bad })
         })))
     }
 }

@@ -39,11 +39,11 @@ pub use format::Format;
 pub use guess::MixedColumn;
 pub use names::{number_duplicates, type_of_column};
 pub use nesting::{absolute_path, input_root, input_that_reads, real_path};
-pub use options::{Copied, CsvOptions, InputOptions, Quote};
+pub use options::{CsvOptions, InputOptions, LocalCopy, Quote};
 pub(crate) use sample::random;
 pub use sniff::extension_of;
 pub use types::{ColumnType, ColumnTypes};
 pub use union::PartialColumn;
-pub use unit::{Decoded, Unit, UnitReader};
+pub use unit::{DecodedBatch, Unit, UnitReader};
 
 use crate::bad_rows::{BadRow, BadRows};

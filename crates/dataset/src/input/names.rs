@@ -9,19 +9,19 @@ use arrow::datatypes::{DataType, Fields, Schema};
 pub fn type_of_column(schema: &Schema, name: &str) -> Option<DataType> {
     fn below<'a>(data_type: &'a DataType, name: &str) -> Option<&'a DataType> {
         match data_type {
-            DataType::Struct(fields) => within(fields, name),
+            DataType::Struct(fields) => field_type(fields, name),
             DataType::List(item) => below(item.data_type(), name),
             _ => None,
         }
     }
-    fn within<'a>(fields: &'a Fields, path: &str) -> Option<&'a DataType> {
+    fn field_type<'a>(fields: &'a Fields, path: &str) -> Option<&'a DataType> {
         if let Some((_, field)) = fields.find(path) {
             return Some(field.data_type());
         }
         let (name, rest) = path.split_once('.')?;
         below(fields.find(name)?.1.data_type(), rest)
     }
-    within(schema.fields(), name).cloned()
+    field_type(schema.fields(), name).cloned()
 }
 
 /// Returns names of which each is there once: the second `x` is `x_1`, the third `x_2`, unless

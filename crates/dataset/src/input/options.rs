@@ -147,12 +147,12 @@ pub struct InputOptions {
     pub hashed_keys: bool,
     /// The files that are copies of others, for messages.
     #[serde(skip)]
-    pub copies: Vec<Copied>,
+    pub copies: Vec<LocalCopy>,
 }
 
 /// A local copy of a file or folder, such as an object of a store, or of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copied {
+pub struct LocalCopy {
     /// The path of the copy.
     pub path: String,
     /// The name of the original, which messages use for the file, and put before the names of files
@@ -160,7 +160,7 @@ pub struct Copied {
     pub name: String,
 }
 
-impl Copied {
+impl LocalCopy {
     /// Returns the name of the original of the file `place`, if that is in this copy.
     pub(super) fn name_of(&self, place: &str) -> Option<String> {
         let below = Path::new(place).strip_prefix(&self.path).ok()?.to_str()?;
@@ -231,7 +231,7 @@ impl InputOptions {
 
     /// Adds a file that is a copy of another one.
     #[must_use]
-    pub fn with_copy(mut self, copy: Copied) -> Self {
+    pub fn with_copy(mut self, copy: LocalCopy) -> Self {
         self.copies.push(copy);
         self
     }

@@ -12,7 +12,7 @@ use super::{
     InputOptions,
     paths::InputFile,
     schema::{Projection, project},
-    unit::{Batches, Decoded, Part, Source, guard},
+    unit::{Batches, DecodedBatch, Part, Source, guard},
 };
 use crate::error::DatasetError;
 
@@ -114,7 +114,7 @@ impl Part for Run {
                 input_bytes += (pages.len() * file.page_bytes()) as u64;
             }
             let batch = projection.apply(&decoded.pop()?).map_err(DatasetError::from);
-            Some(batch.map(|batch| Decoded { batch, input_bytes, bad: vec![] }))
+            Some(batch.map(|batch| DecodedBatch { batch, input_bytes, bad: vec![] }))
         })))
     }
 }

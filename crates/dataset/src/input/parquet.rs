@@ -16,7 +16,7 @@ use super::{
     InputOptions, int96,
     paths::InputFile,
     schema::{Projection, project},
-    unit::{Batches, Decoded, Part, Source, guard},
+    unit::{Batches, DecodedBatch, Part, Source, guard},
 };
 use crate::error::DatasetError;
 
@@ -207,7 +207,7 @@ impl Part for RowGroup {
         Ok(Box::new(reader.map(move |batch| {
             let batch = batch.and_then(|batch| projection.apply(&batch)).map_err(|error| corrupt(&error))?;
             let input_bytes = (u128::from(bytes) * batch.num_rows() as u128 / u128::from(rows)) as u64;
-            Ok(Decoded { batch, input_bytes, bad: vec![] })
+            Ok(DecodedBatch { batch, input_bytes, bad: vec![] })
         })))
     }
 }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     error::DatasetError,
     file_names::{OLD_MANIFEST_NAME, is_quarantine},
-    folder_types::Recorded,
+    folder_types::FolderRecord,
     manifest::Manifest,
     output::{is_unfinished, names_of_append},
 };
@@ -44,7 +44,7 @@ pub(super) struct InputFile {
     /// The columns and values in the names of the folders between the input and the file.
     pub(super) folder_values: Vec<FolderValue>,
     /// The types of these columns, if the dataset that has the file records them.
-    pub(super) recorded: Option<Arc<Recorded>>,
+    pub(super) recorded: Option<Arc<FolderRecord>>,
 }
 
 impl InputFile {
@@ -76,7 +76,7 @@ impl InputFile {
 /// once, whatever globs and links lead to it. A folder stands for all files below it, except those
 /// with a part that begins with `.` or `_` in their path from the folder. A glob's wildcards do not
 /// match such parts either.
-pub(super) fn files(inputs: &[String], options: &InputOptions) -> Result<Found, DatasetError> {
+pub(super) fn files(inputs: &[String], options: &InputOptions) -> Result<InputFiles, DatasetError> {
     let mut search = Search { format: options.format, ..Search::default() };
     let mut manifest = None;
     for input in inputs {
@@ -104,11 +104,11 @@ pub(super) fn files(inputs: &[String], options: &InputOptions) -> Result<Found, 
         }
         file.encoding = encoding::find(file, options)?;
     }
-    Ok(Found { files: search.files, manifest })
+    Ok(InputFiles { files: search.files, manifest })
 }
 
 /// The files that inputs name.
-pub(super) struct Found {
+pub(super) struct InputFiles {
     pub(super) files: Vec<InputFile>,
     /// The manifest of the files, if the only input is the folder of a dataset.
     pub(super) manifest: Option<Manifest>,
@@ -136,7 +136,7 @@ struct Search {
     /// The datasets whose folders are being walked, with the names in their manifests.
     datasets: Vec<(PathBuf, HashSet<String>)>,
     /// The types of folders' columns that folders record, of those that were looked at.
-    recorded: HashMap<PathBuf, Option<Arc<Recorded>>>,
+    recorded: HashMap<PathBuf, Option<Arc<FolderRecord>>>,
     /// The names that appends are giving to files, for the datasets that were asked for.
     of_appends: HashMap<PathBuf, HashSet<String>>,
     files: Vec<InputFile>,
@@ -195,7 +195,7 @@ impl Search {
         paths.sort();
         let is_dataset = manifest.is_some();
         if let Some(manifest) = &manifest {
-            let recorded = Recorded::of_manifest(folder, manifest).map(Arc::new);
+            let recorded = FolderRecord::of_manifest(folder, manifest).map(Arc::new);
             self.recorded.insert(folder.to_owned(), recorded);
         }
         let first = self.files.len();
@@ -257,9 +257,9 @@ impl Search {
 
     /// Returns the types of folders' columns for a file: those of the innermost folder that records
     /// some, from the file's own up to the input.
-    fn recorded_for(&mut self, path: &Path) -> Option<Arc<Recorded>> {
+    fn recorded_for(&mut self, path: &Path) -> Option<Arc<FolderRecord>> {
         for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.root)) {
-            let look = || Recorded::find_in(folder).map(Arc::new);
+            let look = || FolderRecord::find_in(folder).map(Arc::new);
             if let Some(found) = self.recorded.entry(folder.to_owned()).or_insert_with(look) {
                 return Some(Arc::clone(found));
             }

@@ -147,7 +147,7 @@ impl ColumnTypes {
     }
 
     /// Returns the type that is given for `column`, if there is one.
-    pub fn of(&self, column: &str) -> Option<DataType> {
+    pub fn type_for(&self, column: &str) -> Option<DataType> {
         let given = self.columns.iter().find(|(name, _)| name == column).map(|(_, ColumnType(given))| given.clone());
         given.or_else(|| self.all_text.then_some(DataType::Utf8))
     }

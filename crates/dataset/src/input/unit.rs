@@ -69,11 +69,11 @@ pub(super) trait Source {
 pub(super) type Sources = Vec<Box<dyn Source>>;
 
 /// Batches as a format decodes them.
-pub(super) type Batches = Box<dyn Iterator<Item = Result<Decoded, DatasetError>> + Send>;
+pub(super) type Batches = Box<dyn Iterator<Item = Result<DecodedBatch, DatasetError>> + Send>;
 
 /// The result of decoding a batch.
 #[derive(Clone, Debug)]
-pub struct Decoded {
+pub struct DecodedBatch {
     /// The rows, with the dataset's schema; there may be none.
     pub batch: RecordBatch,
     /// The bytes of the file that were read for the batch. Those of all batches of a unit add up to
@@ -144,7 +144,7 @@ pub struct UnitReader {
 }
 
 impl Iterator for UnitReader {
-    type Item = Result<Decoded, DatasetError>;
+    type Item = Result<DecodedBatch, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let batches = self.batches.as_mut()?;

@@ -128,13 +128,13 @@ fn only_way<T>(text: &str, ways: impl Fn(&str) -> Vec<T>) -> Option<Vec<T>> {
 /// Returns the rule that a JSON text with a version of its own describes.
 fn placement(text: &str) -> PlacementRule {
     #[derive(Deserialize)]
-    struct Versioned {
+    struct VersionedRule {
         version: u32,
         #[serde(flatten)]
         rule: PlacementRule,
     }
     match serde_json::from_str(text) {
-        Ok(Versioned { version: 1, rule }) => rule,
+        Ok(VersionedRule { version: 1, rule }) => rule,
         _ => PlacementRule::Unknown,
     }
 }

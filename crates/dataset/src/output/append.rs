@@ -16,9 +16,9 @@ use std::{
 use arrow::datatypes::{DataType, Schema};
 
 use super::{
-    Existing, MANIFEST_VERSION, Manifest, OutputError, Settings,
+    ExistingPolicy, MANIFEST_VERSION, Manifest, OutputError, Settings,
     differences::{difference, same_settings},
-    journal::{Recorded, known_files},
+    journal::{JournalContent, known_files},
     partitions_by_folder,
     publish::Folder,
 };
@@ -57,13 +57,13 @@ impl Columns {
 }
 
 /// The state in which an append begins.
-pub(super) enum Begun {
+pub(super) enum AppendStart {
     /// The dataset contains this run already. Has the dataset, and the number of rows that the run
     /// read.
     Complete(Manifest, u64),
     /// Rows are to be added to this dataset. Has the record of an unfinished run of the same
     /// append, if there is one.
-    Adding(Manifest, Option<Recorded>),
+    Adding(Manifest, Option<JournalContent>),
 }
 
 /// Checks that the run fits the dataset in the folder, numbers the append in `settings`, and
@@ -73,10 +73,10 @@ pub(super) enum Begun {
 /// If there is no complete dataset, the run does not fit it, or the file system refuses.
 pub(super) fn begin(
     folder: &Folder,
-    existing: Existing,
+    existing: ExistingPolicy,
     settings: &mut Settings,
     columns: &Columns,
-) -> Result<Begun, OutputError> {
+) -> Result<AppendStart, OutputError> {
     let dir = || folder.dir().to_owned();
     let Some(base) = Manifest::load(folder)? else { return Err(OutputError::NothingToAppendTo(dir())) };
     check(folder.dir(), settings, columns, &base)?;
@@ -99,16 +99,16 @@ pub(super) fn begin(
                 return Err(OutputError::Incomplete { path, message });
             }
             leave(folder, &base)?;
-            return Ok(Begun::Complete(base, rows_in));
+            return Ok(AppendStart::Complete(base, rows_in));
         }
         if let Some(recorded) = recorded {
             same_settings(folder.dir(), existing, settings, &recorded.settings)?;
             folder.remove_of_append([quarantine_name(Some(number)).as_str()])?;
-            return Ok(Begun::Adding(base, Some(recorded)));
+            return Ok(AppendStart::Adding(base, Some(recorded)));
         }
     }
     remove_unfinished(folder, &base)?;
-    Ok(Begun::Adding(base, None))
+    Ok(AppendStart::Adding(base, None))
 }
 
 /// Leaves the folder of a dataset to which nothing is added. An unfinished append stays, with all
@@ -134,8 +134,8 @@ fn remove_unfinished(folder: &Folder, base: &Manifest) -> Result<(), OutputError
 
 /// Returns the record of an unfinished run of the dataset's next append. A journal that cannot be
 /// read, or that names files of the dataset, is ignored.
-fn unfinished(folder: &Folder, base: &Manifest) -> Option<Recorded> {
-    let recorded = Recorded::load(folder).ok().flatten()?;
+fn unfinished(folder: &Folder, base: &Manifest) -> Option<JournalContent> {
+    let recorded = JournalContent::load(folder).ok().flatten()?;
     let own: HashSet<&str> = base.file_names().collect();
     let is_ours = recorded.settings.append() == Some(base.appends.len() + 1);
     (is_ours && recorded.file_names().iter().all(|name| !own.contains(name.as_str()))).then_some(recorded)
@@ -289,10 +289,10 @@ fn either_nullable(base: Vec<ColumnEntry>, run: &[ColumnEntry]) -> Vec<ColumnEnt
 /// Returns the names that an append to the dataset in `dir` is giving to files, or has given since
 /// the caller read the manifest. They are not foreign files.
 pub(crate) fn names_of_append(dir: &Path) -> HashSet<String> {
-    let recorded = Recorded::read(&journal_path(dir)).ok().flatten();
+    let recorded = JournalContent::read(&journal_path(dir)).ok().flatten();
     let append = recorded.as_ref().and_then(|recorded| recorded.settings.append());
     let recorded = recorded.filter(|_| append.is_some());
-    let mut names: HashSet<String> = recorded.iter().flat_map(Recorded::file_names).collect();
+    let mut names: HashSet<String> = recorded.iter().flat_map(JournalContent::file_names).collect();
     names.extend(append.map(|number| quarantine_name(Some(number))));
     // The manifest is read after the journal: an append that ends meanwhile writes the manifest
     // before it removes the journal.

@@ -11,8 +11,8 @@ use std::{
 };
 
 use super::{
-    Existing, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
-    journal::Recorded,
+    ExistingPolicy, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
+    journal::JournalContent,
     open::{known, refuse_foreign, remove_files},
     publish::{Folder, visible},
     whole::{remove_dataset, remove_locked},
@@ -30,7 +30,7 @@ pub struct Collection {
 const SESSION: &str = "session";
 
 impl Collection {
-    /// Locks the folder. It may hold no other dataset, unless [`Existing::Overwrite`] removes it.
+    /// Locks the folder. It may hold no other dataset, unless [`ExistingPolicy::Overwrite`] removes it.
     /// What a run that was killed has left goes in any case, also the datasets that its members had
     /// published. `members` are the numbers of the members' folders, and `session` is that of their
     /// [settings](Self::member_settings).
@@ -38,7 +38,7 @@ impl Collection {
     /// # Errors
     /// If the folder holds something that is not allowed, another run uses it, or the file system
     /// refuses.
-    pub fn begin(dir: &Path, members: Vec<usize>, session: u64, existing: Existing) -> Result<Self, OutputError> {
+    pub fn begin(dir: &Path, members: Vec<usize>, session: u64, existing: ExistingPolicy) -> Result<Self, OutputError> {
         let folder = Folder::lock(dir, false)?;
         // A host that this run has lost holds the lock of its folder until it notices. Nothing in
         // that folder is visible.
@@ -164,13 +164,13 @@ fn partition(number: usize, member: &Manifest) -> PartitionEntry {
 
 /// Removes a collection, if all of it may be removed; otherwise nothing.
 pub(super) fn remove_members(folder: &Folder) -> Result<(), OutputError> {
-    clear(folder, |_| false, Existing::Overwrite)
+    clear(folder, |_| false, ExistingPolicy::Overwrite)
 }
 
 /// Removes the members of a collection, if all of them may be removed. Members for which
 /// `may_be_busy` holds stay if a run is writing to them.
-fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: Existing) -> Result<(), OutputError> {
-    let replaces = existing == Existing::Overwrite;
+fn clear(folder: &Folder, may_be_busy: impl Fn(&str) -> bool, existing: ExistingPolicy) -> Result<(), OutputError> {
+    let replaces = existing == ExistingPolicy::Overwrite;
     if !replaces && Manifest::load(folder)?.is_some() {
         return Err(taken(folder, "a finished dataset"));
     }
@@ -231,7 +231,7 @@ fn lock_members(
 fn session_of(member: &Folder) -> Result<Option<u64>, OutputError> {
     let settings = match Manifest::load(member)? {
         Some(manifest) => Some(manifest.settings),
-        None => Recorded::load(member)?.map(|recorded| recorded.settings),
+        None => JournalContent::load(member)?.map(|recorded| recorded.settings),
     };
     Ok(settings.and_then(|settings| settings.session()))
 }

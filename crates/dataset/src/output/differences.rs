@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{Existing, OutputError, Settings};
+use super::{ExistingPolicy, OutputError, Settings};
 
 /// The longest value that errors show. Of longer ones, like the list of all inputs, they show the place
 /// where two differ.
@@ -13,7 +13,7 @@ const SHOWN_BEFORE: usize = 30;
 /// Returns an error unless a run that resumes has the settings of the run before.
 pub(super) fn same_settings(
     dir: &Path,
-    existing: Existing,
+    existing: ExistingPolicy,
     now: &Settings,
     before: &Settings,
 ) -> Result<(), OutputError> {

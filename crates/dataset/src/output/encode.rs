@@ -12,7 +12,7 @@ use super::{
     json::json_writer,
     pages::PagesWriter,
     publish::Folder,
-    work_file::{Sealed, WorkFile},
+    work_file::{FileSeal, WorkFile},
 };
 
 /// A file that is being written.
@@ -107,7 +107,7 @@ impl Encoder {
     }
 
     /// Ends the file, and seals it.
-    pub(crate) fn finish(self) -> Result<Sealed, OutputError> {
+    pub(crate) fn finish(self) -> Result<FileSeal, OutputError> {
         match self {
             Self::Parquet(mut writer) => {
                 let ended = writer.finish().map(drop);
@@ -135,7 +135,7 @@ impl Encoder {
 }
 
 /// Writes out what a buffer holds, and seals the file.
-fn seal(file: BufWriter<WorkFile>) -> Result<Sealed, OutputError> {
+fn seal(file: BufWriter<WorkFile>) -> Result<FileSeal, OutputError> {
     let path = file.get_ref().path().to_owned();
     file.into_inner().map_err(|error| OutputError::io("write", path)(error.into_error()))?.seal()
 }

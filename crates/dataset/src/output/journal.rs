@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     FileEntry, OutputError, Settings, own,
     publish::Folder,
-    work_file::{Sealed, examine},
+    work_file::{FileSeal, examine},
 };
 use crate::file_names::{JOURNAL_NAME, checked_names};
 
@@ -41,7 +41,7 @@ pub(crate) struct Entry {
 
 /// The content of a journal.
 #[derive(Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct JournalContent {
     pub(crate) settings: Settings,
     pub(crate) entries: Vec<Entry>,
 }
@@ -98,7 +98,7 @@ impl Journal {
     }
 }
 
-impl Recorded {
+impl JournalContent {
     /// Returns the journal of a folder, if it has one.
     pub(crate) fn load(folder: &Folder) -> Result<Option<Self>, OutputError> {
         Self::read(&folder.journal_path())
@@ -181,7 +181,7 @@ fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Returns whether a file is undamaged, under its final name or among the files that an append
 /// adds. If it is still in the work folder, it is renamed.
 fn settle(folder: &Folder, file: &FileEntry, appends: bool) -> Result<bool, OutputError> {
-    let is_whole = |found: Sealed| found.bytes == file.bytes && found.checksum == file.checksum;
+    let is_whole = |found: FileSeal| found.bytes == file.bytes && found.checksum == file.checksum;
     if let Some(found) = examine(&folder.final_path(&file.name))? {
         return Ok(is_whole(found));
     }
@@ -221,7 +221,7 @@ mod tests {
         let mut file = File::options().append(true).open(folder.journal_path()).unwrap();
         file.write_all(b"{\"slot\":2,\"files\":[]}\n{\"slot\":3,\"fi").unwrap();
         journal.append(&[entry(4), entry(5)]).unwrap();
-        let recorded = Recorded::load(&folder).unwrap().unwrap();
+        let recorded = JournalContent::load(&folder).unwrap().unwrap();
         assert_eq!(recorded.entries, [0, 1, 4, 5].map(entry));
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    pub(crate) fn of(limit: usize, workers: usize) -> Self {
+    pub(crate) fn new(limit: usize, workers: usize) -> Self {
         let workers = workers.max(1);
         Self {
             wave: (limit / 5 / workers).clamp(1, MAX_WAVE_BYTES),

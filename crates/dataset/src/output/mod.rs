@@ -46,12 +46,12 @@ pub use csv::CsvWriter;
 pub use json::json_writer;
 pub(crate) use keys::value_text;
 pub use offsets::with_whole_offsets;
-pub use open::{Existing, OutputOptions, can_resume};
-pub(crate) use open::{Opened, OutputSpec, is_unfinished};
+pub use open::{ExistingPolicy, OutputOptions, can_resume};
+pub(crate) use open::{OpenOutcome, OutputSpec, is_unfinished};
 pub use pages::DEFAULT_PAGE_BYTES;
 pub(crate) use slot::Slot;
 pub use types::{cast_to, for_arrow, for_parquet, for_parquet_writer, with_plain_text};
-pub use verify::{BadFile, Verification, Verified};
+pub use verify::{BadFile, Verification, VerificationReport};
 pub use whole::{SealedDataset, WholeDataset, remove_dataset};
 
 use append::Columns;
@@ -88,11 +88,11 @@ pub(crate) struct Output {
     writers: Vec<Mutex<SlotWriter>>,
     ledger: Ledger,
     whole: bool,
-    finished: Mutex<Finished>,
+    finished: Mutex<FinishedSlots>,
     quarantine: Mutex<Quarantine>,
 }
 
-struct Finished {
+struct FinishedSlots {
     journal: Journal,
     /// Entries whose files are sealed, in the work folder.
     waiting: Vec<Entry>,
@@ -223,12 +223,12 @@ impl Output {
         self.writers[slot].lock()
     }
 
-    fn finished(&self) -> MutexGuard<'_, Finished> {
+    fn finished(&self) -> MutexGuard<'_, FinishedSlots> {
         self.finished.lock()
     }
 }
 
-impl Finished {
+impl FinishedSlots {
     /// Publishes the waiting entries: first in the journal, then by name, so that a file under a
     /// final name is always known. The files of a run that appends get their names when all are
     /// complete.

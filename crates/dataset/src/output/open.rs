@@ -7,12 +7,13 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Compression, DEFAULT_PAGE_BYTES, Finished, Manifest, Output, OutputError, OutputFormat, Quarantine, Settings, Slot,
-    append::{self, Begun, Columns},
+    Compression, DEFAULT_PAGE_BYTES, FinishedSlots, Manifest, Output, OutputError, OutputFormat, Quarantine, Settings,
+    Slot,
+    append::{self, AppendStart, Columns},
     collection::remove_members,
     differences::same_settings,
     format::Encoding,
-    journal::{Journal, Recorded, known_files},
+    journal::{Journal, JournalContent, known_files},
     memory::Ledger,
     partitions_by_folder,
     publish::Folder,
@@ -44,7 +45,7 @@ pub struct OutputOptions {
     /// power failure. Otherwise a run that resumes detects damaged files by their checksums.
     pub sync: bool,
     /// What to do if the folder has a dataset.
-    pub existing: Existing,
+    pub existing: ExistingPolicy,
 }
 
 impl OutputOptions {
@@ -58,7 +59,7 @@ impl OutputOptions {
             max_file_bytes: None,
             page_bytes: DEFAULT_PAGE_BYTES,
             sync: false,
-            existing: Existing::default(),
+            existing: ExistingPolicy::default(),
         }
     }
 }
@@ -66,7 +67,7 @@ impl OutputOptions {
 /// What a run does if the folder has a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Existing {
+pub enum ExistingPolicy {
     /// It is an error.
     #[default]
     Refuse,
@@ -85,7 +86,7 @@ pub enum Existing {
     ResumeAppend,
 }
 
-impl Existing {
+impl ExistingPolicy {
     /// Returns whether finished partitions of an earlier run are kept.
     pub fn resumes(self) -> bool {
         matches!(self, Self::Resume | Self::ResumeAppend)
@@ -123,7 +124,7 @@ pub(crate) struct OutputSpec<'a> {
 }
 
 /// The result of opening an output.
-pub(crate) enum Opened {
+pub(crate) enum OpenOutcome {
     /// Rows are to be written.
     Writing {
         output: Box<Output>,
@@ -146,7 +147,7 @@ impl Output {
     /// # Errors
     /// If the folder holds what `existing` does not allow, another run uses it, or the file system
     /// refuses.
-    pub(crate) fn open(spec: OutputSpec<'_>) -> Result<Opened, OutputError> {
+    pub(crate) fn open(spec: OutputSpec<'_>) -> Result<OpenOutcome, OutputError> {
         let OutputOptions { dir, format, max_file_bytes, sync, existing, .. } = spec.options.clone();
         let partitions = spec.slots.iter().map(|slot| slot.partition + 1).max().unwrap_or(0);
         let folders = spec.by_value.then(|| ValueFolders::new(&spec.schema, &spec.keys));
@@ -165,15 +166,15 @@ impl Output {
             own.key_types = append::key_types(hashed, encoding.schema(), &spec.keys);
         }
         let found = if existing.appends() {
-            append::begin(&folder, existing, &mut settings, &columns).map(Found::from)
+            append::begin(&folder, existing, &mut settings, &columns).map(ExistingRun::from)
         } else {
             find(&folder, existing, &settings, &columns, spec.whole)
         };
         let (base, recorded) = match found {
-            Ok(Found::Complete(manifest, rows_in)) => {
-                return Ok(Opened::Complete { manifest: manifest.into(), rows_in });
+            Ok(ExistingRun::Complete(manifest, rows_in)) => {
+                return Ok(OpenOutcome::Complete { manifest: manifest.into(), rows_in });
             }
-            Ok(Found::Recorded(base, recorded)) => (base, recorded),
+            Ok(ExistingRun::Recorded(base, recorded)) => (base, recorded),
             Err(error) => {
                 folder.leave_untouched();
                 return Err(error);
@@ -203,10 +204,10 @@ impl Output {
             ledger: Ledger::new(spec.writers_bytes, spec.slots.len()),
             slots: spec.slots,
             whole: spec.whole,
-            finished: Mutex::new(Finished { journal, waiting: Vec::new(), waiting_bytes: 0, published: entries }),
+            finished: Mutex::new(FinishedSlots { journal, waiting: Vec::new(), waiting_bytes: 0, published: entries }),
             quarantine: Mutex::new(Quarantine::new(append)),
         };
-        Ok(Opened::Writing { output: Box::new(output), kept, kept_count })
+        Ok(OpenOutcome::Writing { output: Box::new(output), kept, kept_count })
     }
 }
 
@@ -215,25 +216,25 @@ pub(crate) fn is_unfinished(dir: &Path) -> bool {
     journal_path(dir).exists() && !Manifest::path_in(dir).exists()
 }
 
-/// Returns whether an unfinished run has left finished partitions in a folder. [`Existing::Resume`]
-/// keeps them or, if they are of an append, [`Existing::ResumeAppend`].
+/// Returns whether an unfinished run has left finished partitions in a folder. [`ExistingPolicy::Resume`]
+/// keeps them or, if they are of an append, [`ExistingPolicy::ResumeAppend`].
 pub fn can_resume(dir: &Path) -> bool {
     journal_path(dir).exists()
 }
 
-enum Found {
+enum ExistingRun {
     /// The dataset that contains this run already, and the number of rows that the run read.
     Complete(Manifest, u64),
     /// The dataset that files are added to, if the run appends, and the record of an unfinished
     /// run, if there is one to resume.
-    Recorded(Option<Manifest>, Option<Recorded>),
+    Recorded(Option<Manifest>, Option<JournalContent>),
 }
 
-impl From<Begun> for Found {
-    fn from(begun: Begun) -> Self {
+impl From<AppendStart> for ExistingRun {
+    fn from(begun: AppendStart) -> Self {
         match begun {
-            Begun::Complete(manifest, rows_in) => Self::Complete(manifest, rows_in),
-            Begun::Adding(base, recorded) => Self::Recorded(Some(base), recorded),
+            AppendStart::Complete(manifest, rows_in) => Self::Complete(manifest, rows_in),
+            AppendStart::Adding(base, recorded) => Self::Recorded(Some(base), recorded),
         }
     }
 }
@@ -241,36 +242,37 @@ impl From<Begun> for Found {
 /// Returns the state of the folder, after removing what is to be overwritten.
 fn find(
     folder: &Folder,
-    existing: Existing,
+    existing: ExistingPolicy,
     settings: &Settings,
     columns: &Columns,
     whole: bool,
-) -> Result<Found, OutputError> {
+) -> Result<ExistingRun, OutputError> {
     let path = || folder.dir().to_owned();
     let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
-    if existing == Existing::Overwrite {
+    if existing == ExistingPolicy::Overwrite {
         refuse_foreign(folder, known(folder)?)?;
-        return remove_known(folder).map(|()| Found::Recorded(None, None));
+        return remove_known(folder).map(|()| ExistingRun::Recorded(None, None));
     }
     if let Some(manifest) = Manifest::load(folder)? {
-        if existing == Existing::Refuse {
+        if existing == ExistingPolicy::Refuse {
             return taken("a finished dataset", "`overwrite` to replace it");
         }
         same_settings(folder.dir(), existing, settings, &manifest.settings)?;
         if manifest.is_whole(folder)? {
             append::leave(folder, &manifest)?;
             let rows_in = manifest.first_rows_in();
-            return Ok(Found::Complete(manifest, rows_in));
+            return Ok(ExistingRun::Complete(manifest, rows_in));
         }
         return taken("a finished dataset with damaged files", "`overwrite` to write it again");
     }
-    let recorded = Recorded::load(folder)?;
+    let recorded = JournalContent::load(folder)?;
     // A run that was killed before it finished anything leaves nothing to resume.
-    let Some(mut recorded) = recorded.filter(|recorded| existing == Existing::Resume || !recorded.entries.is_empty())
+    let Some(mut recorded) =
+        recorded.filter(|recorded| existing == ExistingPolicy::Resume || !recorded.entries.is_empty())
     else {
-        return refuse_foreign(folder, Vec::new()).map(|()| Found::Recorded(None, None));
+        return refuse_foreign(folder, Vec::new()).map(|()| ExistingRun::Recorded(None, None));
     };
-    if existing == Existing::Refuse {
+    if existing == ExistingPolicy::Refuse {
         // A dataset that appears as a whole cannot be resumed.
         let remedy =
             if whole { "`overwrite` to replace it" } else { "`resume` to continue it, or `overwrite` to start again" };
@@ -281,7 +283,7 @@ fn find(
     // The file may have got its name just before the run was killed, and is written again.
     folder.remove([QUARANTINE_NAME])?;
     refuse_foreign(folder, recorded.file_names())?;
-    Ok(Found::Recorded(None, Some(recorded)))
+    Ok(ExistingRun::Recorded(None, Some(recorded)))
 }
 
 /// Returns the names that a dataset has in its folder, finished or not. Of a damaged journal, only

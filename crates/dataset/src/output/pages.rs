@@ -17,7 +17,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use super::{
     OutputError,
-    work_file::{Sealed, WorkFile},
+    work_file::{FileSeal, WorkFile},
 };
 
 /// The default size of pages in bytes.
@@ -93,7 +93,7 @@ impl PagesWriter {
     }
 
     /// Ends the file, and seals it.
-    pub(crate) fn finish(mut self) -> Result<Sealed, OutputError> {
+    pub(crate) fn finish(mut self) -> Result<FileSeal, OutputError> {
         self.write_page()?;
         self.file.finish().map_err(|error| file_error(&self.path, error))?.seal()
     }

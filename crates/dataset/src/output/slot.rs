@@ -11,7 +11,7 @@ use super::{
     keys::KeyRange,
     publish::Folder,
     values::{FolderFiles, ValueFolders},
-    work_file::Sealed,
+    work_file::FileSeal,
 };
 
 /// The identity of a slot.
@@ -62,13 +62,13 @@ impl Common {
 /// Writes a slot's rows to files in the work folder, one after the other.
 pub(crate) struct SlotWriter {
     slot: Slot,
-    open: Option<Open>,
+    open: Option<OpenFile>,
     files: Vec<FileEntry>,
     folder: FolderFiles,
     failed: bool,
 }
 
-struct Open {
+struct OpenFile {
     encoder: Encoder,
     name: String,
     rows: u64,
@@ -105,7 +105,7 @@ impl SlotWriter {
                     Some(_) => self.folder.next_name(&common.file_end()),
                     None => self.slot.file_name(self.files.len() + 1, common),
                 };
-                self.open.insert(Open::create(folder, common, self.slot.partition, name)?)
+                self.open.insert(OpenFile::create(folder, common, self.slot.partition, name)?)
             }
         };
         open.write(common, batch)?;
@@ -145,16 +145,16 @@ impl SlotWriter {
     }
 
     fn seal(&mut self, common: &Common) -> Result<(), OutputError> {
-        let Some(Open { encoder, name, rows, keys }) = self.open.take() else { return Ok(()) };
+        let Some(OpenFile { encoder, name, rows, keys }) = self.open.take() else { return Ok(()) };
         let sealed = encoder.finish()?;
         let keys = keys.iter().zip(&common.keys).filter_map(|(range, (column, _))| range.entry(column)).collect();
-        let Sealed { bytes, checksum } = sealed;
+        let FileSeal { bytes, checksum } = sealed;
         self.files.push(FileEntry { name, hot: self.slot.hot, rows, bytes, checksum, keys });
         Ok(())
     }
 }
 
-impl Open {
+impl OpenFile {
     fn create(folder: &Folder, common: &Common, partition: usize, name: String) -> Result<Self, OutputError> {
         let encoder = Encoder::create(folder, &name, partition, &common.encoding)?;
         let keys = common.keys.iter().map(|_| KeyRange::default()).collect();

@@ -33,7 +33,7 @@ pub struct Verification {
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verified {
+pub struct VerificationReport {
     /// The number of files that the manifest names.
     pub files: usize,
     /// The bytes of these files, according to the manifest.
@@ -74,7 +74,7 @@ impl Verification {
     ///
     /// # Errors
     /// If the file system refuses.
-    pub fn run(&self, read: impl Fn(u64)) -> Result<Verified, OutputError> {
+    pub fn run(&self, read: impl Fn(u64)) -> Result<VerificationReport, OutputError> {
         let mut bad = self.extra()?;
         for (name, (bytes, checksum)) in &self.expected {
             let reason = match examine(&self.dir.join(name))? {
@@ -89,7 +89,7 @@ impl Verification {
             read(*bytes);
         }
         bad.sort_by(|left, right| left.name.cmp(&right.name));
-        Ok(Verified { files: self.expected.len(), bytes: self.bytes(), bad })
+        Ok(VerificationReport { files: self.expected.len(), bytes: self.bytes(), bad })
     }
 
     /// Returns the files below the folder that are not in the manifest, except hidden files and

@@ -5,18 +5,18 @@ use std::{fs, panic, path::Path, thread};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use super::{
-    Existing, Manifest, Opened, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot, open::remove_known,
-    publish::Folder,
+    ExistingPolicy, Manifest, OpenOutcome, Output, OutputError, OutputOptions, OutputSpec, Settings, Slot,
+    open::remove_known, publish::Folder,
 };
 
 /// A dataset that takes rows and is not visible yet. Dropping it removes everything.
-pub struct WholeDataset(Unseen, SchemaRef);
+pub struct WholeDataset(HiddenOutput, SchemaRef);
 
 /// A [`WholeDataset`] that is complete and not visible yet. Dropping it removes everything.
-pub struct SealedDataset(Unseen);
+pub struct SealedDataset(HiddenOutput);
 
 /// An output that is discarded unless it is taken.
-struct Unseen(Option<Output>);
+struct HiddenOutput(Option<Output>);
 
 impl WholeDataset {
     /// Begins a dataset of `files` files, numbered from 0, with `settings` in its manifest. Open
@@ -26,7 +26,7 @@ impl WholeDataset {
     /// # Errors
     /// If the folder holds what [`OutputOptions::existing`] does not allow, another run uses it, or
     /// the file system refuses; [`OutputError::ResumeOnce`] for all but
-    /// [`Existing::Refuse`] and [`Existing::Overwrite`].
+    /// [`ExistingPolicy::Refuse`] and [`ExistingPolicy::Overwrite`].
     pub fn create(
         options: &OutputOptions,
         settings: Settings,
@@ -35,7 +35,7 @@ impl WholeDataset {
         memory_bytes: usize,
         dictionary: &dyn Fn(usize) -> bool,
     ) -> Result<Self, OutputError> {
-        if !matches!(options.existing, Existing::Refuse | Existing::Overwrite) {
+        if !matches!(options.existing, ExistingPolicy::Refuse | ExistingPolicy::Overwrite) {
             return Err(resumes());
         }
         let opened = Output::open(OutputSpec {
@@ -51,8 +51,8 @@ impl WholeDataset {
             whole: true,
         })?;
         match opened {
-            Opened::Writing { output, .. } => Ok(Self(Unseen(Some(*output)), schema)),
-            Opened::Complete { .. } => Err(resumes()),
+            OpenOutcome::Writing { output, .. } => Ok(Self(HiddenOutput(Some(*output)), schema)),
+            OpenOutcome::Complete { .. } => Err(resumes()),
         }
     }
 
@@ -95,13 +95,13 @@ impl SealedDataset {
     ///
     /// # Errors
     /// If the file system refuses. Files that have their names already can be removed by a run with
-    /// [`Existing::Overwrite`].
+    /// [`ExistingPolicy::Overwrite`].
     pub fn publish(self) -> Result<Manifest, OutputError> {
         self.0.take().complete(0, Vec::new())
     }
 }
 
-impl Unseen {
+impl HiddenOutput {
     const THERE: &str = "it is there until it is taken";
 
     fn output(&self) -> &Output {
@@ -113,7 +113,7 @@ impl Unseen {
     }
 }
 
-impl Drop for Unseen {
+impl Drop for HiddenOutput {
     fn drop(&mut self) {
         // An error cannot be returned, and the next run clears what cannot be removed now.
         self.0.take().map(Output::discard);
@@ -122,7 +122,7 @@ impl Drop for Unseen {
 
 /// Returns the error of a run that was to resume or append: a whole dataset is always written anew.
 fn resumes() -> OutputError {
-    OutputError::ResumeOnce { remedy: Existing::Overwrite.start_again() }
+    OutputError::ResumeOnce { remedy: ExistingPolicy::Overwrite.start_again() }
 }
 
 /// Removes a dataset, finished or not, from its folder, and the folder if it is then empty. Does

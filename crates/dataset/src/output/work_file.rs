@@ -22,7 +22,7 @@ pub(crate) struct WorkFile {
 
 /// The length and checksum of a complete file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sealed {
+pub(crate) struct FileSeal {
     pub(crate) bytes: u64,
     pub(crate) checksum: String,
 }
@@ -48,11 +48,11 @@ impl WorkFile {
     }
 
     /// Ends the file, and syncs it to disk if asked for. Nothing may be written afterwards.
-    pub(crate) fn seal(&mut self) -> Result<Sealed, OutputError> {
+    pub(crate) fn seal(&mut self) -> Result<FileSeal, OutputError> {
         if self.sync {
             self.file.sync_all().map_err(OutputError::io("write", &self.path))?;
         }
-        Ok(Sealed { bytes: self.bytes, checksum: checksum_text(&self.hasher) })
+        Ok(FileSeal { bytes: self.bytes, checksum: checksum_text(&self.hasher) })
     }
 }
 
@@ -70,21 +70,21 @@ impl Write for WorkFile {
 }
 
 /// Reads a file, and returns its length and checksum; `None` if it does not exist. O(bytes).
-pub(crate) fn examine(path: &Path) -> Result<Option<Sealed>, OutputError> {
+pub(crate) fn examine(path: &Path) -> Result<Option<FileSeal>, OutputError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(OutputError::io("open", path)(error)),
     };
-    let mut sink = Hashed(XxHash64::with_seed(0));
+    let mut sink = HashWriter(XxHash64::with_seed(0));
     let bytes = io::copy(&mut io::BufReader::with_capacity(1 << 20, file), &mut sink);
     let bytes = bytes.map_err(OutputError::io("read", path))?;
-    Ok(Some(Sealed { bytes, checksum: checksum_text(&sink.0) }))
+    Ok(Some(FileSeal { bytes, checksum: checksum_text(&sink.0) }))
 }
 
-struct Hashed(XxHash64);
+struct HashWriter(XxHash64);
 
-impl Write for Hashed {
+impl Write for HashWriter {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         Hasher::write(&mut self.0, buf);
         Ok(buf.len())

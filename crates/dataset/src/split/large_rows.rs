@@ -39,7 +39,7 @@ impl LargeRows {
 
     /// Adds rows of a slot.
     pub(super) fn append(&mut self, slot: usize, batch: &RecordBatch) -> Result<(), DatasetError> {
-        let mut out = Counted { out: &mut self.out, bytes: 0 };
+        let mut out = CountingWriter { out: &mut self.out, bytes: 0 };
         let mut write = || -> Result<(), ArrowError> {
             let mut stream = StreamWriter::try_new(&mut out, batch.schema_ref())?;
             stream.write(batch)?;
@@ -88,12 +88,12 @@ impl LargeRows {
     }
 }
 
-struct Counted<W> {
+struct CountingWriter<W> {
     out: W,
     bytes: u64,
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
         let written = self.out.write(buf)?;
         self.bytes += written as u64;

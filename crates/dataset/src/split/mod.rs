@@ -39,8 +39,8 @@ use parking_lot::Mutex;
 
 use annulus_sync::CancelToken;
 pub use hot_files::HotFiles;
-pub use plan::{JobSpec, Placing};
-pub use progress::{Progress, Silent};
+pub use plan::{JobSpec, PlacementChoice};
+pub use progress::{NoProgress, Progress};
 pub use split_points::sample_ranges;
 
 use crate::{
@@ -48,13 +48,13 @@ use crate::{
     hot_keys::DEFAULT_HOT_SHARE,
     input::Dataset,
     manifest::{Manifest, OutputFormat, PartitionSettings, Settings, SortColumn},
-    output::{Opened, Output, OutputOptions, OutputSpec, Slot, memory::Shares},
+    output::{OpenOutcome, Output, OutputOptions, OutputSpec, Slot, memory::Shares},
     placement::Placement,
 };
 use first_error::FirstError;
 use sort::Order;
 use spill::Spill;
-use worker::{Ended, Shared};
+use worker::{ReadingResult, Shared};
 
 /// The memory that a job may use by default, in bytes.
 const DEFAULT_MEMORY: usize = 1 << 30;
@@ -125,7 +125,7 @@ pub struct Summary {
 /// an example.
 ///
 /// After an error or a cancellation, the folder keeps the finished files and the journal, so that
-/// [`Existing::Resume`](crate::Existing::Resume) can continue. Everything else is removed. A
+/// [`ExistingPolicy::Resume`](crate::ExistingPolicy::Resume) can continue. Everything else is removed. A
 /// dataset that was to be appended to stays unchanged.
 ///
 /// # Errors
@@ -138,7 +138,7 @@ pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result
         return Err(OutputError::ResumeOnce { remedy: job.output.existing.start_again() }.into());
     }
     job.dataset.refuse_inputs_in(&job.output.dir)?;
-    let shares = Shares::of(job.memory_limit, job.threads);
+    let shares = Shares::new(job.memory_limit, job.threads);
     let schema = job.dataset.schema.clone();
     let keys: Vec<_> = job.by.iter().filter_map(|key| Some((key.clone(), schema.index_of(key).ok()?))).collect();
     let order = order_of(job, &keys)?;
@@ -155,11 +155,11 @@ pub fn split(job: &Job, progress: &dyn Progress, cancel: &CancelToken) -> Result
         whole: false,
     })?;
     match opened {
-        Opened::Complete { manifest, rows_in } => {
+        OpenOutcome::Complete { manifest, rows_in } => {
             let slots_kept = if job.placement.is_by_value() { manifest.partitions.len() } else { slots_count };
             Ok(Summary { manifest: *manifest, was_complete: true, rows_in, slots_kept, bytes_spilled: 0 })
         }
-        Opened::Writing { output, kept, kept_count } => {
+        OpenOutcome::Writing { output, kept, kept_count } => {
             let (manifest, rows_in, bytes_spilled) = write(job, order, shares, *output, &kept, progress, cancel)?;
             Ok(Summary { manifest, was_complete: false, rows_in, slots_kept: kept_count, bytes_spilled })
         }
@@ -258,9 +258,9 @@ fn check_spill(job: &Job, slots: usize) -> Result<(), DatasetError> {
 
 /// Reads all inputs and finishes all slots. Returns the result of the reading and the number of
 /// bytes spilled.
-fn read_and_finish(mut shared: Shared<'_>) -> Result<(Ended, u64), DatasetError> {
+fn read_and_finish(mut shared: Shared<'_>) -> Result<(ReadingResult, u64), DatasetError> {
     let ended = on_threads(&shared, |worker| shared.read(worker))?;
-    let ended = ended.into_iter().reduce(Ended::merge).unwrap_or_default();
+    let ended = ended.into_iter().reduce(ReadingResult::merge).unwrap_or_default();
     ended.check(&shared)?;
     let spilled = shared.spill.take().map(Spill::seal).transpose()?;
     shared.progress.finishing(shared.unfinished());

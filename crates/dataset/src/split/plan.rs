@@ -18,7 +18,7 @@ use crate::{
 /// files go.
 ///
 /// ```
-/// use annulus_dataset::{CancelToken, JobSpec, OutputFormat, OutputOptions, Silent, split};
+/// use annulus_dataset::{CancelToken, JobSpec, OutputFormat, OutputOptions, NoProgress, split};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = |name: &str| folder.path().join(name).to_str().expect("a UTF-8 path").to_owned();
@@ -27,7 +27,7 @@ use crate::{
 /// let mut spec = JobSpec::new(vec![path("orders.csv")], output);
 /// spec.by = vec!["id".to_owned()];
 /// spec.into = Some(4);
-/// let summary = split(&spec.plan()?, &Silent, &CancelToken::new())?;
+/// let summary = split(&spec.plan()?, &NoProgress, &CancelToken::new())?;
 /// assert_eq!(summary.manifest.rows, 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -43,7 +43,7 @@ pub struct JobSpec {
     /// The number of partitions; `None` if each value has a folder of its own.
     pub into: Option<usize>,
     /// How rows are placed.
-    pub placing: Placing,
+    pub placing: PlacementChoice,
     /// The columns that the rows of each file are sorted by; see [`Job::sort_by`].
     pub sort_by: Vec<SortColumn>,
     /// The share of rows that makes a key hot; see [`Job::hot_key_share`].
@@ -62,7 +62,7 @@ pub struct JobSpec {
 
 /// How rows are placed.
 #[derive(Clone, Debug)]
-pub enum Placing {
+pub enum PlacementChoice {
     /// By the given rule.
     By(PlacementSpec),
     /// By ranges whose split points are found in a sample; see [`sample_ranges`]. An append uses
@@ -79,7 +79,7 @@ impl JobSpec {
             input: InputOptions::default(),
             by: Vec::new(),
             into: None,
-            placing: Placing::By(PlacementSpec::HashOfValues),
+            placing: PlacementChoice::By(PlacementSpec::HashOfValues),
             sort_by: Vec::new(),
             hot_key_share: DEFAULT_HOT_SHARE,
             split_hot_keys: None,
@@ -95,7 +95,7 @@ impl JobSpec {
     /// # Errors
     /// If the inputs cannot be read, or options contradict them or each other.
     pub fn plan(self) -> Result<Job, DatasetError> {
-        if matches!(self.placing, Placing::By(PlacementSpec::RoundRobin)) && !self.by.is_empty() {
+        if matches!(self.placing, PlacementChoice::By(PlacementSpec::RoundRobin)) && !self.by.is_empty() {
             return Err(DatasetError::Config {
                 option: "by",
                 value: format!("'{}' together with `round_robin`", columns_text(&self.by)),
@@ -121,8 +121,8 @@ impl JobSpec {
             });
         }
         let spec = match &self.placing {
-            Placing::By(spec) => spec.clone(),
-            Placing::SampledRanges => match self.splits_of_dataset(&dataset.schema)? {
+            PlacementChoice::By(spec) => spec.clone(),
+            PlacementChoice::SampledRanges => match self.splits_of_dataset(&dataset.schema)? {
                 Some(splits) => splits,
                 None => sample_ranges(&dataset, &self.by, into)?,
             },
@@ -159,7 +159,7 @@ impl JobSpec {
         let refused = |option, value: String, remedy: &str| {
             Err(DatasetError::Config { option, value, remedy: remedy.to_owned() })
         };
-        match (matches!(self.placing, Placing::By(PlacementSpec::Values)), self.into) {
+        match (matches!(self.placing, PlacementChoice::By(PlacementSpec::Values)), self.into) {
             (true, Some(into)) => {
                 let remedy = "each value has a folder of its own, whatever their number; leave one of the two out";
                 refused("into", format!("{into} together with `by_value`"), remedy)

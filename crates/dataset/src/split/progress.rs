@@ -18,6 +18,6 @@ pub trait Progress: Sync {
 
 /// A [`Progress`] that ignores what it receives.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct NoProgress;
 
-impl Progress for Silent {}
+impl Progress for NoProgress {}

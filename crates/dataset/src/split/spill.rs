@@ -43,23 +43,23 @@ pub(super) struct Spill {
     codec: RowCodec,
     shape: PageShape,
     path: PathBuf,
-    out: Arc<Out>,
+    out: Arc<PageFileSink>,
     large: Mutex<LargeRows>,
     /// The writers that no worker has taken.
-    writers: Mutex<Vec<Writer<Arc<Out>>>>,
+    writers: Mutex<Vec<Writer<Arc<PageFileSink>>>>,
 }
 
 /// One worker's writer.
 pub(super) struct SpillWriter<'a> {
     spill: &'a Spill,
-    writer: Writer<Arc<Out>>,
+    writer: Writer<Arc<PageFileSink>>,
     tuples: TupleBatch,
     rows: Vec<u32>,
     targets: Vec<Target>,
 }
 
 /// The spill's files after the last row has arrived.
-pub(super) struct Spilled {
+pub(super) struct SpilledRows {
     codec: RowCodec,
     path: PathBuf,
     large: LargeRows,
@@ -68,18 +68,18 @@ pub(super) struct Spilled {
 
 /// One thread's reader of the files.
 pub(super) struct SpillReader<'a> {
-    spilled: &'a Spilled,
+    spilled: &'a SpilledRows,
     pages: PageFileReader<File>,
     buffers: Vec<Vec<u8>>,
 }
 
 /// The sink of full pages.
-struct Out {
+struct PageFileSink {
     path: PathBuf,
-    state: Mutex<OutState>,
+    state: Mutex<PageFileState>,
 }
 
-struct OutState {
+struct PageFileState {
     file: Option<PageFileWriter<File>>,
     error: Option<FileError>,
 }
@@ -109,8 +109,8 @@ impl Spill {
         let file = File::create(&path).map_err(OutputError::io("create", &path))?;
         let header = FileHeader { shape, partitions: slots as u32, row_format: ROW_FORMAT, schema: schema.clone() };
         let file = PageFileWriter::new(file, header).map_err(|error| failed(&path, error))?;
-        let state = Mutex::new(OutState { file: Some(file), error: None });
-        let out = Arc::new(Out { path: path.clone(), state });
+        let state = Mutex::new(PageFileState { file: Some(file), error: None });
+        let out = Arc::new(PageFileSink { path: path.clone(), state });
         let pool =
             Pool::new(page_bytes, pages * page_bytes).map_err(OutputError::io("make room for pages of", &path))?;
         let writers = partition_writers(
@@ -133,7 +133,7 @@ impl Spill {
     }
 
     /// Ends the files. All writers must have finished.
-    pub(super) fn seal(self) -> Result<Spilled, DatasetError> {
+    pub(super) fn seal(self) -> Result<SpilledRows, DatasetError> {
         // Finish the writers that no worker took.
         for writer in self.writers.into_inner() {
             writer.finish()?;
@@ -147,7 +147,7 @@ impl Spill {
         let mut large = self.large.into_inner();
         large.seal()?;
         bytes += large.bytes();
-        Ok(Spilled { codec: self.codec, path: self.path, large, bytes })
+        Ok(SpilledRows { codec: self.codec, path: self.path, large, bytes })
     }
 }
 
@@ -207,7 +207,7 @@ impl SpillWriter<'_> {
     }
 }
 
-impl Spilled {
+impl SpilledRows {
     /// Returns the number of bytes written.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
@@ -221,7 +221,7 @@ impl Spilled {
     }
 }
 
-impl Drop for Spilled {
+impl Drop for SpilledRows {
     fn drop(&mut self) {
         // The output files that are written last may need the room. If this fails, the files go
         // with their folder.
@@ -255,14 +255,14 @@ impl SpillReader<'_> {
     }
 }
 
-impl Out {
+impl PageFileSink {
     /// Returns an error if a page could not be written.
     fn check(&self) -> Result<(), DatasetError> {
         self.state.lock().error.take().map_or(Ok(()), |error| Err(failed(&self.path, error)))
     }
 }
 
-impl PageSink for Out {
+impl PageSink for PageFileSink {
     fn take(&self, _partition: usize, mut page: Page) {
         let state = &mut *self.state.lock();
         if let Some(file) = &mut state.file

@@ -10,7 +10,7 @@ use super::{
     hot_files::HotTurns,
     hot_report::{self, HotReport},
     sort::{Order, Sorter},
-    spill::{Spill, SpillReader, SpillWriter, Spilled},
+    spill::{Spill, SpillReader, SpillWriter, SpilledRows},
     wave::Wave,
 };
 use arrow::array::RecordBatch;
@@ -18,7 +18,7 @@ use arrow::array::RecordBatch;
 use crate::{
     error::{DatasetError, OutputError},
     hot_keys::HotKeys,
-    input::{Decoded, Unit},
+    input::{DecodedBatch, Unit},
     manifest::HotKeyEntry,
     output::Output,
     placement::Scratch,
@@ -49,7 +49,7 @@ pub(super) struct Shared<'a> {
 
 /// The result of a worker's reading.
 #[derive(Default)]
-pub(super) struct Ended {
+pub(super) struct ReadingResult {
     pub(super) rows_in: u64,
     pub(super) rows_bad: u64,
     /// The number of rows of each slot, including kept ones.
@@ -62,9 +62,9 @@ pub(super) struct Ended {
 
 impl Shared<'_> {
     /// Reads units until there are no more, and writes or spills their rows.
-    pub(super) fn read(&self, worker: usize) -> Result<Ended, DatasetError> {
+    pub(super) fn read(&self, worker: usize) -> Result<ReadingResult, DatasetError> {
         let job = self.job;
-        let mut reading = Reading {
+        let mut reading = ReadingWorker {
             shared: self,
             worker,
             wave: Wave::new(&job.dataset.schema, self.kept.len()),
@@ -73,7 +73,7 @@ impl Shared<'_> {
             report: HotReport::new(job),
             hot: job.hot_files.turns(&job.placement, &job.dataset.schema, &job.by),
             spill: self.spill.as_ref().and_then(Spill::writer),
-            ended: Ended { rows: vec![0; self.kept.len()], ..Ended::default() },
+            ended: ReadingResult { rows: vec![0; self.kept.len()], ..ReadingResult::default() },
         };
         while let Some(unit) = self.job.dataset.units.get(self.next.fetch_add(1, Relaxed)) {
             reading.read(unit)?;
@@ -83,8 +83,8 @@ impl Shared<'_> {
 
     /// Finishes slots until there are no more, after writing their spilled rows. Returns the bytes
     /// that sorting them wrote to runs.
-    pub(super) fn finish(&self, spilled: Option<&Spilled>) -> Result<u64, DatasetError> {
-        let mut spilled = spilled.map(Spilled::reader).transpose()?;
+    pub(super) fn finish(&self, spilled: Option<&SpilledRows>) -> Result<u64, DatasetError> {
+        let mut spilled = spilled.map(SpilledRows::reader).transpose()?;
         let mut in_runs = 0;
         loop {
             let slot = self.next.fetch_add(1, Relaxed);
@@ -130,7 +130,7 @@ impl Shared<'_> {
     }
 }
 
-impl Ended {
+impl ReadingResult {
     pub(super) fn merge(mut self, other: Self) -> Self {
         self.rows_in += other.rows_in;
         self.rows_bad += other.rows_bad;
@@ -166,7 +166,7 @@ impl Ended {
 }
 
 /// A worker during reading.
-struct Reading<'a> {
+struct ReadingWorker<'a> {
     shared: &'a Shared<'a>,
     worker: usize,
     wave: Wave,
@@ -176,10 +176,10 @@ struct Reading<'a> {
     report: Option<HotReport>,
     hot: Option<HotTurns<'a>>,
     spill: Option<SpillWriter<'a>>,
-    ended: Ended,
+    ended: ReadingResult,
 }
 
-impl Reading<'_> {
+impl ReadingWorker<'_> {
     fn read(&mut self, unit: &Unit) -> Result<(), DatasetError> {
         self.scratch.begin_unit(unit.index());
         self.report.iter_mut().for_each(|report| report.begin_unit(unit.index()));
@@ -187,7 +187,7 @@ impl Reading<'_> {
         self.shared.check()?;
         for decoded in unit.read()? {
             self.shared.check()?;
-            let Decoded { batch, input_bytes, bad } = decoded?;
+            let DecodedBatch { batch, input_bytes, bad } = decoded?;
             let rows = (batch.num_rows() + bad.len()) as u64;
             self.ended.rows_in += rows;
             self.ended.rows_bad += bad.len() as u64;
@@ -231,7 +231,7 @@ impl Reading<'_> {
         }
     }
 
-    fn end(mut self) -> Result<Ended, DatasetError> {
+    fn end(mut self) -> Result<ReadingResult, DatasetError> {
         self.write_wave()?;
         self.spill.map_or(Ok(()), SpillWriter::finish)?;
         self.ended.counts = self.report.map(HotReport::finish);

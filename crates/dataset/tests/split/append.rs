@@ -8,8 +8,8 @@ use std::{
 };
 
 use annulus_dataset::{
-    BadRows, ColumnTypes, Dataset, DatasetError, Existing, HotFiles, Job, JobSpec, OutputError, OutputFormat,
-    OutputOptions, Placement, PlacementSpec, Placing, Verification, sample_ranges, split,
+    BadRows, ColumnTypes, Dataset, DatasetError, ExistingPolicy, HotFiles, Job, JobSpec, OutputError, OutputFormat,
+    OutputOptions, Placement, PlacementChoice, PlacementSpec, Verification, sample_ranges, split,
 };
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray, TimestampSecondArray},
@@ -31,7 +31,7 @@ fn three_inputs() -> (TempDir, [Vec<String>; 3]) {
     (temporary, inputs)
 }
 
-fn with(mut job: Job, existing: Existing) -> Job {
+fn with(mut job: Job, existing: ExistingPolicy) -> Job {
     job.output.existing = existing;
     job
 }
@@ -85,13 +85,13 @@ fn two_appends_give_what_one_run_gives() {
             let (temporary, inputs) = three_inputs();
             let dir = out_dir(&temporary);
             let job_of = |inputs: &[String], existing| with(place(job(inputs, &["id"], INTO, &dir, format)), existing);
-            run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
+            run_silently(&job_of(&inputs[0], ExistingPolicy::Refuse)).unwrap();
             let old = content(&dir);
             for added in &inputs[1..] {
-                run_silently(&job_of(added, Existing::Append)).unwrap();
+                run_silently(&job_of(added, ExistingPolicy::Append)).unwrap();
             }
             let all = inputs.concat();
-            check_complete(&dir, &expected(&job_of(&all, Existing::Refuse), &all));
+            check_complete(&dir, &expected(&job_of(&all, ExistingPolicy::Refuse), &all));
             check_verified(&dir);
             let manifest = manifest(&dir);
             assert_eq!(manifest.rows as usize, 6 * ROWS, "{name}");
@@ -113,10 +113,10 @@ fn rows_placed_by_turns_and_hot_keys_are_appended() {
         job.hot_files = hot.unwrap();
         job
     };
-    run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
-    run_silently(&job_of(&inputs[1], Existing::Append)).unwrap();
+    run_silently(&job_of(&inputs[0], ExistingPolicy::Refuse)).unwrap();
+    run_silently(&job_of(&inputs[1], ExistingPolicy::Append)).unwrap();
     let both = [&inputs[0][..], &inputs[1]].concat();
-    check_complete(&dir, &expected(&job_of(&both, Existing::Refuse), &both));
+    check_complete(&dir, &expected(&job_of(&both, ExistingPolicy::Refuse), &both));
     assert!(visible(&dir).iter().any(|name| name.contains(".hot-1.append-1.")), "{:?}", visible(&dir));
     assert!(!manifest(&dir).appends[0].hot_keys.is_empty());
 
@@ -127,9 +127,9 @@ fn rows_placed_by_turns_and_hot_keys_are_appended() {
         job.by.clear();
         job
     };
-    run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
+    run_silently(&job_of(&inputs[0], ExistingPolicy::Refuse)).unwrap();
     let before = rows_read(&dir);
-    run_silently(&job_of(&inputs[1], Existing::Append)).unwrap();
+    run_silently(&job_of(&inputs[1], ExistingPolicy::Append)).unwrap();
     assert_eq!(before.len(), 2 * ROWS);
     let rows: Vec<u64> = manifest(&dir).partitions.iter().map(|partition| partition.rows).collect();
     assert!(rows.iter().max().unwrap() - rows.iter().min().unwrap() <= 2, "{rows:?}");
@@ -146,11 +146,11 @@ fn sampled_ranges_are_those_of_the_dataset() {
         output.existing = existing;
         let mut spec = JobSpec::new(inputs.to_vec(), output);
         (spec.by, spec.into) = (["short", "id"].map(str::to_owned).into(), Some(INTO));
-        spec.placing = Placing::SampledRanges;
+        spec.placing = PlacementChoice::SampledRanges;
         spec
     };
-    run_silently(&spec(&inputs[0], Existing::Refuse).plan().unwrap()).unwrap();
-    let job = spec(&inputs[1], Existing::Append).plan().unwrap();
+    run_silently(&spec(&inputs[0], ExistingPolicy::Refuse).plan().unwrap()).unwrap();
+    let job = spec(&inputs[1], ExistingPolicy::Append).plan().unwrap();
     // The key has nulls and texts. A sample of these rows would give other split points.
     let sampled = sample_ranges(&job.dataset, &job.by, INTO).unwrap();
     assert_ne!(PlacementSpec::Splits(job.placement.splits().unwrap().to_vec()), sampled);
@@ -166,7 +166,7 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
     run_silently(&base()).unwrap();
     let before = content(&dir);
     let append = |job: Job| {
-        let error = output_error(run_silently(&with(job, Existing::Append)));
+        let error = output_error(run_silently(&with(job, ExistingPolicy::Append)));
         assert!(error.is_refusal(), "{error}");
         assert!(content(&dir) == before && has_only_manifest(&dir), "{error}");
         error.to_string()
@@ -206,7 +206,7 @@ fn a_run_that_does_not_fit_is_refused_and_changes_nothing() {
     .enumerate()
     {
         let new = csv(&format!("{number}.csv"), new);
-        let job = with(job(&[new], &["id"], INTO, &dir, OutputFormat::Parquet), Existing::Append);
+        let job = with(job(&[new], &["id"], INTO, &dir, OutputFormat::Parquet), ExistingPolicy::Append);
         let error = output_error(run_silently(&job)).to_string();
         assert!(error.contains(expected), "{error}");
         assert!(content(&dir) == before && has_only_manifest(&dir), "{error}");
@@ -259,7 +259,7 @@ fn keys_that_hash_differently_are_refused_though_the_files_have_one_type() {
         ] {
             let (temporary, how) = (tempdir().unwrap(), (format, spec));
             run_silently(&job_of_keys(&temporary, "first", first, how)).unwrap();
-            let append = with(job_of_keys(&temporary, "second", second, how), Existing::Append);
+            let append = with(job_of_keys(&temporary, "second", second, how), ExistingPolicy::Append);
             match (run_silently(&append), refused.filter(|_| *spec == types)) {
                 (Err(DatasetError::Output(error @ OutputError::AppendColumns { .. })), Some(expected)) => {
                     assert!(error.to_string().contains(expected), "{error}");
@@ -268,7 +268,7 @@ fn keys_that_hash_differently_are_refused_though_the_files_have_one_type() {
                 (found, _) => panic!("{found:?}"),
             }
             // The same types are accepted again.
-            let again = with(job_of_keys(&temporary, "third", first, how), Existing::Append);
+            let again = with(job_of_keys(&temporary, "third", first, how), ExistingPolicy::Append);
             run_silently(&again).unwrap();
             check_keys_lie_together(&out_dir(&temporary));
         }
@@ -296,7 +296,7 @@ fn a_key_of_another_text_layout_is_appended() {
         job_of_keys(&temporary, name, &[("key", keys)], (OutputFormat::Parquet, &PlacementSpec::HashOfValues))
     };
     run_silently(&job_of("texts", texts)).unwrap();
-    let done = run_silently(&with(job_of("views", views), Existing::Append)).unwrap();
+    let done = run_silently(&with(job_of("views", views), ExistingPolicy::Append)).unwrap();
     assert_eq!(done.manifest.partitions.iter().map(|partition| partition.rows).sum::<u64>(), 4);
 }
 
@@ -319,10 +319,10 @@ fn files_that_are_not_listed_are_found_in_all_folders() {
 fn there_must_be_a_complete_dataset() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
-    let append = || with(job(&inputs[1], &["id"], INTO, &dir, OutputFormat::Parquet), Existing::Append);
+    let append = || with(job(&inputs[1], &["id"], INTO, &dir, OutputFormat::Parquet), ExistingPolicy::Append);
     assert!(matches!(output_error(run_silently(&append())), OutputError::NothingToAppendTo(_)));
     assert!(!dir.exists(), "nothing is left");
-    run_silently(&with(append(), Existing::Refuse)).unwrap();
+    run_silently(&with(append(), ExistingPolicy::Refuse)).unwrap();
     fs::remove_file(dir.join(&manifest(&dir).partitions[0].files[0].name)).unwrap();
     assert!(matches!(output_error(run_silently(&append())), OutputError::Incomplete { .. }));
 }
@@ -331,7 +331,9 @@ fn there_must_be_a_complete_dataset() {
 fn bad_rows_of_each_run_are_kept() {
     let temporary = tempdir().unwrap();
     let dir = out_dir(&temporary);
-    for (number, existing) in [Existing::Refuse, Existing::Append, Existing::Append].into_iter().enumerate() {
+    for (number, existing) in
+        [ExistingPolicy::Refuse, ExistingPolicy::Append, ExistingPolicy::Append].into_iter().enumerate()
+    {
         let path = temporary.path().join(format!("{number}.csv"));
         fs::write(&path, "id,amount\n1,10\n2,twenty\n3,30\n").unwrap();
         let mut output = OutputOptions::new(&dir, OutputFormat::Parquet);
@@ -354,7 +356,7 @@ fn bad_rows_of_each_run_are_kept() {
 const MOST_EVENTS: usize = 2 * ROWS / 50 + 85;
 
 /// Returns a job of 90 partitions that writes to `dir`, for each list of inputs.
-fn jobs_to(dir: &Path) -> impl Fn(&[String], Existing) -> Job {
+fn jobs_to(dir: &Path) -> impl Fn(&[String], ExistingPolicy) -> Job {
     |inputs, existing| with(job(inputs, &["id"], 90, dir, OutputFormat::Ipc), existing)
 }
 
@@ -372,10 +374,10 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
     let job_of = jobs_to(&dir);
-    let base = job_of(&inputs[0], Existing::Refuse);
+    let base = job_of(&inputs[0], ExistingPolicy::Refuse);
     run_silently(&base).unwrap();
     let before = content(&dir);
-    stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
+    stop_after(job_of(&inputs[1], ExistingPolicy::Append), MOST_EVENTS);
     assert!(content(&dir) == before);
     let finished = fs::read_dir(dir.join(".annulus/added")).unwrap().count();
     assert!((80..90).contains(&finished), "{finished}");
@@ -383,7 +385,7 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     check_verified(&dir);
 
     // Another job cannot resume it.
-    let other = output_error(run_silently(&job_of(&inputs[2], Existing::ResumeAppend)));
+    let other = output_error(run_silently(&job_of(&inputs[2], ExistingPolicy::ResumeAppend)));
     assert!(matches!(&other, OutputError::ResumeDiffers { setting, .. } if setting == "input"), "{other}");
 
     // A run that is killed during the renames leaves such a file.
@@ -392,7 +394,7 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
     assert_eq!(rows_read(&dir).len(), 2 * ROWS);
     check_verified(&dir);
 
-    let summary = run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
+    let summary = run_silently(&job_of(&inputs[1], ExistingPolicy::ResumeAppend)).unwrap();
     // Partitions without rows have no file.
     assert!(summary.slots_kept >= finished);
     let both = [&inputs[0][..], &inputs[1]].concat();
@@ -401,9 +403,9 @@ fn an_append_that_stopped_changes_nothing_and_is_resumed() {
 
     // It is complete, and is not repeated. A new append is added.
     let after = content(&dir);
-    assert_eq!(run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap().rows_in as usize, 2 * ROWS);
+    assert_eq!(run_silently(&job_of(&inputs[1], ExistingPolicy::ResumeAppend)).unwrap().rows_in as usize, 2 * ROWS);
     assert!(content(&dir) == after && has_only_manifest(&dir));
-    run_silently(&job_of(&inputs[2], Existing::ResumeAppend)).unwrap();
+    run_silently(&job_of(&inputs[2], ExistingPolicy::ResumeAppend)).unwrap();
     check_complete(&dir, &expected(&base, &inputs.concat()));
 }
 
@@ -421,24 +423,24 @@ fn to_resume_the_first_run_leaves_an_unfinished_append() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
     let job_of = jobs_to(&dir);
-    let base = job_of(&inputs[0], Existing::Refuse);
+    let base = job_of(&inputs[0], ExistingPolicy::Refuse);
     run_silently(&base).unwrap();
-    kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
+    kill_while_naming(job_of(&inputs[1], ExistingPolicy::Append), &dir);
     let both = [&inputs[0][..], &inputs[1]].concat();
-    for existing in [Existing::Resume, Existing::ResumeAppend] {
+    for existing in [ExistingPolicy::Resume, ExistingPolicy::ResumeAppend] {
         assert_eq!(run_silently(&job_of(&inputs[0], existing)).unwrap().rows_in as usize, 2 * ROWS);
         assert_eq!(rows_read(&dir).len(), 2 * ROWS);
         check_verified(&dir);
     }
-    let summary = run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
+    let summary = run_silently(&job_of(&inputs[1], ExistingPolicy::ResumeAppend)).unwrap();
     assert!(summary.slots_kept > 80, "{}", summary.slots_kept);
     check_complete(&dir, &expected(&base, &both));
 
     // The files that a damaged journal lists are removed with it.
-    for existing in [Existing::Resume, Existing::ResumeAppend] {
-        run_silently(&job_of(&inputs[0], Existing::Overwrite)).unwrap();
+    for existing in [ExistingPolicy::Resume, ExistingPolicy::ResumeAppend] {
+        run_silently(&job_of(&inputs[0], ExistingPolicy::Overwrite)).unwrap();
         let before = content(&dir);
-        kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
+        kill_while_naming(job_of(&inputs[1], ExistingPolicy::Append), &dir);
         let journal = dir.join(".annulus/journal.jsonl");
         let text = fs::read_to_string(&journal).unwrap();
         fs::write(&journal, text.replacen('{', "", 1)).unwrap();
@@ -452,27 +454,27 @@ fn a_script_of_appends_that_is_repeated_adds_nothing_twice() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
     let job_of = jobs_to(&dir);
-    let base = job_of(&inputs[0], Existing::Refuse);
+    let base = job_of(&inputs[0], ExistingPolicy::Refuse);
     run_silently(&base).unwrap();
-    run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap();
-    kill_while_naming(job_of(&inputs[2], Existing::ResumeAppend), &dir);
+    run_silently(&job_of(&inputs[1], ExistingPolicy::ResumeAppend)).unwrap();
+    kill_while_naming(job_of(&inputs[2], ExistingPolicy::ResumeAppend), &dir);
     for repeated in [&inputs[0], &inputs[1]] {
-        assert_eq!(run_silently(&job_of(repeated, Existing::ResumeAppend)).unwrap().rows_in as usize, 2 * ROWS);
+        assert_eq!(run_silently(&job_of(repeated, ExistingPolicy::ResumeAppend)).unwrap().rows_in as usize, 2 * ROWS);
         assert_eq!(rows_read(&dir).len(), 4 * ROWS);
     }
-    assert!(run_silently(&job_of(&inputs[2], Existing::ResumeAppend)).unwrap().slots_kept > 80);
+    assert!(run_silently(&job_of(&inputs[2], ExistingPolicy::ResumeAppend)).unwrap().slots_kept > 80);
     let after = content(&dir);
     for repeated in &inputs {
-        run_silently(&job_of(repeated, Existing::ResumeAppend)).unwrap();
+        run_silently(&job_of(repeated, ExistingPolicy::ResumeAppend)).unwrap();
         assert!(content(&dir) == after && has_only_manifest(&dir));
     }
     check_complete(&dir, &expected(&base, &inputs.concat()));
 
     // On request, it is added once more. Its unfinished second append is continued.
-    kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
-    assert!(run_silently(&job_of(&inputs[1], Existing::ResumeAppend)).unwrap().slots_kept > 80);
+    kill_while_naming(job_of(&inputs[1], ExistingPolicy::Append), &dir);
+    assert!(run_silently(&job_of(&inputs[1], ExistingPolicy::ResumeAppend)).unwrap().slots_kept > 80);
     check_complete(&dir, &expected(&base, &[&inputs.concat()[..], &inputs[1]].concat()));
-    assert_eq!(run_silently(&job_of(&inputs[0], Existing::Resume)).unwrap().rows_in as usize, 2 * ROWS);
+    assert_eq!(run_silently(&job_of(&inputs[0], ExistingPolicy::Resume)).unwrap().rows_in as usize, 2 * ROWS);
 }
 
 #[test]
@@ -480,13 +482,13 @@ fn errors_of_appends_do_not_advise_to_overwrite_the_dataset() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
     let job_of = jobs_to(&dir);
-    run_silently(&job_of(&inputs[0], Existing::Refuse)).unwrap();
-    stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
-    let mut once = job_of(&inputs[1], Existing::ResumeAppend);
+    run_silently(&job_of(&inputs[0], ExistingPolicy::Refuse)).unwrap();
+    stop_after(job_of(&inputs[1], ExistingPolicy::Append), MOST_EVENTS);
+    let mut once = job_of(&inputs[1], ExistingPolicy::ResumeAppend);
     once.dataset.fingerprint = None;
-    let mut fewer_rows = job_of(&inputs[1], Existing::ResumeAppend);
+    let mut fewer_rows = job_of(&inputs[1], ExistingPolicy::ResumeAppend);
     fewer_rows.dataset.units.pop();
-    for (number, job) in [job_of(&inputs[2], Existing::ResumeAppend), once, fewer_rows].iter().enumerate() {
+    for (number, job) in [job_of(&inputs[2], ExistingPolicy::ResumeAppend), once, fewer_rows].iter().enumerate() {
         let error = output_error(run_silently(job));
         let is_meant = match &error {
             OutputError::ResumeDiffers { .. } => number == 0,
@@ -504,13 +506,13 @@ fn another_append_removes_what_a_stopped_one_left() {
     let (temporary, inputs) = three_inputs();
     let dir = out_dir(&temporary);
     let job_of = jobs_to(&dir);
-    let base = job_of(&inputs[0], Existing::Refuse);
+    let base = job_of(&inputs[0], ExistingPolicy::Refuse);
     run_silently(&base).unwrap();
-    kill_while_naming(job_of(&inputs[1], Existing::Append), &dir);
-    run_silently(&job_of(&inputs[2], Existing::Append)).unwrap();
+    kill_while_naming(job_of(&inputs[1], ExistingPolicy::Append), &dir);
+    run_silently(&job_of(&inputs[2], ExistingPolicy::Append)).unwrap();
     check_complete(&dir, &expected(&base, &[&inputs[0][..], &inputs[2]].concat()));
 
-    stop_after(job_of(&inputs[1], Existing::Append), MOST_EVENTS);
-    run_silently(&job_of(&inputs[1], Existing::Overwrite)).unwrap();
+    stop_after(job_of(&inputs[1], ExistingPolicy::Append), MOST_EVENTS);
+    run_silently(&job_of(&inputs[1], ExistingPolicy::Overwrite)).unwrap();
     check_complete(&dir, &expected(&base, &inputs[1]));
 }

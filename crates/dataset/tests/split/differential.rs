@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use annulus_dataset::{Existing, OutputFormat};
+use annulus_dataset::{ExistingPolicy, OutputFormat};
 use annulus_pages::file::PageFileReader;
 use arrow::{
     array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray},
@@ -184,7 +184,7 @@ fn ranges_of_keys_of_every_type_are_those_of_the_rows() {
     for column in ["short", "view", "flag", "day", "price", "time", "word", "bytes", "fixed"] {
         let dir = out_dir(&temporary);
         let mut job = job(&inputs, &[column], 1, &dir, OutputFormat::Parquet);
-        job.output.existing = Existing::Overwrite;
+        job.output.existing = ExistingPolicy::Overwrite;
         let manifest = run_silently(&job).unwrap().manifest;
         let file = &manifest.partitions[0].files[0];
         let values = read_file(&dir.join(&file.name)).iter().fold(vec![], |mut all, batch| {
@@ -239,7 +239,7 @@ fn rows_that_no_page_holds_are_named_with_a_remedy() {
     run_silently(&job).unwrap();
     check_complete(&dir, &expected(&job, &inputs));
 
-    job.output.existing = Existing::Overwrite;
+    job.output.existing = ExistingPolicy::Overwrite;
     job.output.page_bytes = 5000;
     let error = run_silently(&job).unwrap_err().to_string();
     assert!(error.contains("multiple of 4 KiB") && error.contains("`page_size`"), "{error}");

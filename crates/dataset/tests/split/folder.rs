@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use annulus_dataset::{Compression, Dataset, DatasetError, Existing, InputOptions, OutputError, OutputFormat, split};
+use annulus_dataset::{
+    Compression, Dataset, DatasetError, ExistingPolicy, InputOptions, OutputError, OutputFormat, split,
+};
 
 use crate::support::*;
 
@@ -15,14 +17,14 @@ fn a_finished_dataset_is_refused_kept_or_replaced() {
     assert!(matches!(output_error(run_silently(&job)), OutputError::Taken { .. }));
     check_complete(&dir, &expected(&job, &inputs));
 
-    job.output.existing = Existing::Resume;
+    job.output.existing = ExistingPolicy::Resume;
     assert_eq!(run_silently(&job).unwrap().slots_kept, 4);
     check_complete(&dir, &expected(&job, &inputs));
 
     (job.output.format, job.output.compression) = (OutputFormat::Ipc, Compression::None);
     let error = output_error(run_silently(&job));
     assert!(matches!(error, OutputError::ResumeDiffers { setting, .. } if setting == "compression"));
-    job.output.existing = Existing::Overwrite;
+    job.output.existing = ExistingPolicy::Overwrite;
     run_silently(&job).unwrap();
     check_complete(&dir, &expected(&job, &inputs));
 }
@@ -34,7 +36,7 @@ fn files_of_others_are_neither_mixed_in_nor_removed() {
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("part-00000.parquet"), "mine").unwrap();
     let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
-    for existing in [Existing::Refuse, Existing::Overwrite, Existing::Resume] {
+    for existing in [ExistingPolicy::Refuse, ExistingPolicy::Overwrite, ExistingPolicy::Resume] {
         job.output.existing = existing;
         assert!(matches!(output_error(run_silently(&job)), OutputError::Foreign { .. }));
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
@@ -49,7 +51,7 @@ fn a_dataset_stays_if_files_of_others_are_beside_it() {
     let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
     run_silently(&job).unwrap();
     fs::write(dir.join("notes.txt"), "mine").unwrap();
-    job.output.existing = Existing::Overwrite;
+    job.output.existing = ExistingPolicy::Overwrite;
     assert!(matches!(output_error(run_silently(&job)), OutputError::Foreign { .. }));
     fs::remove_file(dir.join("notes.txt")).unwrap();
     check_complete(&dir, &expected(&job, &inputs));
@@ -64,7 +66,7 @@ fn a_manifest_does_not_lead_out_of_its_folder() {
     let manifest = fs::read_to_string(dir.join(".annulus/manifest")).unwrap();
     fs::write(dir.join(".annulus/manifest"), manifest.replace("\"part-00000.parquet\"", "\"../in/in-0.parquet\""))
         .unwrap();
-    job.output.existing = Existing::Overwrite;
+    job.output.existing = ExistingPolicy::Overwrite;
     assert!(matches!(output_error(run_silently(&job)), OutputError::Damaged { .. }));
     assert!(fs::exists(&inputs[0]).unwrap());
 }
@@ -77,7 +79,7 @@ fn a_run_that_is_cancelled_anywhere_can_be_resumed() {
     let expected = expected(&job, &inputs);
     let mut kept = 0;
     for events in [1, 5, 19, 21, 60, 100, 150, 160] {
-        job.output.existing = Existing::Overwrite;
+        job.output.existing = ExistingPolicy::Overwrite;
         let progress = CancelAfter::new(events);
         let result = split(&job, &progress, &progress.cancel);
         assert!(matches!(result, Err(DatasetError::Cancelled)), "{events}: {result:?}");
@@ -85,10 +87,10 @@ fn a_run_that_is_cancelled_anywhere_can_be_resumed() {
         check_unfinished(&dir);
         // Nothing may be finished; the folder stays if this run did not make it.
         if fs::read_dir(&dir).is_ok_and(|mut files| files.next().is_some()) {
-            job.output.existing = Existing::Refuse;
+            job.output.existing = ExistingPolicy::Refuse;
             assert!(matches!(output_error(run_silently(&job)), OutputError::Taken { .. }));
         }
-        job.output.existing = Existing::Resume;
+        job.output.existing = ExistingPolicy::Resume;
         kept += run_silently(&job).unwrap().slots_kept;
         check_complete(&dir, &expected);
     }
@@ -122,7 +124,7 @@ fn a_damaged_partition_is_written_again() {
     let names = visible(&dir);
     fs::write(dir.join(&names[0]), "shorter").unwrap();
     fs::remove_file(dir.join(&names[1])).unwrap();
-    job.output.existing = Existing::Resume;
+    job.output.existing = ExistingPolicy::Resume;
     let expected_kept = names.len() - 2;
     let slots_kept = run_silently(&job).unwrap().slots_kept;
     // Partitions without rows are kept too, and have no file.
@@ -139,7 +141,7 @@ fn other_options_or_inputs_cannot_be_resumed() {
         .expect_err("cancelled");
     let resume = |inputs: &[String], by: &str, into, threads| {
         let mut job = job(inputs, &[by], into, &dir, OutputFormat::Parquet);
-        job.output.existing = Existing::Resume;
+        job.output.existing = ExistingPolicy::Resume;
         job.threads = threads;
         run_silently(&job)
     };

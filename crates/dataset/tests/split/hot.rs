@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fs, path::Path, sync::Arc};
 
 use annulus_dataset::{
-    DEFAULT_HOT_SHARE, Dataset, DatasetError, Existing, HotFiles, InputOptions, Job, OutputError, OutputFormat,
+    DEFAULT_HOT_SHARE, Dataset, DatasetError, ExistingPolicy, HotFiles, InputOptions, Job, OutputError, OutputFormat,
     Placement, PlacementSpec,
 };
 use arrow::{
@@ -168,9 +168,9 @@ fn a_run_is_not_resumed_with_other_hot_files() {
     let with = |files| hot_job(&inputs, &PlacementSpec::Hash, files, &dir, OutputFormat::Ipc);
     run_silently(&with(Some(2))).unwrap();
     let mut plain = job(&inputs, &["key"], PARTITIONS, &dir, OutputFormat::Ipc);
-    plain.output.existing = Existing::Resume;
+    plain.output.existing = ExistingPolicy::Resume;
     let mut other = with(Some(3));
-    other.output.existing = Existing::Resume;
+    other.output.existing = ExistingPolicy::Resume;
     for job in [plain, other] {
         let error = run_silently(&job).unwrap_err();
         let differs = |setting: &str| setting == "split_hot_keys";
@@ -180,7 +180,7 @@ fn a_run_is_not_resumed_with_other_hot_files() {
         );
     }
     let mut same = with(Some(2));
-    same.output.existing = Existing::Resume;
+    same.output.existing = ExistingPolicy::Resume;
     let hot_slots = rows_by_slot(&dir).keys().filter(|(_, hot)| hot.is_some()).count();
     assert_eq!(run_silently(&same).unwrap().slots_kept, PARTITIONS + hot_slots);
 }

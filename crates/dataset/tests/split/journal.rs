@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use annulus_dataset::{CancelToken, Existing, Job, OutputError, OutputFormat, Progress, split};
+use annulus_dataset::{CancelToken, ExistingPolicy, Job, OutputError, OutputFormat, Progress, split};
 
 use crate::support::*;
 
@@ -21,7 +21,9 @@ impl Progress for InTheWay {
 #[test]
 fn files_are_known_when_one_among_them_cannot_get_its_name() {
     // One of the first 64 files, which get their names together, and one of the next.
-    for (blocked, existing) in [(40, Existing::Resume), (40, Existing::Overwrite), (100, Existing::Resume)] {
+    for (blocked, existing) in
+        [(40, ExistingPolicy::Resume), (40, ExistingPolicy::Overwrite), (100, ExistingPolicy::Resume)]
+    {
         let (temporary, inputs) = setup();
         let dir = out_dir(&temporary);
         let mut job = job(&inputs, &["id"], 150, &dir, OutputFormat::Parquet);
@@ -34,7 +36,7 @@ fn files_are_known_when_one_among_them_cannot_get_its_name() {
         check_unfinished(&dir);
         job.output.existing = existing;
         let slots_kept = run_silently(&job).unwrap().slots_kept;
-        assert!(existing == Existing::Overwrite || slots_kept >= blocked, "{slots_kept}");
+        assert!(existing == ExistingPolicy::Overwrite || slots_kept >= blocked, "{slots_kept}");
         check_complete(&dir, &expected(&job, &inputs));
     }
 }
@@ -45,7 +47,7 @@ fn unfinished(dir: &Path, inputs: &[String]) -> Job {
     let progress = CancelAfter::new(160);
     split(&job, &progress, &progress.cancel).expect_err("it is cancelled");
     assert!(visible(dir).len() > 50);
-    job.output.existing = Existing::Resume;
+    job.output.existing = ExistingPolicy::Resume;
     job
 }
 
@@ -109,7 +111,7 @@ fn a_damaged_journal_can_be_overwritten() {
         let names = visible(&dir);
         let error = output_error(run_silently(&job));
         assert!(matches!(error, OutputError::Damaged { .. }) && error.to_string().contains("`overwrite`"), "{error}");
-        job.output.existing = Existing::Overwrite;
+        job.output.existing = ExistingPolicy::Overwrite;
         fs::write(dir.join("notes.txt"), "mine").unwrap();
         let error = output_error(run_silently(&job));
         assert!(matches!(&error, OutputError::Foreign { file, .. } if file == "notes.txt"), "{error}");
@@ -127,7 +129,7 @@ fn an_empty_journal_knows_no_file_and_can_be_overwritten() {
     let mut job = unfinished(&dir, &inputs);
     fs::write(journal_path(&dir), "").unwrap();
     assert!(matches!(output_error(run_silently(&job)), OutputError::Damaged { .. }));
-    job.output.existing = Existing::Overwrite;
+    job.output.existing = ExistingPolicy::Overwrite;
     let names = visible(&dir);
     assert!(matches!(output_error(run_silently(&job)), OutputError::Foreign { .. }));
     assert_eq!(visible(&dir), names);
@@ -143,7 +145,7 @@ fn what_helps_with_a_damaged_manifest_is_said() {
     let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
     run_silently(&job).unwrap();
     fs::write(dir.join(".annulus/manifest"), "{\"version\":").unwrap();
-    for existing in [Existing::Refuse, Existing::Overwrite, Existing::Resume] {
+    for existing in [ExistingPolicy::Refuse, ExistingPolicy::Overwrite, ExistingPolicy::Resume] {
         job.output.existing = existing;
         let error = output_error(run_silently(&job));
         assert!(matches!(error, OutputError::Damaged { .. }), "{error}");

@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use annulus_dataset::{CancelToken, Existing, HotFiles, OutputFormat, PlacementSpec, Progress, split};
+use annulus_dataset::{CancelToken, ExistingPolicy, HotFiles, OutputFormat, PlacementSpec, Progress, split};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tempfile::tempdir;
 
@@ -63,7 +63,7 @@ impl Plan {
         (Self { hot, ..plan }, rng)
     }
 
-    fn job(&self, existing: Existing) -> annulus_dataset::Job {
+    fn job(&self, existing: ExistingPolicy) -> annulus_dataset::Job {
         let by = if self.hot { "int" } else { "id" };
         let mut job = job(&self.inputs, &[by], self.into, &self.dir, self.format);
         if self.hot {
@@ -83,18 +83,18 @@ impl Plan {
     /// Resumes the run, or starts again if it had not begun, and checks everything.
     fn resume_and_check(&self) {
         check_unfinished(&self.dir);
-        let job = self.job(Existing::Resume);
+        let job = self.job(ExistingPolicy::Resume);
         run_silently(&job).unwrap();
         check_complete(&self.dir, &expected(&job, &self.inputs));
         if !self.hot {
             return;
         }
         let undisturbed = Self { dir: self.dir.with_extension("undisturbed"), ..self.clone() };
-        run_silently(&undisturbed.job(Existing::Refuse)).unwrap();
+        run_silently(&undisturbed.job(ExistingPolicy::Refuse)).unwrap();
         assert!(rows_by_slot(&self.dir) == rows_by_slot(&undisturbed.dir), "rows are in other files");
     }
 
-    fn spawn(&self, existing: Existing) -> Child {
+    fn spawn(&self, existing: ExistingPolicy) -> Child {
         let job = [
             self.inputs.join("\n"),
             text(&self.dir),
@@ -120,7 +120,7 @@ impl Plan {
 
 impl Plan {
     /// Kills a run at a random moment, and returns whether it was alive until then.
-    fn kill(&self, existing: Existing, rng: &mut StdRng) -> bool {
+    fn kill(&self, existing: ExistingPolicy, rng: &mut StdRng) -> bool {
         let mut child = self.spawn(existing);
         let groups: usize = self.inputs.len() * 15;
         let steps = rng.random_range(0..groups + self.into + 3);
@@ -174,7 +174,7 @@ fn child_of_a_kill() {
         by_value: by_value.parse().unwrap(),
         sorted: sorted.parse().unwrap(),
     };
-    let existing = if appends == "true" { Existing::ResumeAppend } else { Existing::Resume };
+    let existing = if appends == "true" { ExistingPolicy::ResumeAppend } else { ExistingPolicy::Resume };
     split(&plan.job(existing), &Told, &CancelToken::new()).unwrap();
     println!("@step");
     std::io::stdout().flush().unwrap();
@@ -188,7 +188,7 @@ fn a_killed_run_is_resumed() {
         let (plan, mut rng) = Plan::new(seed, temporary.path());
         // Sometimes the resumed run is killed as well.
         for _ in 0..rng.random_range(1..4) {
-            killed_midway += usize::from(plan.kill(Existing::Resume, &mut rng));
+            killed_midway += usize::from(plan.kill(ExistingPolicy::Resume, &mut rng));
             check_unfinished(&plan.dir);
         }
         plan.resume_and_check();
@@ -203,16 +203,16 @@ fn a_killed_append_leaves_the_dataset_and_is_resumed() {
         let temporary = tempdir().unwrap();
         let (plan, mut rng) = Plan::new(seed, temporary.path());
         let base = Plan { inputs: write_inputs(&temporary.path().join("base"), !seed, 1, 300, 100), ..plan.clone() };
-        run_silently(&base.job(Existing::Refuse)).unwrap();
+        run_silently(&base.job(ExistingPolicy::Refuse)).unwrap();
         let before = rows_read(&plan.dir);
         for _ in 0..rng.random_range(1..4) {
-            killed_midway += usize::from(plan.kill(Existing::ResumeAppend, &mut rng));
+            killed_midway += usize::from(plan.kill(ExistingPolicy::ResumeAppend, &mut rng));
             if manifest(&plan.dir).appends.is_empty() {
                 assert!(rows_read(&plan.dir) == before, "seed {seed}");
             }
             check_verified(&plan.dir);
         }
-        let job = plan.job(Existing::ResumeAppend);
+        let job = plan.job(ExistingPolicy::ResumeAppend);
         run_silently(&job).unwrap();
         check_complete(&plan.dir, &expected(&job, &[&base.inputs[..], &plan.inputs].concat()));
         assert_eq!(manifest(&plan.dir).appends.len(), 1, "seed {seed}");
@@ -233,7 +233,7 @@ fn a_damaged_input_leaves_whole_files_and_is_resumed_once_mended() {
             fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
         };
         // The footer is not damaged, so that the file can be opened.
-        let job = plan.job(Existing::Resume);
+        let job = plan.job(ExistingPolicy::Resume);
         let mut damaged = content.clone();
         let start = rng.random_range(4..content.len() / 2);
         damaged[start..start + 200].fill_with(|| rng.random());
@@ -267,7 +267,7 @@ fn a_full_disk_leaves_whole_files_and_is_resumed_once_there_is_room() {
             println!("skipped: a file system in memory can only be mounted by root");
             return;
         };
-        if let Err(error) = run_silently(&plan.job(Existing::Refuse)) {
+        if let Err(error) = run_silently(&plan.job(ExistingPolicy::Refuse)) {
             let error = error.to_string();
             assert!(error.contains("/disk/out") && error.contains("free some space"), "{error}");
             failed += 1;

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-use annulus_dataset::{Existing, OutputError, OutputFormat};
+use annulus_dataset::{ExistingPolicy, OutputError, OutputFormat};
 
 use crate::support::*;
 
@@ -32,7 +32,7 @@ fn a_hidden_folder_that_is_a_link_is_refused_and_not_followed() {
     fs::create_dir(&dir).unwrap();
     symlink(&precious, dir.join(".annulus")).unwrap();
     let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
-    for existing in [Existing::Refuse, Existing::Resume, Existing::Overwrite] {
+    for existing in [ExistingPolicy::Refuse, ExistingPolicy::Resume, ExistingPolicy::Overwrite] {
         job.output.existing = existing;
         let error = output_error(run_silently(&job));
         assert!(matches!(error, OutputError::NotOwn { .. }) && error.is_refusal(), "{error}");
@@ -58,7 +58,7 @@ fn links_in_the_hidden_folder_are_not_followed() {
         }
         symlink(&precious, dir.join(".annulus").join(name)).unwrap();
         let mut job = job(&inputs, &["id"], 2, &dir, OutputFormat::Parquet);
-        job.output.existing = Existing::Overwrite;
+        job.output.existing = ExistingPolicy::Overwrite;
         let result = run_silently(&job);
         let kept = if name == "work" { precious.join("notes.txt") } else { precious };
         assert_eq!(fs::read(&kept).unwrap(), b"mine", "{name}");

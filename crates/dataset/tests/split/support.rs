@@ -9,8 +9,8 @@ use std::{
 };
 
 use annulus_dataset::{
-    CancelToken, Dataset, DatasetError, FileEntry, InputOptions, Job, Manifest, OutputError, OutputFormat,
-    OutputOptions, Placement, PlacementSpec, Progress, Scratch, Silent, Summary, VALUE_BUCKETS, split,
+    CancelToken, Dataset, DatasetError, FileEntry, InputOptions, Job, Manifest, NoProgress, OutputError, OutputFormat,
+    OutputOptions, Placement, PlacementSpec, Progress, Scratch, Summary, VALUE_BUCKETS, split,
 };
 use annulus_pages::{codec::RowCodec, file::PageFileReader};
 use arrow::{
@@ -98,7 +98,7 @@ pub fn job(inputs: &[String], by: &[&str], into: usize, dir: &Path, format: Outp
 }
 
 pub fn run_silently(job: &Job) -> Result<Summary, DatasetError> {
-    split(job, &Silent, &CancelToken::new())
+    split(job, &NoProgress, &CancelToken::new())
 }
 
 /// Cancels, or fails, after this number of batches and files.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use annulus_dataset::{
-    Dataset, DatasetError, Existing, InputOptions, Job, OutputError, OutputFormat, Placement, PlacementSpec,
+    Dataset, DatasetError, ExistingPolicy, InputOptions, Job, OutputError, OutputFormat, Placement, PlacementSpec,
     VALUE_BUCKETS, Verification, split,
 };
 use arrow::{
@@ -73,8 +73,10 @@ fn any_number_of_values_takes_few_open_files_and_little_memory() {
 fn a_run_by_value_that_is_cancelled_is_resumed_or_replaced() {
     let (temporary, inputs) = setup();
     let mut job = by_value(job(&inputs, &["int", "word"], 1, &out_dir(&temporary), OutputFormat::Parquet));
-    for (events, existing) in [(1, Existing::Resume), (150, Existing::Resume), (250, Existing::Overwrite)] {
-        job.output.existing = Existing::Overwrite;
+    for (events, existing) in
+        [(1, ExistingPolicy::Resume), (150, ExistingPolicy::Resume), (250, ExistingPolicy::Overwrite)]
+    {
+        job.output.existing = ExistingPolicy::Overwrite;
         let progress = CancelAfter::new(events);
         assert!(matches!(split(&job, &progress, &progress.cancel), Err(DatasetError::Cancelled)));
         check_unfinished(&job.output.dir);
@@ -82,13 +84,13 @@ fn a_run_by_value_that_is_cancelled_is_resumed_or_replaced() {
         run_silently(&job).unwrap();
         check_folders(&job, &inputs);
     }
-    job.output.existing = Existing::Resume;
+    job.output.existing = ExistingPolicy::Resume;
     assert_eq!(run_silently(&job).unwrap().slots_kept, manifest(&job.output.dir).partitions.len());
     // Nothing is left of the folders.
     job.by = vec!["flag".to_owned()];
     job = by_value(job);
     assert!(matches!(output_error(run_silently(&job)), OutputError::ResumeDiffers { setting, .. } if setting == "by"));
-    job.output.existing = Existing::Overwrite;
+    job.output.existing = ExistingPolicy::Overwrite;
     run_silently(&job).unwrap();
     check_folders(&job, &inputs);
     let names = fs::read_dir(&job.output.dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -101,7 +103,7 @@ fn files_of_others_in_folders_of_values_are_neither_followed_nor_removed() {
     let (temporary, inputs) = setup();
     let mut job = by_value(job(&inputs, &["flag"], 1, &out_dir(&temporary), OutputFormat::Parquet));
     run_silently(&job).unwrap();
-    job.output.existing = Existing::Overwrite;
+    job.output.existing = ExistingPolicy::Overwrite;
     let notes = job.output.dir.join("flag=true/notes.txt");
     fs::write(&notes, "mine").unwrap();
     let error = output_error(run_silently(&job));
@@ -176,7 +178,7 @@ fn rows_are_sorted_within_their_files() {
             check_complete(&job.output.dir, &expected(&job, &inputs));
             check_sorted(&job.output.dir);
             job.sort_by.pop();
-            job.output.existing = Existing::Resume;
+            job.output.existing = ExistingPolicy::Resume;
             let error = output_error(run_silently(&job));
             assert!(matches!(&error, OutputError::ResumeDiffers { setting, .. } if setting == "sort_by"), "{error}");
         }
@@ -291,7 +293,7 @@ fn a_manifest_in_its_old_place_counts() {
         job.output.existing = existing;
         job
     };
-    run_silently(&job_of(Existing::Refuse)).unwrap();
+    run_silently(&job_of(ExistingPolicy::Refuse)).unwrap();
     fs::rename(dir.join(".annulus/manifest"), dir.join("manifest.json")).unwrap();
     fs::remove_dir(dir.join(".annulus")).unwrap();
     let type_of_flag = || {
@@ -299,14 +301,14 @@ fn a_manifest_in_its_old_place_counts() {
         dataset.schema.field_with_name("flag").unwrap().data_type().clone()
     };
     assert_eq!(type_of_flag(), DataType::Boolean);
-    assert!(matches!(output_error(run_silently(&job_of(Existing::Refuse))), OutputError::Taken { .. }));
+    assert!(matches!(output_error(run_silently(&job_of(ExistingPolicy::Refuse))), OutputError::Taken { .. }));
     assert_eq!(Verification::begin(&dir).unwrap().run(|_| {}).unwrap().bad, []);
     // An append writes the manifest to its new place.
-    run_silently(&job_of(Existing::Append)).unwrap();
+    run_silently(&job_of(ExistingPolicy::Append)).unwrap();
     assert!(!dir.join("manifest.json").exists() && has_only_manifest(&dir));
     assert_eq!((manifest(&dir).appends.len(), type_of_flag()), (1, DataType::Boolean));
     // Both are there if the append was killed before it could remove the old one.
     fs::write(dir.join("manifest.json"), fs::read(dir.join(".annulus/manifest")).unwrap()).unwrap();
-    run_silently(&job_of(Existing::Overwrite)).unwrap();
+    run_silently(&job_of(ExistingPolicy::Overwrite)).unwrap();
     assert!(!dir.join("manifest.json").exists() && manifest(&dir).appends.is_empty());
 }

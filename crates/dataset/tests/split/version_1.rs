@@ -3,8 +3,8 @@
 use std::{fs, path::Path};
 
 use annulus_dataset::{
-    CancelToken, Dataset, Existing, InputOptions, JobSpec, KeyRule, NoLayout, OutputFormat, OutputOptions,
-    PlacementRule, Silent, SortColumn, Verification, split,
+    CancelToken, Dataset, ExistingPolicy, InputOptions, JobSpec, KeyRule, NoLayout, NoProgress, OutputFormat,
+    OutputOptions, PlacementRule, SortColumn, Verification, split,
 };
 use arrow::datatypes::DataType;
 use tempfile::tempdir;
@@ -83,12 +83,12 @@ fn a_dataset_is_verified_read_by_its_key_and_appended_to() {
     fs::write(&more, "k,t\n4,d\n5,e\n1,a\n").unwrap();
     let append = |by: &[&str]| {
         let mut output = OutputOptions::new(&dir, OutputFormat::Csv);
-        output.existing = Existing::Append;
+        output.existing = ExistingPolicy::Append;
         let mut spec = JobSpec::new(vec![text(&more)], output);
         spec.by = by.iter().map(|&key| key.to_owned()).collect();
         spec.into = Some(2);
         spec.sort_by = SortColumn::parse_list("t,k:desc").unwrap();
-        split(&spec.plan().unwrap(), &Silent, &CancelToken::new())
+        split(&spec.plan().unwrap(), &NoProgress, &CancelToken::new())
     };
     let error = output_error(append(&["t"])).to_string();
     assert!(error.contains("`by` is 't', but 'k,t' in the dataset"), "{error}");
@@ -131,8 +131,8 @@ fn keys_with_commas_are_read_unless_they_are_ambiguous() {
     fs::write(&input, "k,t,\"k,t\"\n4,d,1\n").unwrap();
     let mut job = job(&[text(&input)], &["k,t"], 2, &dir, OutputFormat::Csv);
     for (existing, expected) in [
-        (Existing::Append, "so the key 'k,t' of the dataset is ambiguous; partition it again"),
-        (Existing::Resume, "`by` is '\"k,t\"', but was 'k,t', in which a comma may be a part of a name"),
+        (ExistingPolicy::Append, "so the key 'k,t' of the dataset is ambiguous; partition it again"),
+        (ExistingPolicy::Resume, "`by` is '\"k,t\"', but was 'k,t', in which a comma may be a part of a name"),
     ] {
         job.output.existing = existing;
         let error = output_error(run_silently(&job)).to_string();
@@ -159,7 +159,7 @@ fn a_journal_is_resumed() {
         });
         format!("{{\"annulus_journal\":1,\"settings\":{settings}}}\n")
     };
-    job.output.existing = Existing::Resume;
+    job.output.existing = ExistingPolicy::Resume;
     fs::write(&journal, header("int") + entries).unwrap();
     let error = output_error(run_silently(&job)).to_string();
     assert!(error.contains("`by` is 'id,int', but was 'int'"), "{error}");

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_dataset::{Collection, Existing, Manifest, OutputFormat, Settings};
+use annulus_dataset::{Collection, ExistingPolicy, Manifest, OutputFormat, Settings};
 use datafusion::{
     catalog::default_table_source::provider_as_source,
     common::{config_err, exec_err},
@@ -81,7 +81,7 @@ impl NewDataset {
             session: id.as_u64_pair().0,
             format,
             compression: format.default_compression(),
-            existing: Existing::Refuse,
+            existing: ExistingPolicy::Refuse,
             dictionaries: Vec::new(),
         };
         let (channels, collection) = (Channels::default(), Mutex::default());
@@ -103,9 +103,9 @@ impl NewDataset {
         self
     }
 
-    /// Sets what to do if the folder has a dataset: [`Existing::Refuse`] or [`Existing::Overwrite`].
+    /// Sets what to do if the folder has a dataset: [`ExistingPolicy::Refuse`] or [`ExistingPolicy::Overwrite`].
     #[must_use]
-    pub fn with_existing(mut self, existing: Existing) -> Self {
+    pub fn with_existing(mut self, existing: ExistingPolicy) -> Self {
         self.target.existing = existing;
         self
     }

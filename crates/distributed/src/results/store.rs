@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use annulus_dataset::{
-    Collection, Compression, Existing, Manifest, OutputError, OutputFormat, SealedDataset, remove_dataset,
+    Collection, Compression, ExistingPolicy, Manifest, OutputError, OutputFormat, SealedDataset, remove_dataset,
 };
 use datafusion::{
     common::exec_err,
@@ -30,7 +30,7 @@ pub(crate) struct Target {
     pub(crate) session: u64,
     pub(crate) format: OutputFormat,
     pub(crate) compression: Compression,
-    pub(crate) existing: Existing,
+    pub(crate) existing: ExistingPolicy,
     /// For each column, whether a dictionary is expected to pay for it.
     pub(crate) dictionaries: Vec<bool>,
 }
@@ -279,7 +279,7 @@ mod tests {
             session: 7,
             format: OutputFormat::Parquet,
             compression: Compression::Snappy,
-            existing: Existing::Refuse,
+            existing: ExistingPolicy::Refuse,
             dictionaries: Vec::new(),
         }
     }
@@ -331,7 +331,7 @@ mod tests {
     async fn a_complete_dataset_is_not_removed() {
         let folder = tempfile::tempdir().unwrap();
         let target = target(&folder.path().join("out"));
-        let collection = Collection::begin(&target.dir, vec![0], target.session, Existing::Refuse).unwrap();
+        let collection = Collection::begin(&target.dir, vec![0], target.session, ExistingPolicy::Refuse).unwrap();
         let results = Results::default();
         let mut writer = results.enter(&target, None).unwrap();
         results.add(&target, 0, sealed(&target, 0), &mut writer).unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::{self, PathBuf};
 
-use annulus_dataset::{BadRows, Existing, OutputFormat};
+use annulus_dataset::{BadRows, ExistingPolicy, OutputFormat};
 use annulus_join::Sides;
 use anyhow::{Result, bail};
 
@@ -138,7 +138,7 @@ pub struct JoinJob {
     /// The format of the result's files, if it is given.
     pub format: Option<OutputFormat>,
     /// What to do if the folder has a dataset.
-    pub existing: Existing,
+    pub existing: ExistingPolicy,
     /// Without workers, the join runs in this process.
     pub cluster: ClusterArgs,
     /// Whether each worker has input files of its own.
@@ -223,7 +223,7 @@ impl JoinArgs {
             output,
             url,
             format: self.format.map(Into::into),
-            existing: if self.overwrite { Existing::Overwrite } else { Existing::Refuse },
+            existing: if self.overwrite { ExistingPolicy::Overwrite } else { ExistingPolicy::Refuse },
             cluster: self.cluster,
             inputs_each,
             threads: self.threads,

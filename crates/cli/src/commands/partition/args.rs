@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use annulus_dataset::{
-    Compression, DEFAULT_HOT_SHARE, DEFAULT_PAGE_BYTES, DatasetError, Existing, JobSpec, OutputFormat, OutputOptions,
-    PlacementSpec, Placing, SortColumn, parse_columns,
+    Compression, DEFAULT_HOT_SHARE, DEFAULT_PAGE_BYTES, DatasetError, ExistingPolicy, JobSpec, OutputFormat,
+    OutputOptions, PlacementChoice, PlacementSpec, SortColumn, parse_columns,
 };
 use annulus_terminal::machine;
 use anyhow::{Result, bail};
@@ -216,11 +216,11 @@ impl PartitionArgs {
             Some(DatasetCompression::Zstd) => Compression::Zstd,
         };
         let existing = match (self.append, self.resume) {
-            (true, true) => Existing::ResumeAppend,
-            (true, false) => Existing::Append,
-            (false, true) => Existing::Resume,
-            (false, false) if self.overwrite => Existing::Overwrite,
-            (false, false) => Existing::Refuse,
+            (true, true) => ExistingPolicy::ResumeAppend,
+            (true, false) => ExistingPolicy::Append,
+            (false, true) => ExistingPolicy::Resume,
+            (false, false) if self.overwrite => ExistingPolicy::Overwrite,
+            (false, false) => ExistingPolicy::Refuse,
         };
         if self.page_size.is_some() && format != OutputFormat::Pages {
             bail!("--page-size needs --format pages, and the format is {}", format.name());
@@ -257,7 +257,7 @@ fn concatenated<T>(
     Ok(lists.iter().map(|list| parse(list)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-fn placing(args: PlacingArgs, keys: usize) -> Placing {
+fn placing(args: PlacingArgs, keys: usize) -> PlacementChoice {
     let points = |text: &str| -> Vec<Vec<String>> {
         let values = |point: &str| point.split(',').map(str::to_owned).collect();
         match keys {
@@ -266,11 +266,11 @@ fn placing(args: PlacingArgs, keys: usize) -> Placing {
         }
     };
     match args {
-        PlacingArgs { key_groups: Some(groups), .. } => Placing::By(PlacementSpec::KeyGroups(groups)),
-        PlacingArgs { ranges: Some(text), .. } if text == "sample" => Placing::SampledRanges,
-        PlacingArgs { ranges: Some(text), .. } => Placing::By(PlacementSpec::Ranges(points(&text))),
-        PlacingArgs { by_value: true, .. } => Placing::By(PlacementSpec::Values),
-        PlacingArgs { round_robin: true, .. } => Placing::By(PlacementSpec::RoundRobin),
-        _ => Placing::By(PlacementSpec::HashOfValues),
+        PlacingArgs { key_groups: Some(groups), .. } => PlacementChoice::By(PlacementSpec::KeyGroups(groups)),
+        PlacingArgs { ranges: Some(text), .. } if text == "sample" => PlacementChoice::SampledRanges,
+        PlacingArgs { ranges: Some(text), .. } => PlacementChoice::By(PlacementSpec::Ranges(points(&text))),
+        PlacingArgs { by_value: true, .. } => PlacementChoice::By(PlacementSpec::Values),
+        PlacingArgs { round_robin: true, .. } => PlacementChoice::By(PlacementSpec::RoundRobin),
+        _ => PlacementChoice::By(PlacementSpec::HashOfValues),
     }
 }

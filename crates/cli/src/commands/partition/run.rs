@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use annulus_dataset::{CancelToken, Copied, DatasetError, Existing, JobSpec, Progress, can_resume, split};
+use annulus_dataset::{CancelToken, DatasetError, ExistingPolicy, JobSpec, LocalCopy, Progress, can_resume, split};
 use annulus_terminal::progress;
 use anyhow::{Context, Result, bail};
 use indicatif::{HumanCount, ProgressBar};
@@ -89,7 +89,7 @@ async fn copy_inputs(spec: &mut JobSpec, copies: &Path) -> Result<()> {
             Found::Parquet(url) => {
                 let copy = fetch(&url, &copies.join(format!("parquet-{number}"))).await?;
                 let path = copy.to_string_lossy().into_owned();
-                found.push(spec.input.clone().with_copy(Copied { path: path.clone(), name: url }));
+                found.push(spec.input.clone().with_copy(LocalCopy { path: path.clone(), name: url }));
                 paths.push(path);
             }
         }
@@ -163,7 +163,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 }
 
 /// Prints how to continue, and returns whether there are finished partitions.
-fn say_how_to_go_on(dir: &Path, existing: Existing) -> bool {
+fn say_how_to_go_on(dir: &Path, existing: ExistingPolicy) -> bool {
     let (dir_shown, unfinished) = (dir.display(), can_resume(dir));
     if unfinished && existing.appends() {
         eprintln!(

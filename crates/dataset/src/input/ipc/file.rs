@@ -22,7 +22,7 @@ use crate::{
         InputOptions,
         paths::InputFile,
         schema::{Projection, project},
-        unit::{Batches, Decoded, Part, Source, guard},
+        unit::{Batches, DecodedBatch, Part, Source, guard},
     },
 };
 
@@ -147,7 +147,7 @@ impl Part for Run {
             let message = read_at(&mut reader, &file.batches[index], &file.path)?;
             let batch = decoder.decode(&message)?;
             let batch = batch.ok_or_else(|| damaged(&file.path, format!("batch {index} is a dictionary")))?;
-            Ok(Decoded { batch: projection.apply(&batch)?, input_bytes: message.len() as u64, bad: vec![] })
+            Ok(DecodedBatch { batch: projection.apply(&batch)?, input_bytes: message.len() as u64, bad: vec![] })
         })))
     }
 }

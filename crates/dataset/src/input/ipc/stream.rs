@@ -16,7 +16,7 @@ use crate::{
         InputOptions,
         paths::InputFile,
         schema::{Projection, project},
-        unit::{Batches, Decoded, Part, Source, guard},
+        unit::{Batches, DecodedBatch, Part, Source, guard},
         whole::WholeFile,
     },
 };
@@ -105,12 +105,12 @@ fn batches(
 ) -> Batches {
     let projection = Projection::new(found.fields().iter().map(|field| field.name()), schema);
     let mut input_bytes = 0;
-    let mut next = move || -> Result<Option<Decoded>, DatasetError> {
+    let mut next = move || -> Result<Option<DecodedBatch>, DatasetError> {
         while let Some(message) = Message::read(&mut reader, &path)? {
             input_bytes += message.len() as u64;
             if let Some(batch) = decoder.decode(&message)? {
                 let input_bytes = std::mem::take(&mut input_bytes);
-                return Ok(Some(Decoded { batch: projection.apply(&batch)?, input_bytes, bad: vec![] }));
+                return Ok(Some(DecodedBatch { batch: projection.apply(&batch)?, input_bytes, bad: vec![] }));
             }
         }
         Ok(None)

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::DatasetError,
-    input::{BadRow, BadRows, Decoded},
+    input::{BadRow, BadRows, DecodedBatch},
 };
 
 /// The batches of a unit whose bytes are in memory.
@@ -107,7 +107,7 @@ impl LineBatches {
 }
 
 impl Iterator for LineBatches {
-    type Item = Result<Decoded, DatasetError>;
+    type Item = Result<DecodedBatch, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let ends = self.next_records();
@@ -124,6 +124,6 @@ impl Iterator for LineBatches {
         self.line += lines_in(&self.bytes[self.at..end]);
         let input_bytes = (end - self.at) as u64;
         self.at = end;
-        Some(batch.map(|batch| Decoded { batch, input_bytes, bad }).map_err(DatasetError::from))
+        Some(batch.map(|batch| DecodedBatch { batch, input_bytes, bad }).map_err(DatasetError::from))
     }
 }

@@ -18,7 +18,7 @@ use super::{
     Body, Decode, MakeDecode, TextFile,
     dialect::Dialect,
     empties, infer_rows,
-    table::{Sampled, Types},
+    table::{SampledFile, Types},
 };
 use crate::{
     error::DatasetError,
@@ -45,9 +45,10 @@ pub(in crate::input) struct CsvFiles {
 /// type in all files.
 pub(in crate::input) fn open(files: &[&InputFile], options: &InputOptions) -> Result<CsvFiles, DatasetError> {
     let rows = infer_rows(options, files.len());
-    let sampled = files.iter().map(|file| Sampled::read(file, &options.csv, rows)).collect::<Result<Vec<_>, _>>()?;
+    let sampled =
+        files.iter().map(|file| SampledFile::read(file, &options.csv, rows)).collect::<Result<Vec<_>, _>>()?;
     // A file whose lines do not tell is like the others.
-    let common = sampled.iter().find_map(Sampled::has_header).unwrap_or(true);
+    let common = sampled.iter().find_map(SampledFile::has_header).unwrap_or(true);
     let (mut opened, mut without_header) = (vec![], vec![]);
     let (mut names, mut guesses) = (vec![], HashMap::new());
     for file in sampled {
@@ -70,14 +71,14 @@ pub(in crate::input) fn open(files: &[&InputFile], options: &InputOptions) -> Re
     for file in &mut opened {
         let field = |field: &Arc<Field>| {
             let inferred = || Some(guesses.get(field.name())?.data_type()).filter(|of| *of != DataType::Null);
-            let data_type = options.types.of(field.name()).or_else(inferred).unwrap_or(DataType::Utf8);
+            let data_type = options.types.type_for(field.name()).or_else(inferred).unwrap_or(DataType::Utf8);
             Field::new(field.name(), data_type, true)
         };
-        let is_inferred = |field: &Arc<Field>| options.types.of(field.name()).is_none();
+        let is_inferred = |field: &Arc<Field>| options.types.type_for(field.name()).is_none();
         file.inferred = file.schema.fields().iter().map(is_inferred).collect();
         file.schema = Arc::new(Schema::new(file.schema.fields().iter().map(field).collect::<Vec<_>>()));
     }
-    let inferred = names.iter().filter(|name| options.types.of(name).is_none());
+    let inferred = names.iter().filter(|name| options.types.type_for(name).is_none());
     let mixed = inferred.filter_map(|name| guesses.get(name)?.mixed(name)).collect();
     let sources = opened.into_iter().map(|file| Box::new(file) as Box<dyn Source>).collect();
     Ok(CsvFiles { sources, mixed, without_header })
@@ -113,12 +114,16 @@ impl Source for CsvFile {
 impl CsvFile {
     /// Returns the file, and its columns with what their values show. Their types in its schema are
     /// to be set.
-    fn new(sampled: Sampled, has_header: bool, given: &[String]) -> Result<(Self, Vec<(String, Guess)>), DatasetError> {
+    fn new(
+        sampled: SampledFile,
+        has_header: bool,
+        given: &[String],
+    ) -> Result<(Self, Vec<(String, Guess)>), DatasetError> {
         let ends_with_delimiter = sampled.ends_with_delimiter(has_header);
         let mut names = sampled.names(has_header, given)?;
         names.truncate(sampled.first.len() - usize::from(ends_with_delimiter));
         let body = sampled.body(has_header);
-        let Sampled { file, dialect, values, first, rest, .. } = sampled;
+        let SampledFile { file, dialect, values, first, rest, .. } = sampled;
         let mut types = rest;
         if !has_header {
             types.merge(&Types::of_record(&first, &dialect, &values));

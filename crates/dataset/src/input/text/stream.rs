@@ -13,7 +13,7 @@ use crate::{
     error::DatasetError,
     input::{
         schema::project,
-        unit::{Batches, Decoded, Part},
+        unit::{Batches, DecodedBatch, Part},
     },
 };
 
@@ -108,12 +108,12 @@ impl Pieces {
         }
     }
 
-    fn next_batch(&mut self) -> Result<Option<Decoded>, DatasetError> {
+    fn next_batch(&mut self) -> Result<Option<DecodedBatch>, DatasetError> {
         loop {
             if let Some(decoded) = self.batches.as_mut().and_then(Iterator::next) {
                 // How much of the file has been decompressed is not known.
                 let input_bytes = mem::take(&mut self.input_bytes);
-                return Ok(Some(Decoded { input_bytes, ..decoded? }));
+                return Ok(Some(DecodedBatch { input_bytes, ..decoded? }));
             }
             let Some((line, bytes)) = self.next_piece()? else { return Ok(None) };
             let decoder = self.file.format.decoder(Arc::clone(&self.schema), self.file.batch_rows)?;
@@ -123,7 +123,7 @@ impl Pieces {
 }
 
 impl Iterator for Pieces {
-    type Item = Result<Decoded, DatasetError>;
+    type Item = Result<DecodedBatch, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_batch().transpose()

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// A CSV file of which parts have been read.
-pub(super) struct Sampled {
+pub(super) struct SampledFile {
     pub(super) file: InputFile,
     pub(super) dialect: Dialect,
     pub(super) values: ValueSyntax,
@@ -37,7 +37,7 @@ pub(super) struct Sampled {
     first_lines: u64,
 }
 
-impl Sampled {
+impl SampledFile {
     pub(super) fn read(file: &InputFile, options: &CsvOptions, rows: usize) -> Result<Self, DatasetError> {
         let (mut dialect, values) = (Dialect::new(options, file)?, ValueSyntax::new(options));
         let mut head = Head::read(file, CSV_HEAD)?;

@@ -22,7 +22,7 @@ use arrow::{
 use super::{
     InputOptions,
     schema::project,
-    unit::{Batches, Decoded, Part, Source},
+    unit::{Batches, DecodedBatch, Part, Source},
 };
 use crate::error::DatasetError;
 
@@ -207,8 +207,8 @@ impl Part for WiderPart {
         let own: Vec<usize> = places.iter().flatten().copied().collect();
         let path = self.part.path().to_owned();
         Ok(Box::new(self.part.read(Some(&own))?.map(move |decoded| {
-            let Decoded { batch, input_bytes, bad } = decoded?;
-            Ok(Decoded { batch: widen(&batch, &schema, &places, &path)?, input_bytes, bad })
+            let DecodedBatch { batch, input_bytes, bad } = decoded?;
+            Ok(DecodedBatch { batch: widen(&batch, &schema, &places, &path)?, input_bytes, bad })
         })))
     }
 }

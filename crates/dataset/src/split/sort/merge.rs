@@ -18,12 +18,12 @@ struct Cursor {
     keys: Rows,
     /// The current row of `keys`.
     row: usize,
-    /// The index of its batch in [`Chosen::batches`].
+    /// The index of its batch in [`ChosenRows::batches`].
     batch: usize,
 }
 
 /// The rows chosen since the last handover, and the batches that hold them.
-struct Chosen {
+struct ChosenRows {
     batches: Vec<RecordBatch>,
     rows: Vec<(usize, usize)>,
 }
@@ -31,7 +31,7 @@ struct Chosen {
 /// Hands the rows of all runs to `take` in sorted order, in batches of at most `batch_rows` rows.
 /// Holds about two batches of each run.
 pub(super) fn merge(order: &Order, runs: &[Run], batch_rows: usize, take: &mut Take<'_>) -> Result<(), DatasetError> {
-    let mut chosen = Chosen { batches: Vec::new(), rows: Vec::new() };
+    let mut chosen = ChosenRows { batches: Vec::new(), rows: Vec::new() };
     let mut cursors = Vec::new();
     for run in runs {
         let mut reader = run.reader()?;
@@ -69,7 +69,7 @@ impl Cursor {
     }
 }
 
-impl Chosen {
+impl ChosenRows {
     /// Hands the rows over, and keeps only the cursors' current batches.
     fn hand_over(&mut self, cursors: &mut [Cursor], take: &mut Take<'_>) -> Result<(), DatasetError> {
         if !self.rows.is_empty() {

@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use super::{
-    cursor::{Cursor, Kind, Malformed},
+    cursor::{Cursor, Kind, SyntaxError},
     shape::fits_time,
 };
 use crate::input::{ColumnType, types::has_text, values::float};
@@ -62,8 +62,8 @@ impl Mistake {
     }
 }
 
-impl From<Malformed> for Mistake {
-    fn from(_: Malformed) -> Self {
+impl From<SyntaxError> for Mistake {
+    fn from(_: SyntaxError) -> Self {
         Self::new("it is not a JSON object; NaN and Infinity are none of JSON's numbers, write them in quotes")
     }
 }
@@ -111,7 +111,7 @@ impl Rule {
     /// Checks the value that is next. Objects and lists that are to be read as text are added to
     /// `quoted`.
     fn check(&self, cursor: &mut Cursor<'_>, quoted: &mut Vec<Range<usize>>) -> Result<(), Mistake> {
-        let kind = cursor.kind()?.ok_or(Malformed)?;
+        let kind = cursor.kind()?.ok_or(SyntaxError)?;
         let start = cursor.at;
         match (self, kind) {
             (_, Kind::Null) => {
@@ -229,7 +229,7 @@ impl Fields {
         quoted: &mut Vec<Range<usize>>,
     ) -> Result<(), Mistake> {
         if cursor.kind()? != Some(Kind::Object) {
-            return Err(Malformed.into());
+            return Err(SyntaxError.into());
         }
         cursor.enter();
         let (mut is_first, mut seen, mut expected) = (true, vec![false; self.rules.len()], 0);

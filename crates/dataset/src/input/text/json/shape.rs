@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use serde::de::IgnoredAny;
 
 use super::{
-    cursor::{Cursor, Kind, Malformed},
+    cursor::{Cursor, Kind, SyntaxError},
     rules::{Fields, Rule},
 };
 use crate::input::{
@@ -72,7 +72,7 @@ struct Objects {
 
 impl Objects {
     /// Adds the object that is next.
-    fn add(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<(), Malformed> {
+    fn add(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<(), SyntaxError> {
         cursor.kind()?;
         cursor.enter();
         let mut is_first = true;
@@ -97,8 +97,8 @@ impl Objects {
 
 impl Shape {
     /// Adds the value that is next.
-    fn add(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<(), Malformed> {
-        match cursor.kind()?.ok_or(Malformed)? {
+    fn add(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<(), SyntaxError> {
+        match cursor.kind()?.ok_or(SyntaxError)? {
             Kind::Null => {
                 cursor.skip()?;
             }
