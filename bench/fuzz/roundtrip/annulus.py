@@ -49,7 +49,7 @@ class Shell:
 
     def start(self):
         terminal, end = pty.openpty()
-        command = [self.program, "sql", "--format", "ndjson", "--target-partitions", "2", *self.options]
+        command = [self.program, "sql", "--format", "ndjson", "--threads", "2", *self.options]
         self.process = subprocess.Popen(command, stdin=end, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         start_new_session=True, env=environment(self.folder))
         os.close(end)

@@ -106,7 +106,7 @@ class Annulus:
                 self.command("sql", "--output", self.answer, "SELECT * FROM '/dev/stdin'", stdin=file)
         elif way in ("types", "texts"):
             typed = ",".join(f"{name}={given_type(kind)}" for name, kind in case.kinds.items())
-            given = ("--types", typed) if way == "types" else ("--all-text",)
+            given = ("--types", typed) if way == "types" else ("--read", "all_text")
             self.command("sql", "-t", f"t={path}", *given, "--output", self.answer, "SELECT * FROM t")
         elif way == "table":
             self.command("sql", "-t", f"t={path}", "--output", self.answer, "SELECT * FROM t")

@@ -22,7 +22,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  annulus demo                            see the three jobs on a small dataset
+  annulus demo                            try the commands on a small dataset
   annulus sql \"SELECT count(*) FROM 'orders.parquet'\"
   annulus sql -t o=orders/                open a shell with orders/ as table o
   annulus partition events/ --by user --into 64 --output parts
@@ -30,7 +30,7 @@ Examples:
   annulus verify joined
   annulus worker --allow-read /data       serve annulus sql --workers
   annulus topology                        show CPUs, caches and limits
-  annulus calibrate                       measure what suits this machine
+  annulus calibrate                       measure this machine's strategies
   annulus help inputs                     read about a topic
 
 Topics of annulus help: csv, inputs, joins, json, outputs, partitioning,
@@ -50,7 +50,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Split, join and query a small dataset that is made for it
+    /// Generate a small dataset, then split, join and query it
     Demo(DemoArgs),
     /// Run SQL: a query, a file of statements, or a shell
     Sql(Box<SqlArgs>),
@@ -60,11 +60,11 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Join two datasets, in this process or on workers
     Join(Box<JoinArgs>),
-    /// Run parts of the queries of other processes, or make certificates for that
+    /// Serve parts of queries that other machines send
     Worker(WorkerArgs),
-    /// Show the CPUs, caches and limits of this machine, and what they suggest
+    /// Show the CPUs, caches and limits of this machine
     Topology(TopologyArgs),
-    /// Measure which strategies suit this machine, for SQL to choose by
+    /// Measure which strategies are fastest on this machine
     Calibrate(CalibrateArgs),
     /// Print shell completions
     Completions(CompletionsArgs),

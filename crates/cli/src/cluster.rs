@@ -16,7 +16,7 @@ use futures::future::join_all;
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use crate::{errors, units};
+use crate::{credentials, errors, units};
 
 /// The options by which a command names its workers.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,13 +32,11 @@ pub struct ClusterArgs {
     pub cluster: Option<usize>,
     /// Folder with the certificate and key of a submitter
     ///
-    /// Workers that have certificates take queries from submitters of their ring only.
+    /// Workers that have certificates take queries from submitters of their ring only. If the
+    /// folder has several, name the certificate: DIR/submitter-NAME.pem.
     #[arg(long, value_name = "DIR", requires = "workers")]
     pub certificates: Option<PathBuf>,
-    /// Name of the submitter, if the folder has several
-    #[arg(long, value_name = "NAME", requires = "certificates")]
-    pub name: Option<HostName>,
-    /// Seconds of silence after which a worker is lost [default: 10]
+    /// Seconds without an answer before a worker is lost [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     pub silence: Option<Duration>,
 }
@@ -54,15 +52,10 @@ pub struct AskedWorkers {
     pub workers: Workers,
     /// Folder with the certificate and key of a submitter
     ///
-    /// Workers that have certificates answer members of their ring only.
+    /// Workers that have certificates answer members of their ring only. If the folder has several,
+    /// name the certificate: DIR/submitter-NAME.pem.
     #[arg(long, value_name = "DIR")]
     pub certificates: Option<PathBuf>,
-    /// Name of the submitter, if the folder has several
-    #[arg(long, value_name = "NAME", requires = "certificates")]
-    pub name: Option<HostName>,
-    /// Seconds of silence after which a worker is lost [default: 10]
-    #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
-    pub silence: Option<Duration>,
 }
 
 impl AskedWorkers {
@@ -71,16 +64,18 @@ impl AskedWorkers {
     /// # Errors
     /// If the certificates cannot be used.
     pub fn remote(&self) -> Result<Remote> {
-        let channels = channels(self.silence, self.certificates.as_deref(), self.name.as_ref())?;
+        let channels = channels(DEFAULT_SILENCE, self.certificates.as_deref())?;
         Ok(Remote { workers: self.workers.clone(), channels })
     }
 }
 
-/// Returns connections with the certificates of a folder, if there is one.
-fn channels(silence: Option<Duration>, certificates: Option<&Path>, name: Option<&HostName>) -> Result<Channels> {
-    let channels = Channels::new(silence.unwrap_or(DEFAULT_SILENCE));
-    let Some(folder) = certificates else { return Ok(channels) };
-    Ok(channels.with_identity(Identity::in_folder(folder, Role::Submitter, name)?))
+/// Returns connections with these certificates, if there are any.
+fn channels(silence: Duration, certificates: Option<&Path>) -> Result<Channels> {
+    let channels = Channels::new(silence);
+    match certificates {
+        Some(certificates) => Ok(channels.with_identity(credentials::load(certificates, Role::Submitter)?)),
+        None => Ok(channels),
+    }
 }
 
 pub fn parse_workers(list: &str) -> Result<Workers, WorkersError> {
@@ -117,7 +112,7 @@ impl ClusterArgs {
     /// # Errors
     /// If a worker does not start.
     pub fn start(&self, memory_bytes: Option<usize>) -> Result<Cluster> {
-        let channels = channels(self.silence, self.certificates.as_deref(), self.name.as_ref())?;
+        let channels = channels(self.silence.unwrap_or(DEFAULT_SILENCE), self.certificates.as_deref())?;
         if let Some(count) = self.cluster {
             return Cluster::local(count, memory_bytes, channels);
         }
@@ -138,8 +133,8 @@ impl Cluster {
         let mut processes = Vec::new();
         for number in 1..=count {
             let name: HostName = format!("worker-{number}").parse()?;
-            authority.add_host(&name, &[])?;
-            let started = Process::start(folder, &name, threads, memory_bytes);
+            let certificate = authority.add_host(&name, &[])?.certificate;
+            let started = Process::start(&certificate, threads, memory_bytes);
             processes.push(started.with_context(|| format!("worker {number}"))?);
         }
         let workers = Workers::new(processes.iter().map(|process| &process.address))?;
@@ -188,11 +183,11 @@ struct Started {
 }
 
 impl Process {
-    fn start(certificates: &Path, name: &HostName, threads: usize, memory_bytes: Option<usize>) -> Result<Self> {
+    fn start(certificate: &Path, threads: usize, memory_bytes: Option<usize>) -> Result<Self> {
         let program = env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(program);
         command.args(["worker", "--listen", "127.0.0.1:0", "--allow-read", "/", "--allow-write", "/"]);
-        command.arg("--certificates").arg(certificates).arg(format!("--name={name}"));
+        command.arg("--certificates").arg(certificate);
         command.arg(format!("--threads={threads}")).arg(format!("--child-of={}", process::id()));
         command.args(memory_bytes.map(|bytes| format!("--memory-limit={bytes}")));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

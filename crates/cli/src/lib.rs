@@ -6,6 +6,7 @@ mod child;
 pub mod cli;
 pub mod cluster;
 pub mod commands;
+mod credentials;
 mod distinct_from;
 pub mod errors;
 mod formats;

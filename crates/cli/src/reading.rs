@@ -3,8 +3,10 @@
 use annulus_dataset::{BadRows, ColumnType, Dataset, Format, InputOptions, MixedColumn, PartialColumn};
 use annulus_terminal::units::counted;
 use anyhow::Result;
-use clap::{ArgAction, ValueEnum};
+use clap::ValueEnum;
 use indicatif::HumanCount;
+
+use crate::units::Setting;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Reading inputs";
@@ -12,19 +14,16 @@ const HEADING: &str = "Reading inputs";
 /// The options for reading input files.
 #[derive(clap::Args)]
 pub struct ReadingArgs {
-    /// Format of the inputs [default: from the file names]
+    /// Format of the inputs, if their names do not tell it
     #[arg(long, help_heading = HEADING, value_name = "FORMAT", ignore_case = true)]
     pub input_format: Option<InputFormat>,
     /// Types of columns, such as zip=text,price=decimal(10,2)
     ///
-    /// For columns of CSV and JSON files and of key=value folders. The types are text, int, float,
-    /// bool, date, timestamp, timestamptz, decimal(PRECISION,SCALE), or the name of an Arrow type.
-    /// By default a type is inferred from a sample of all files.
+    /// For columns of CSV and JSON files and of key=value folders, where inference is wrong. The
+    /// types are text, int, float, bool, date, timestamp, timestamptz, decimal(PRECISION,SCALE), or
+    /// the name of an Arrow type. By default a type is inferred from a sample of all files.
     #[arg(long, help_heading = HEADING, value_name = "COLUMN=TYPE,..")]
     pub types: Option<String>,
-    /// Read all other columns of text files and folders as text
-    #[arg(long, help_heading = HEADING)]
-    pub all_text: bool,
     /// Field delimiter of CSV files [default: detected]
     ///
     /// A character, or tab, comma, semicolon, pipe, colon or space. By default a tab in .tsv files,
@@ -32,61 +31,43 @@ pub struct ReadingArgs {
     /// tab or |.
     #[arg(long, help_heading = HEADING, value_name = "CHAR")]
     pub delimiter: Option<String>,
-    /// Quote character of CSV files, or none [default: "]
-    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
-    pub quote: Option<String>,
-    /// Character before a quote within quotes, such as \
-    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
-    pub escape: Option<String>,
-    /// First character of lines of CSV files to ignore, such as #
-    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
-    pub comment: Option<String>,
-    /// Number of lines to ignore at the beginning of CSV files
-    #[arg(long, help_heading = HEADING, value_name = "N")]
-    pub skip: Option<String>,
-    /// Treat the first line of CSV files as names [default: detected]
-    #[arg(long, help_heading = HEADING)]
-    pub header: bool,
-    /// Treat the first line of CSV files as values, not names
-    #[arg(long, help_heading = HEADING, conflicts_with = "header")]
-    pub no_header: bool,
-    /// Text that means null in CSV files; can be repeated
-    #[arg(long, help_heading = HEADING, value_name = "TEXT")]
-    pub null: Vec<String>,
-    /// Mark before the fraction of numbers in CSV files: . or ,
-    #[arg(long, help_heading = HEADING, value_name = "CHAR")]
-    pub decimal: Option<String>,
-    /// Form of dates in CSV files, such as %d.%m.%Y
-    #[arg(long, help_heading = HEADING, value_name = "FORMAT")]
-    pub date_format: Option<String>,
-    /// Form of timestamps in CSV files, such as '%d.%m.%Y %H:%M:%S'
-    #[arg(long, help_heading = HEADING, value_name = "FORMAT")]
-    pub timestamp_format: Option<String>,
-    /// Encoding of CSV and JSON files, such as latin1 or utf-16le
-    #[arg(long, help_heading = HEADING, value_name = "NAME")]
-    pub encoding: Option<String>,
-    /// Unite the columns of files by name [default: true]
+    /// Whether the first line of CSV files has names [default: detected]
     ///
-    /// A column that a file lacks is null for its rows, and types are widened without loss. With
-    /// false, all files of an input must have the same columns and types.
+    /// With false, the columns are named column_1, column_2 and so on.
     #[arg(
         long,
         help_heading = HEADING,
         value_name = "BOOL",
-        action = ArgAction::Set,
         num_args = 0..=1,
         require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true",
-        hide_default_value = true
+        default_missing_value = "true"
     )]
-    pub union_by_name: bool,
+    pub header: Option<bool>,
+    /// Text that means null in CSV files, such as NA; can be repeated
+    #[arg(long, help_heading = HEADING, value_name = "TEXT")]
+    pub null: Vec<String>,
+    /// Set another option of reading, such as encoding=latin1
+    ///
+    /// Can be repeated. The options are all_text, quote, escape, comment, skip, names, decimal,
+    /// date_format, timestamp_format, encoding, union_by_name and infer_rows. The page of annulus
+    /// help inputs describes them.
+    #[arg(long, help_heading = HEADING, value_name = "KEY=VALUE", value_parser = parse_reading)]
+    pub read: Vec<Setting>,
     /// What to do with a row that cannot be read
     ///
     /// That is a row with a value that does not have its column's type, or with too few or too many
     /// values.
     #[arg(long, help_heading = HEADING, value_name = "ACTION", default_value = "fail")]
     pub on_bad_row: OnBadRow,
+}
+
+/// Parses an option of reading and its value; an option without a value is true.
+fn parse_reading(text: &str) -> Result<Setting, String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, "true"));
+    match InputOptions::option_name(name) {
+        Some(name) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(format!("unknown option '{name}': 'annulus help inputs' lists the options")),
+    }
 }
 
 /// The format of input files.
@@ -148,26 +129,20 @@ impl ReadingArgs {
     pub fn options(self) -> Result<InputOptions> {
         let mut options = InputOptions::default()
             .with_format(self.input_format.map(Format::from))
-            .with_on_bad_row(self.on_bad_row.into())
-            .with_union_by_name(self.union_by_name);
-        let flag = |given: bool, value: &str| given.then(|| value.to_owned());
+            .with_on_bad_row(self.on_bad_row.into());
         let once = [
-            ("all_text", flag(self.all_text, "true")),
             ("types", self.types),
             ("delimiter", self.delimiter),
-            ("quote", self.quote),
-            ("escape", self.escape),
-            ("comment", self.comment),
-            ("skip", self.skip),
-            ("header", flag(self.header, "true").or_else(|| flag(self.no_header, "false"))),
-            ("decimal", self.decimal),
-            ("date_format", self.date_format),
-            ("timestamp_format", self.timestamp_format),
-            ("encoding", self.encoding),
+            ("header", self.header.map(|given| given.to_string())),
         ];
-        let given = once.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        for (name, value) in given.chain(self.null.into_iter().map(|text| ("null", text))) {
-            options.set(name, &value)?;
+        for (name, value) in once {
+            value.map_or(Ok(()), |value| options.set(name, &value))?;
+        }
+        for text in &self.null {
+            options.set("null", text)?;
+        }
+        for (name, value) in &self.read {
+            options.set(name, value)?;
         }
         Ok(options)
     }
@@ -191,7 +166,7 @@ pub fn note(dataset: &Dataset) {
         };
         eprintln!(
             "note: the first line of '{path}'{others} is read as values, since they have the types of the lines below; \
-             --header takes it for names, --no-header hides this note"
+             --header takes it for names, --header=false hides this note"
         );
     }
 }
@@ -205,7 +180,7 @@ pub fn note_partial(partial: &[PartialColumn]) {
         };
         eprintln!(
             "note: column '{column}' is null for the rows of '{example}'{others}, which lack it; \
-             --union-by-name=false refuses files that differ"
+             --read union_by_name=false refuses files that differ"
         );
     }
 }

@@ -16,10 +16,7 @@ use datafusion::{
     prelude::{SessionConfig, SessionContext},
 };
 
-use crate::{
-    cluster::Remote,
-    units::{self, Setting},
-};
+use crate::{cluster::Remote, units::Setting};
 
 /// The engine of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +26,11 @@ pub enum Engine {
 }
 
 /// The limits of a query on either engine; `None` keeps DataFusion's default.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Target number of partitions [default: number of cores]
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    /// The number of partitions of a plan.
     pub target_partitions: Option<usize>,
-    /// Memory for operators [default: unlimited]
-    ///
-    /// A size such as 512M or 2G, for sorts, joins, aggregates and repartitions. Operators that
-    /// need more spill to disk or fail. Memory for reading files and for batches in transit is
-    /// not counted.
-    #[arg(long = "memory-limit", value_name = "SIZE", value_parser = units::parse_size)]
+    /// The memory for operators.
     pub memory_bytes: Option<usize>,
 }
 

@@ -12,6 +12,17 @@ pub fn parse_max_rows(text: &str) -> Result<usize, String> {
     }
 }
 
+/// The largest number of threads of a process.
+const MOST_THREADS: usize = 4096;
+
+/// Parses a number of threads.
+pub fn parse_threads(text: &str) -> Result<usize, String> {
+    match parse_count(text)? {
+        threads if threads <= MOST_THREADS => Ok(threads),
+        _ => Err(format!("invalid number of threads '{text}': expected at most {MOST_THREADS}")),
+    }
+}
+
 /// Parses a share, which may exceed 1.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse() {

@@ -62,12 +62,12 @@ fn what_cannot_be_done_says_why() {
 fn a_worker_needs_its_key_and_not_that_of_the_authority() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    let serve = ["--listen", "127.0.0.1:0", "--allow-read", ".", "--certificates", "certs"];
+    let serve = ["--listen", "127.0.0.1:0", "--allow-read", ".", "--certificates"];
     fs::create_dir(at.join("certs")).expect("a folder");
     succeeds(worker(at, &["init-ca", "--ring", "sales", "--folder", "certs"]));
-    let missing = error(worker(at, &[&serve[..], &["--name", "alpha"]].concat()));
+    let missing = error(worker(at, &[&serve[..], &["certs/host-alpha.pem"]].concat()));
     assert!(missing.contains("host-alpha") && missing.contains("annulus worker add-host alpha"), "{missing}");
     succeeds(worker(at, &["add-host", "alpha", "--folder", "certs"]));
-    let refused = error(worker(at, &serve));
+    let refused = error(worker(at, &[&serve[..], &["certs"]].concat()));
     assert!(refused.contains("ca-key.pem") && refused.contains("must not be on"), "{refused}");
 }

@@ -2,8 +2,10 @@
 
 mod support;
 
-use std::{fs, process::Command};
+use std::{collections::BTreeMap, fs, process::Command};
 
+use annulus_cli::cli::Args;
+use clap::CommandFactory;
 use support::{Annulus, names};
 
 const COMMANDS: [&str; 11] =
@@ -89,4 +91,30 @@ fn help_knows_commands_and_topics() {
     }
     let done = Annulus::new(["help", "worker", "nothing"]).fails();
     assert!(done.stderr.contains("'worker nothing'") && done.stderr.contains("annulus help help"), "{}", done.stderr);
+}
+
+/// The largest number of options of all commands together, without `--help` and `--version`. A new option
+/// takes the place of another one, or is a key of `--set` or `--read`.
+const MOST_OPTIONS: usize = 120;
+
+#[test]
+fn options_are_few_and_each_is_explained() {
+    let mut table = BTreeMap::<String, Vec<String>>::new();
+    collect_options(&Args::command(), &mut table);
+    let count: usize = table.values().map(Vec::len).sum();
+    let rows: Vec<_> = table.iter().map(|(option, commands)| format!("--{option}: {}", commands.join(", "))).collect();
+    println!("{}\n{} options, {count} with their repetitions", rows.join("\n"), table.len());
+    assert!(count <= MOST_OPTIONS, "{count} options, and {MOST_OPTIONS} are the most:\n{}", rows.join("\n"));
+}
+
+/// Adds the visible options of `command` and of the commands below it, with the names of their commands.
+fn collect_options(command: &clap::Command, table: &mut BTreeMap<String, Vec<String>>) {
+    let visible = |argument: &&clap::Arg| !argument.is_hide_set() && argument.get_long() != Some("fabric");
+    for argument in command.get_arguments().filter(visible) {
+        let Some(option) = argument.get_long() else { continue };
+        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        assert!(help.split_whitespace().count() > 2, "--{option} of {}: '{help}' explains nothing", command.get_name());
+        table.entry(option.to_owned()).or_default().push(command.get_name().to_owned());
+    }
+    command.get_subcommands().for_each(|command| collect_options(command, table));
 }

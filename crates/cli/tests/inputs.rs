@@ -97,7 +97,14 @@ fn texts_and_times_are_the_same_everywhere() {
     let rows = ["00123,2013-01-01T05:00:00,1.5", "99999,2013-01-02T05:00:00,2.0"];
     check(folder.path(), "t.csv", "zip", &[], "zip,t,v", &rows);
     let rows = ["123,2013-01-01 05:00:00,1.50", "99999,2013-01-02T05:00:00,2.00"];
-    check(folder.path(), "t.csv", "zip", &["--types", "zip=int,v=decimal(9,2)", "--all-text"], "zip,t,v", &rows);
+    check(
+        folder.path(),
+        "t.csv",
+        "zip",
+        &["--types", "zip=int,v=decimal(9,2)", "--read", "all_text"],
+        "zip,t,v",
+        &rows,
+    );
     check(folder.path(), "semicolons.csv", "a", &[], "a,b", &["1,x"]);
     check(folder.path(), "t.tbl", "a", &[], "a,b", &["1,x"]);
 }
@@ -121,7 +128,7 @@ fn every_format_is_read_everywhere() {
         Annulus::new(["sql", &query]).at(folder.path()).succeeds();
         check(folder.path(), name, "a", &[], "a,b", &rows);
     }
-    let options = ["--input-format", "csv", "--delimiter", ";", "--no-header", "--null", "-"];
+    let options = ["--input-format", "csv", "--delimiter", ";", "--header=false", "--null", "-"];
     fs::write(folder.path().join("t.dat"), "1;x\n2;-\n").expect("write");
     check(folder.path(), "t.dat", "column_1", &options, "column_1,column_2", &rows);
 }

@@ -211,7 +211,7 @@ fn strangers_at_all_ports_disturb_no_query() {
     let workers: Vec<_> = hosts
         .into_iter()
         .map(|host| {
-            let own = ["--certificates", "certs", "--name", host, "--status", "127.0.0.1:0"];
+            let own = ["--certificates", &format!("certs/host-{host}.pem"), "--status", "127.0.0.1:0"];
             worker(at, &[&own[..], &["--allow-read", ".", "--allow-write", "."]].concat())
         })
         .collect();

@@ -51,7 +51,7 @@ fn text_is_plain_in_files() {
         Annulus::new(by_text).at(at).succeeds();
     }
     let plan = "EXPLAIN SELECT * FROM 't' t JOIN 'u' u ON t.s = u.s";
-    let done = Annulus::new(["sql", plan, "--target-partitions", "2"]).at(at).succeeds();
+    let done = Annulus::new(["sql", plan, "--threads", "2"]).at(at).succeeds();
     assert!(!done.stdout.contains("RepartitionExec"), "{}", done.stdout);
     assert!(!done.stderr.contains("not read as partitioned"), "{}", done.stderr);
 }

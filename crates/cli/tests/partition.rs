@@ -211,7 +211,7 @@ fn a_partitioned_folder_is_read_with_its_partitions() {
     };
     let explain = |query: &str| {
         let explain = format!("EXPLAIN {query}");
-        let done = Annulus::new(["sql", "-t", "t=parts", &explain, "--format", "csv", "--target-partitions", "2"]);
+        let done = Annulus::new(["sql", "-t", "t=parts", &explain, "--format", "csv", "--threads", "2"]);
         done.at(folder.path()).succeeds()
     };
     split("parts", &[]);

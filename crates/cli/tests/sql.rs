@@ -127,7 +127,7 @@ fn a_bare_limit_gives_the_first_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let lines: String = (0..2_000_000).map(|n| format!("{n}\n")).collect();
     fs::write(folder.path().join("n.csv"), format!("n\n{lines}")).expect("write");
-    let query = ["sql", "SELECT n FROM 'n.csv' LIMIT 2", "--format", "csv", "--target-partitions", "4"];
+    let query = ["sql", "SELECT n FROM 'n.csv' LIMIT 2", "--format", "csv", "--threads", "4"];
     for _ in 0..5 {
         assert_eq!(Annulus::new(query).at(folder.path()).succeeds().stdout, "n\n0\n1\n");
     }
@@ -156,7 +156,7 @@ fn runs_a_file_of_statements() {
 fn options_reach_the_session() {
     let show = "SELECT value FROM information_schema.df_settings WHERE name LIKE '%batch_size' OR \
                 name LIKE 'datafusion.execution.target_partitions' ORDER BY name";
-    let options = ["--set", "datafusion.execution.batch_size=777", "--target-partitions", "5"];
+    let options = ["--set", "datafusion.execution.batch_size=777", "--threads", "5"];
     let done = Annulus::new(["sql", show, "--format", "csv"].into_iter().chain(options)).succeeds();
     assert!(done.stdout.contains("777") && done.stdout.contains("\n5\n"), "{}", done.stdout);
 }
@@ -206,8 +206,8 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["-t", "t=t.xyz", "SELECT 1"], &["'t.xyz'", "--input-format"]),
         (&["-t", "t=empty", "SELECT 1"], &["'empty'", "no file of a known format"]),
         (
-            &["-t", "t=mixed", "SELECT 1", "--union-by-name=false"],
-            &["mixed/t.csv", "mixed/other.csv", "without --union-by-name"],
+            &["-t", "t=mixed", "SELECT 1", "--read", "union_by_name=false"],
+            &["mixed/t.csv", "mixed/other.csv", "without --read union_by_name"],
         ),
         (&["-t", "t=zero.parquet", "SELECT 1"], &["zero.parquet"]),
         (&["-t", "t=t.csv", "--types", "id=number", "SELECT 1"], &["'number'", "--types"]),
@@ -220,7 +220,10 @@ fn errors_name_the_thing_and_the_remedy() {
         (&["SELECT * FROM 'missing.csv'"], &["'missing.csv'", "check the path"]),
         (&["SELECT * FROM 'missing'"], &["missing", "check the name or the path"]),
         (&["SELECT * FROM 'zero.parquet'"], &["zero.parquet"]),
-        (&["SELECT * FROM 'mixed'", "--union-by-name=false"], &["mixed/t.csv", "mixed/other.csv", "same columns"]),
+        (
+            &["SELECT * FROM 'mixed'", "--read", "union_by_name=false"],
+            &["mixed/t.csv", "mixed/other.csv", "same columns"],
+        ),
         (&["SELECT * FROM 'empty'"], &["empty", "check the path"]),
         (&["SELEKT 1"], &["SELEKT"]),
         (&["SELECT * FROM t.csv"], &["table 't.csv' not found: put the path in single quotes"]),
@@ -313,7 +316,7 @@ mod signals {
     fn an_interrupted_spill_leaves_nothing_behind() {
         let folder = tempfile::tempdir().expect("a folder");
         let query = "SELECT value FROM generate_series(1, 100000000000) ORDER BY value % 1000003";
-        let arguments = ["sql", query, "--memory-limit", "30M", "--target-partitions", "1"];
+        let arguments = ["sql", query, "--memory-limit", "30M", "--threads", "1"];
         let mut running = Annulus::new(arguments).temp(folder.path()).start();
         // A lock lies beside the files.
         running.wait_until(|| folders(folder.path()).iter().any(|own| has_file(&own.join("files"))));

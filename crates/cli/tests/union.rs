@@ -92,7 +92,7 @@ fn what_cannot_be_united_is_refused() {
         &["join", "l=ev", "r=ev", "--on", "v", "--output", "j"],
     ] {
         let done = Annulus::new(arguments.iter().copied()).at(folder.path()).fails();
-        for part in ["0.parquet", "1.parquet", "'v'", "--union-by-name"] {
+        for part in ["0.parquet", "1.parquet", "'v'", "--read union_by_name"] {
             assert!(done.stderr.contains(part), "{}", done.stderr);
         }
     }

@@ -89,7 +89,7 @@ fn all_kinds_of_tables_have_the_same_answers() {
         "SELECT c.w, count(*) FROM 'a/' a JOIN 'c.csv' c ON a.k = c.k GROUP BY c.w ORDER BY c.w",
     ] {
         for targets in ["2", "4"] {
-            let options = [&exchanged[..], &["--target-partitions", targets, query]].concat();
+            let options = [&exchanged[..], &["--threads", targets, query]].concat();
             let here = sql(at, &options).succeeds();
             let there = sql(at, &[&["--cluster", "2"][..], &TINY, &options].concat()).succeeds();
             assert_eq!(there.stdout, here.stdout, "{query} with {targets} partitions");
@@ -216,7 +216,9 @@ fn joins_go_around_a_ring_over_the_fabric() {
     let hosts = ["one", "two", "three"];
     certificates(&at.join("keys"), "sales", &hosts);
     for keys in [None, Some("keys")] {
-        let with = |name: &'static str| keys.map(|keys| ["--certificates", keys, "--name", name]).into_iter().flatten();
+        let with = |name: &str| {
+            keys.map(|keys| ["--certificates".to_owned(), format!("{keys}/host-{name}.pem")]).into_iter().flatten()
+        };
         let start = |fabrics: [&'static str; 3]| -> Vec<_> {
             let each = hosts.into_iter().zip(fabrics).map(|(host, fabric)| {
                 let options: Vec<_> = with(host).chain(["--allow-read", ".", "--fabric", fabric]).collect();

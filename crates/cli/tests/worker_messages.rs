@@ -37,7 +37,7 @@ fn a_worker_that_speaks_tls_says_so() {
     let at = folder.path();
     write_data(at);
     certificates(&at.join("certs"), "demo", &["alpha", "beta"]);
-    let start = |name: &str| worker(at, &["--certificates", "certs", "--name", name, "--allow-read", "data"]);
+    let start = |name: &str| worker(at, &["--certificates", &format!("certs/host-{name}.pem"), "--allow-read", "data"]);
     let secure = [start("alpha"), start("beta")];
     let plain = [worker(at, &["--allow-read", "data"]), worker(at, &["--allow-read", "data"])];
     for (workers, more, expected) in [

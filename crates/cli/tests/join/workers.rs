@@ -127,7 +127,7 @@ fn workers_write_below_their_folders_for_submitters_only() {
     fs::create_dir(at.join("out")).expect("a folder");
     let hosts = ["alpha", "beta"];
     certificates(&at.join("certs"), "sales", &hosts);
-    let serve = |host| worker(at, &["--certificates", "certs", "--name", host, "--allow-write", "out"]);
+    let serve = |host| worker(at, &["--certificates", &format!("certs/host-{host}.pem"), "--allow-write", "out"]);
     let workers = hosts.map(serve);
     let all = list(&workers);
     let on = [&["--workers", &all, "--certificates", "certs"][..], &TINY].concat();

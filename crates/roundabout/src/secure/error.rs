@@ -78,7 +78,7 @@ pub enum FileError {
         name: Option<HostName>,
     },
     /// A folder has keys of several members with this role.
-    #[error("several keys of {role}s in '{}': choose one (`name`)", .folder.display())]
+    #[error("several keys of {role}s in '{}': name the one to use", .folder.display())]
     SeveralKeys {
         /// The folder.
         folder: PathBuf,

@@ -17,8 +17,15 @@ pub struct ComparisonArgs {
     /// Timed runs of each query with each way
     #[arg(long, visible_alias = "rounds", default_value = "3", value_name = "N", value_parser = units::parse_count)]
     pub iterations: usize,
-    #[command(flatten)]
-    pub limits: Limits,
+    /// Target number of partitions [default: number of cores]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    pub target_partitions: Option<usize>,
+    /// Memory for operators, such as 512M or 2G [default: unlimited]
+    ///
+    /// For sorts, joins, aggregates and repartitions. Operators that need more spill to disk or
+    /// fail. Memory for reading files and for batches in transit is not counted.
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub memory_limit: Option<usize>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// Ways to run the queries, as in stock,auto,ring+cluster
@@ -52,12 +59,17 @@ pub struct ComparisonArgs {
 }
 
 impl ComparisonArgs {
+    /// Returns the limits of each query.
+    pub fn limits(&self) -> Limits {
+        Limits { target_partitions: self.target_partitions, memory_bytes: self.memory_limit }
+    }
+
     /// Starts the workers that the comparison asks for.
     ///
     /// # Errors
     /// If one does not start.
     pub fn start_cluster(&self) -> Result<Cluster> {
-        self.cluster.start(self.limits.memory_bytes)
+        self.cluster.start(self.memory_limit)
     }
 
     /// Returns the ways to compare, with the options that were set. All but stock DataFusion run on
@@ -77,7 +89,7 @@ impl ComparisonArgs {
     /// If a setting has an unknown key or an invalid value.
     pub async fn check_settings(&self, spill: &Path, remote: Option<&Remote>) -> Result<()> {
         const REPARTITION: &str = "SELECT value % 2, count(*) FROM generate_series(1, 2) GROUP BY 1";
-        let limits = Limits { target_partitions: Some(2), ..self.limits };
+        let limits = Limits { target_partitions: Some(2), ..self.limits() };
         let served = self.served(remote).map(|way| vec![way]);
         for way in served.unwrap_or_else(|| self.ways(remote).list().to_vec()) {
             let ctx = way.open(limits, spill, SessionConfig::new()).await?;

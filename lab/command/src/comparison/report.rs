@@ -122,8 +122,8 @@ pub struct Report {
 impl Report {
     pub fn new(ways: &Ways, args: &ComparisonArgs) -> Self {
         let names = ways.list().iter().map(|way| way.name.clone()).collect();
-        let partitions = args.limits.target_partitions.map_or("one per core".to_owned(), |count| count.to_string());
-        let memory = args.limits.memory_bytes.map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes"));
+        let partitions = args.target_partitions.map_or("one per core".to_owned(), |count| count.to_string());
+        let memory = args.memory_limit.map_or("unlimited".to_owned(), |bytes| format!("{bytes} bytes"));
         let subject = if args.strategies.is_some() { "in each way" } else { "on each engine" };
         let runs = format!(
             "{} {subject} in turn, medians; target partitions: {partitions}; memory: {memory}",

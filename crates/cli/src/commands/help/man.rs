@@ -21,7 +21,7 @@ pub struct ManArgs {
     /// Command whose page to print [default: annulus itself]
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     pub command: Vec<String>,
-    /// Write the pages of all commands to this folder; created if missing
+    /// Folder for the pages of all commands; created if missing
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

@@ -60,7 +60,7 @@ pub struct JoinArgs {
     /// Left side: a file, a folder or a glob, or NAME=PATH
     #[arg(value_name = "LEFT")]
     left: String,
-    /// Right side
+    /// Right side, given like the left one
     #[arg(value_name = "RIGHT")]
     right: String,
     /// Columns that must be equal: LEFT=RIGHT, or one name for both
@@ -71,7 +71,7 @@ pub struct JoinArgs {
     /// SQL predicate that pairs of rows must satisfy
     #[arg(long = "where", value_name = "PREDICATE", id = "condition")]
     condition: Option<String>,
-    /// Type of the join
+    /// Type of the join, which says what happens to rows without a match
     #[arg(long = "type", value_name = "TYPE", default_value = "inner")]
     join: TypeArg,
     /// Output expressions, as in SQL [default: all columns]
@@ -85,22 +85,24 @@ pub struct JoinArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Whether workers share the input files
+    /// Whether workers share the input files, or each has its own
     #[arg(long, value_name = "MODE", default_value = "shared")]
     inputs: InputsArg,
-    /// Restart up to N times without a worker that is lost
+    /// On worker loss, restart without that worker, up to N times
     #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
     retry: usize,
     /// Threads, or partitions of a worker's tasks [default: cores]
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    #[arg(long, value_name = "N", value_parser = units::parse_threads)]
     threads: Option<usize>,
-    /// Memory of this process, or of operators of --cluster's workers
+    /// Memory for operators, such as 512M or 2G [default: unlimited]
     ///
-    /// By default unlimited. A size such as 512M or 2G. Rows that do not fit go to disk, in the
+    /// In this process, or in each worker of --cluster. Rows that do not fit go to disk, in the
     /// folder for temporary files.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     memory_limit: Option<usize>,
-    /// Set an option of the query, as in annulus sql; can be repeated
+    /// Set an option of DataFusion or Annulus; can be repeated
+    ///
+    /// The same options as in annulus sql, where SHOW ALL lists them.
     #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting)]
     set: Vec<Setting>,
     /// Suffix for columns of RIGHT that LEFT also has
@@ -113,20 +115,18 @@ pub struct JoinArgs {
     /// Arrow is the default where Parquet has no type for a column.
     #[arg(long)]
     format: Option<DatasetFormat>,
-    /// Delete a dataset in the output folder first
+    /// Replace a dataset in the output folder
     ///
-    /// The old dataset is gone even if the join fails.
+    /// The old dataset is deleted first, so it is gone even if the join fails.
     #[arg(long)]
     overwrite: bool,
-    /// Show how the join would run, without running it
+    /// Show the plan of the join, without running it
     #[arg(long)]
     explain: bool,
-    /// Print one JSON object instead of a table
+    /// Print the report as one JSON object, for programs
     #[arg(long)]
     json: bool,
 }
-
-const MOST_THREADS: usize = 4096;
 
 /// A join to run or to explain.
 pub struct JoinJob {
@@ -157,9 +157,6 @@ impl JoinArgs {
     fn check_places(&self) -> Result<()> {
         if self.on.is_empty() && self.condition.is_none() {
             bail!("no join condition: give --on COLUMNS, --where PREDICATE, or both");
-        }
-        if self.threads.is_some_and(|threads| threads > MOST_THREADS) {
-            bail!("invalid --threads: at most {MOST_THREADS}");
         }
         let (inputs_each, is_remote) = (self.inputs == InputsArg::Each, self.cluster.is_given());
         if inputs_each && !is_remote {

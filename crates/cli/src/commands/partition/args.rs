@@ -84,18 +84,18 @@ pub struct PartitionArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub placing: PlacingArgs,
-    /// Sort the rows of each file by these columns
+    /// Sort the rows of each file by these columns, for readers that skip
     ///
     /// A column with :desc is sorted in descending order, with nulls first; otherwise nulls are
     /// last. Names in quotes are as with --by.
     #[arg(long, value_name = "COLUMNS")]
     pub sort_by: Vec<String>,
-    /// Share of an average partition that makes a key hot
+    /// Rows that make a key hot, as a share of an average partition
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
     pub hot_key_share: f64,
     /// Spread each partition's hot keys over K extra files
     ///
-    /// Without K, there are as many files as the hot keys would fill average partitions.
+    /// Without K, the number of files is the hot keys' size divided by the average partition size.
     #[arg(
         long,
         value_name = "K",
@@ -105,53 +105,53 @@ pub struct PartitionArgs {
         conflicts_with = "round_robin"
     )]
     pub split_hot_keys: Option<Option<usize>>,
-    /// Format of the files
+    /// Format of the files to write
     #[arg(long, default_value = "parquet")]
     pub format: DatasetFormat,
-    /// Compression [default: snappy for Parquet, none for others]
+    /// Compression of the files [default: snappy for Parquet, else none]
     #[arg(long)]
     pub compression: Option<DatasetCompression>,
-    /// Size of a page with --format pages [default: 64K]
+    /// Page size of --format pages, which a row must fit [default: 64K]
     ///
-    /// A multiple of 4K, up to 64M. A row must fit on a page.
+    /// A multiple of 4K, up to 64M.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub page_size: Option<usize>,
-    /// Start another file of a partition at this size
+    /// Start another file of a partition at this size, such as 256M
     ///
     /// The files are named part-00007-00002.parquet and so on. A file may exceed the size by one
     /// batch.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub max_file_size: Option<usize>,
-    /// Memory for rows and open files, at least 16M
+    /// Memory for rows and open files, such as 512M; at least 16M
     ///
-    /// A size such as 512M or 2G. The process itself takes about 50M more.
+    /// The process itself takes about 50M more.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: usize,
     /// Worker threads [default: number of cores]
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    #[arg(long, value_name = "N", value_parser = units::parse_threads)]
     pub threads: Option<usize>,
     #[command(flatten)]
     pub reading: ReadingArgs,
-    /// Write each file to disk before it gets its final name
+    /// Write each file to disk (fsync) before it gets its final name
     ///
-    /// A file with its final name then survives a power failure.
+    /// Finished files then survive a power failure.
     #[arg(long)]
     pub sync: bool,
-    /// Keep the finished partitions of an earlier run of the same job
+    /// Continue an earlier run of the same job that did not finish
     #[arg(long, conflicts_with = "overwrite")]
     pub resume: bool,
-    /// Delete a dataset in the folder first
+    /// Replace a dataset in the output folder
     ///
-    /// The old dataset is gone even if this run fails.
+    /// The old dataset is deleted first, so it is gone even if this run fails.
     #[arg(long)]
     pub overwrite: bool,
-    /// Add the rows to the dataset in the folder
+    /// Add the rows to the dataset in the output folder
     ///
     /// The dataset must have the same columns, format and placement. With --resume, an append that
     /// did not finish continues.
     #[arg(long, conflicts_with = "overwrite")]
     pub append: bool,
-    /// Print one JSON object instead of a table
+    /// Print the report as one JSON object, for programs
     #[arg(long)]
     pub json: bool,
 }
@@ -160,10 +160,10 @@ pub struct PartitionArgs {
 #[derive(clap::Args)]
 #[group(multiple = false)]
 pub struct PlacingArgs {
-    /// Place rows by G key groups
+    /// Place rows by G key groups, so that N can change later
     ///
-    /// The hash of a key names its group, and each partition has a range of groups. With another
-    /// number of partitions, only whole groups move, and only between neighbours.
+    /// The hash of a key selects its group, and each partition has a range of groups. If the number of
+    /// partitions changes, whole groups move, and only between neighbouring partitions.
     #[arg(long, value_name = "G")]
     pub key_groups: Option<u32>,
     /// Place rows by the order of their keys
@@ -172,10 +172,10 @@ pub struct PlacingArgs {
     /// 'sample' to find them.
     #[arg(allow_hyphen_values = true, long, value_name = "POINTS")]
     pub ranges: Option<String>,
-    /// Place rows in turn
+    /// Place rows in turn, in partitions of equal size
     #[arg(long)]
     pub round_robin: bool,
-    /// Place each value of the key in its own folder
+    /// Write a folder for each value of the key, as Hive and Spark do
     ///
     /// With --by year,month the folders are named DIR/year=2013/month=1, as Hive, Spark and DuckDB
     /// name them.

@@ -6,10 +6,9 @@ use std::{
     path::PathBuf,
 };
 
-use annulus_datafusion::config::Strategy;
 use annulus_dataset::{BadRows, InputOptions};
 use anyhow::{Context, Result, bail};
-use clap::{ValueEnum, builder::PossibleValuesParser};
+use clap::ValueEnum;
 
 use super::{script::Script, tables::TableSpec};
 use crate::{
@@ -53,22 +52,22 @@ More: annulus help queries";
 pub struct SqlArgs {
     /// Statements to run, separated by semicolons
     pub query: Option<String>,
-    /// Run the statements of a file
+    /// File with the statements to run
     #[arg(long, short, value_name = "FILE", conflicts_with = "query")]
     pub file: Option<PathBuf>,
-    /// Give a file, a folder or a glob a table name
+    /// Table name for a file, a folder or a glob; can be repeated
     #[arg(long = "table", short, value_name = "NAME=PATH")]
     pub tables: Vec<TableSpec>,
     /// Format of printed results
     #[arg(long, default_value = "table", conflicts_with = "output")]
     pub format: Format,
-    /// Print results as JSON; short for --format json
+    /// Print the results as JSON; short for --format json
     #[arg(long, conflicts_with_all = ["format", "output"])]
     pub json: bool,
-    /// Rows of a table to print, or inf [default: 40 on a terminal]
+    /// Rows to print of a table, or inf [default: 40 on a terminal]
     #[arg(long, value_name = "N", value_parser = units::parse_max_rows)]
     pub maxrows: Option<usize>,
-    /// Write the result of the last statement to a file or URL
+    /// File or URL for the result of the last statement
     ///
     /// The extension sets the format: .parquet, .csv, .tsv, .json (one object per line) or .arrow.
     /// A file, or an object such as s3://bucket/name.parquet, has its name when it is complete.
@@ -79,16 +78,22 @@ pub struct SqlArgs {
     pub overwrite: bool,
     #[command(flatten)]
     pub reading: ReadingArgs,
-    #[command(flatten)]
-    pub limits: Limits,
+    /// Threads, and partitions of a query [default: cores]
+    #[arg(long, value_name = "N", value_parser = units::parse_threads)]
+    pub threads: Option<usize>,
+    /// Memory for operators, such as 512M or 2G [default: unlimited]
+    ///
+    /// For sorts, joins, aggregates and repartitions. Operators that need more spill to disk or
+    /// fail. Memory for reading files and for batches in transit is not counted.
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub memory_limit: Option<usize>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Set an option of DataFusion or Annulus (SHOW ALL lists them)
+    /// Set an option of DataFusion or Annulus; can be repeated
+    ///
+    /// SHOW ALL lists the options. The statement SET changes them later.
     #[arg(long, value_name = "KEY=VALUE", value_parser = units::parse_setting)]
     pub set: Vec<Setting>,
-    /// Way of repartitions; short for --set annulus.strategy=...
-    #[arg(long, value_parser = PossibleValuesParser::new(Strategy::words()))]
-    pub strategy: Option<String>,
 }
 
 /// The format of printed results.
@@ -155,12 +160,10 @@ impl SqlArgs {
         if input.on_bad_row == BadRows::Quarantine {
             bail!("invalid --on-bad-row 'quarantine': only partition has it; expected fail or skip");
         }
-        if let Some(bytes) = self.limits.memory_bytes.filter(|bytes| *bytes < LEAST_MEMORY_BYTES) {
+        if let Some(bytes) = self.memory_limit.filter(|bytes| *bytes < LEAST_MEMORY_BYTES) {
             let least = LEAST_MEMORY_BYTES >> 10;
             bail!("--memory-limit is {bytes} bytes, less than one batch of rows takes: allow at least {least}K");
         }
-        let mut settings = self.set;
-        settings.extend(self.strategy.map(|strategy| ("annulus.strategy".to_owned(), strategy)));
         let default_rows = if io::stdout().is_terminal() { 40 } else { usize::MAX };
         Ok(SqlJob {
             source,
@@ -170,9 +173,9 @@ impl SqlArgs {
             max_rows: self.maxrows.unwrap_or(default_rows),
             output: self.output,
             overwrite: self.overwrite,
-            limits: self.limits,
+            limits: Limits { target_partitions: self.threads, memory_bytes: self.memory_limit },
             cluster: self.cluster,
-            settings,
+            settings: self.set,
         })
     }
 }

@@ -37,7 +37,9 @@ use crate::{
 /// Runs the statements or the shell that `args` ask for.
 pub fn run(args: SqlArgs) -> Result<Outcome> {
     let job = args.check()?;
-    runtime::run_with_spill(None, job.limits.memory_bytes, async |spill| run_job(job, spill).await)
+    runtime::run_with_spill(job.limits.target_partitions, job.limits.memory_bytes, async |spill| {
+        run_job(job, spill).await
+    })
 }
 
 async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {

@@ -27,16 +27,16 @@ More: annulus help topology";
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TopologyArgs {
-    /// Also print the CPUs of M producers and N consumers
+    /// Also print a CPU for each of M producers and N consumers
     #[arg(long, value_name = "MxN")]
     pub plan: Option<Shape>,
-    /// Divide the threads of the plan among all domains
+    /// Divide the threads of the plan among all cache domains
     #[arg(long, requires = "plan")]
     pub spread: bool,
-    /// Size of the producers' batches, on which K depends
+    /// Size of the producers' batches, such as 64K, on which K depends
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub batch_bytes: Option<usize>,
-    /// Print one JSON object instead of tables
+    /// Print the topology as one JSON object, for programs
     #[arg(long)]
     pub json: bool,
 }

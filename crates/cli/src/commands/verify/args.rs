@@ -18,7 +18,7 @@ pub struct VerifyArgs {
     /// Folder of the dataset
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Print one JSON object instead of a line for each bad file
+    /// Print the report as one JSON object, for programs
     #[arg(long)]
     pub json: bool,
 }

@@ -48,7 +48,7 @@ pub struct WorkerArgs {
     /// Address to listen at; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7500")]
     pub listen: String,
-    /// File with options, in TOML
+    /// File with the options of this command, in TOML
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder that queries may read from; can be repeated
@@ -60,27 +60,26 @@ pub struct WorkerArgs {
     /// Folder with the certificate and key of this host
     ///
     /// It needs ca.pem, host-NAME.pem and host-NAME-key.pem, which init-ca and add-host make.
-    /// Connections are then encrypted, and only members of the same ring are served.
+    /// Connections are then encrypted, and only members of the same ring are served. If the folder
+    /// has several hosts, name the certificate: DIR/host-NAME.pem.
     #[arg(long, value_name = "DIR")]
     pub certificates: Option<PathBuf>,
-    /// Name of this host, if the folder has several
-    #[arg(long, value_name = "NAME", requires = "certificates")]
-    pub name: Option<HostName>,
-    /// Listen beyond this machine without certificates
+    /// Listen beyond this machine without certificates, on a safe network
     ///
     /// Connections are not encrypted, and anyone who reaches the address can run queries.
     #[arg(long, conflicts_with = "certificates")]
     pub insecure: bool,
-    /// Memory for operators [default: unlimited]
+    /// Memory for operators, such as 512M or 2G [default: unlimited]
     ///
-    /// A size such as 512M or 2G, for all queries together. Operators that need more spill to
-    /// disk or fail.
+    /// For all queries together. Operators that need more spill to disk or fail.
     #[arg(long = "memory-limit", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_bytes: Option<usize>,
-    /// Disk for what operators spill [default: 100 GB, as DataFusion has it]
+    /// Disk space for spilled rows, such as 40G [default: 100G]
     #[arg(long = "disk-limit", value_name = "SIZE", value_parser = units::parse_size)]
     pub disk_bytes: Option<usize>,
-    /// Most queries at a time; others are refused [default: unlimited]
+    /// Largest number of queries at a time [default: unlimited]
+    ///
+    /// Further queries are refused with an error.
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub max_queries: Option<usize>,
     /// Address for probes, metrics and a page that shows the queries
@@ -97,13 +96,13 @@ pub struct WorkerArgs {
     #[cfg(feature = "ofi")]
     #[arg(long, value_name = "PROVIDER[@ADDRESS]")]
     pub fabric: Option<String>,
-    /// Threads that run queries [default: number of cores]
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    /// Threads that run queries [default: cores]
+    #[arg(long, value_name = "N", value_parser = units::parse_threads)]
     pub threads: Option<usize>,
-    /// Seconds of silence after which another process is lost
+    /// Seconds without a message before a peer is considered dead
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     pub silence: Duration,
-    /// Seconds that running queries have to end after a signal
+    /// Seconds that running queries may take to end after a signal
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = units::parse_seconds)]
     pub drain: Duration,
     /// Serve the process with this id, which started this one: print the address to standard
@@ -120,9 +119,9 @@ pub enum WorkerCommand {
     AddHost(AddHostArgs),
     /// Create a certificate and key for submitting queries
     AddSubmitter(AddSubmitterArgs),
-    /// Ask workers whether they are there
+    /// Check whether workers answer
     Ping(PingArgs),
-    /// Show what workers do: their queries, memory and disk
+    /// Show the queries, memory and disk space of workers
     Status(StatusArgs),
 }
 
@@ -138,10 +137,10 @@ Prints the version of each worker. The exit code is 1 if one does not answer.";
 pub struct PingArgs {
     #[command(flatten)]
     pub asked: AskedWorkers,
-    /// Seconds to wait for workers that do not answer yet [default: 0]
+    /// Seconds to wait for workers that are starting [default: 0]
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     pub wait: Option<Duration>,
-    /// Print one JSON object per worker
+    /// Print one JSON object per worker, for programs
     #[arg(long)]
     pub json: bool,
 }
@@ -165,10 +164,12 @@ queries. It is not encrypted, and shows plans to anyone who reaches it.";
 pub struct StatusArgs {
     #[command(flatten)]
     pub asked: AskedWorkers,
-    /// Serve a page at this address; port 0 takes a free one
+    /// Serve the status as a web page at this address
+    ///
+    /// Port 0 takes a free port, which is printed.
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "json")]
     pub page: Option<String>,
-    /// Print a JSON object instead of tables
+    /// Print the status as one JSON object, for programs
     #[arg(long)]
     pub json: bool,
 }
@@ -187,10 +188,10 @@ and a host cannot submit queries. Existing files are never overwritten.";
 pub struct AddSubmitterArgs {
     /// Name of the submitter: 1 to 63 letters, digits, '-', '_' or '.'
     pub name: HostName,
-    /// Folder of the authority
+    /// Folder of the authority, which gets the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub folder: PathBuf,
-    /// Print a JSON object instead of text
+    /// Print the paths of the files as one JSON object
     #[arg(long)]
     pub json: bool,
 }
@@ -213,7 +214,7 @@ pub struct InitCaArgs {
     /// Folder for the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub folder: PathBuf,
-    /// Print a JSON object instead of text
+    /// Print the paths of the files as one JSON object
     #[arg(long)]
     pub json: bool,
 }
@@ -233,16 +234,16 @@ secret. Existing files are never overwritten.";
 pub struct AddHostArgs {
     /// Name of the host: 1 to 63 letters, digits, '-', '_' or '.'
     pub host: HostName,
-    /// Address or DNS name for the certificate; can be repeated
+    /// Address or DNS name in the certificate; can be repeated
     ///
     /// Annulus itself checks only the host's name. Other tools that read the certificate may check
     /// its addresses.
     #[arg(long, value_name = "ADDRESS")]
     pub address: Vec<String>,
-    /// Folder of the authority
+    /// Folder of the authority, which gets the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub folder: PathBuf,
-    /// Print a JSON object instead of text
+    /// Print the paths of the files as one JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -25,7 +25,7 @@ use super::{
     stores::WorkerStores,
 };
 use crate::{
-    child,
+    child, credentials,
     interrupt::{Signals, until_interrupted},
     logging,
     outcome::Outcome,
@@ -51,7 +51,7 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
     let identity = identity(args)?;
     let roots = |folders: &[PathBuf]| {
         let roots = Roots::new(folders)?;
-        args.certificates.iter().try_fold(roots, |roots, keys| roots.without_files_of(keys))
+        args.certificates.iter().try_fold(roots, |roots, keys| roots.without_files_of(credentials::folder(keys)))
     };
     let read = roots(&args.allow_read).context("invalid --allow-read")?;
     let write = roots(&args.allow_write).context("invalid --allow-write")?;
@@ -107,7 +107,7 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
 /// If it is missing where others reach the worker, or its folder has the key of the ring's authority.
 fn identity(args: &WorkerArgs) -> Result<Option<Identity>> {
     let identity = match &args.certificates {
-        Some(folder) => Some(Identity::in_folder(folder, Role::Host, args.name.as_ref())?),
+        Some(certificates) => Some(credentials::load(certificates, Role::Host)?),
         None if args.insecure || is_local(&args.listen)? => None,
         None => bail!(
             "cannot listen at {}: without --certificates, anyone who reaches it can run queries; use an address of \
@@ -115,8 +115,8 @@ fn identity(args: &WorkerArgs) -> Result<Option<Identity>> {
             args.listen
         ),
     };
-    if let Some(folder) = args.certificates.iter().find(|_| args.child_of.is_none()) {
-        let key = Authority::key_path(folder);
+    if let Some(certificates) = args.certificates.iter().find(|_| args.child_of.is_none()) {
+        let key = Authority::key_path(credentials::folder(certificates));
         if key.exists() {
             bail!(
                 "'{}' must not be on a worker: its owner can add members to the ring; move it to another machine",

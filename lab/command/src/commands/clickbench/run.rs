@@ -17,7 +17,7 @@ use crate::{
 /// Runs the comparison that `args` ask for.
 pub fn run(args: ClickbenchArgs) -> Result<Outcome> {
     let job = args.check()?;
-    runtime::run_with_spill(None, job.comparison.limits.memory_bytes, async |spill| {
+    runtime::run_with_spill(None, job.comparison.memory_limit, async |spill| {
         until_interrupted(compare(&job, spill)).await
     })
 }
@@ -34,9 +34,9 @@ async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {
             (path, format!("A generated table of {} (seed {seed})", counted(*rows, "row")))
         }
     };
-    let open = async |way: &Way| clickbench::open(way, &path, job.comparison.limits, spill).await;
+    let open = async |way: &Way| clickbench::open(way, &path, job.comparison.limits(), spill).await;
     let queries = texts.queries(&open(&Way::stock()).await?, &job.queries).await?;
-    let queries = text::within(job.comparison.limits, queries);
+    let queries = text::within(job.comparison.limits(), queries);
     let benchmark = Benchmark { name: "ClickBench", size, queries };
     comparison::run(&job.comparison, &benchmark, page, cluster.remote(), open).await
 }

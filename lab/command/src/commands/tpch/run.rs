@@ -16,7 +16,7 @@ use crate::{
 /// Runs the comparison that `args` ask for.
 pub fn run(args: TpchArgs) -> Result<Outcome> {
     let job = args.check()?;
-    runtime::run_with_spill(None, job.comparison.limits.memory_bytes, async |spill| {
+    runtime::run_with_spill(None, job.comparison.memory_limit, async |spill| {
         until_interrupted(compare(&job, spill)).await
     })
 }
@@ -32,6 +32,6 @@ async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
         size: format!("Scale factor {}", job.scale),
         queries: queries.map(|query| query.at(job.scale)).collect(),
     };
-    let open = async |way: &Way| tpch::open(way, &folder, job.comparison.limits, spill).await;
+    let open = async |way: &Way| tpch::open(way, &folder, job.comparison.limits(), spill).await;
     comparison::run(&job.comparison, &benchmark, page, cluster.remote(), open).await
 }
