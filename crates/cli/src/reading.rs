@@ -64,8 +64,8 @@ pub struct ReadingArgs {
 /// Parses an option of reading and its value; an option without a value is true.
 fn parse_reading(text: &str) -> Result<Setting, String> {
     let (name, value) = text.split_once('=').unwrap_or((text, "true"));
-    match InputOptions::option_name(name) {
-        Some(name) => Ok((name.to_owned(), value.to_owned())),
+    match InputOptions::find_option(name) {
+        Some(option) => Ok((option.name().to_owned(), value.to_owned())),
         None => Err(format!("unknown option '{name}': 'annulus help inputs' lists the options")),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::error::DatasetError;
+use crate::error::{DatasetError, DatasetOption};
 
 /// Returns the names in a list that is separated by commas. A name that begins with a quote ends
 /// with one. Elsewhere, quotes and blanks are a part of the name.
@@ -19,7 +19,7 @@ use crate::error::DatasetError;
 /// If a quote is not closed, or text follows a closed one.
 pub fn parse_columns(text: &str) -> Result<Vec<String>, DatasetError> {
     let invalid = || DatasetError::Config {
-        option: "by",
+        option: DatasetOption::By,
         value: format!("'{text}'"),
         remedy: format!("expected names with commas between them; {QUOTING}"),
     };

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use datafusion_common::hash_utils::RandomState;
 
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
     input::Dataset,
     output::value_text,
     placement::{KeyHasher, Placement, PlacementSpec, Scratch},
@@ -53,7 +53,7 @@ pub fn sample_hot_keys(
     let mut targets = vec![];
     placement.assign(&sample, &mut Scratch::default(), &mut targets)?;
     let hasher = placement.hasher(&sample.schema(), keys).ok_or_else(|| DatasetError::Config {
-        option: "split_hot_keys",
+        option: DatasetOption::SplitHotKeys,
         value: "given where rows are placed in turn".to_owned(),
         remedy: "partitions then have the same size whatever the keys; leave it out, or place by hash or ranges"
             .to_owned(),

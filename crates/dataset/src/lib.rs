@@ -21,7 +21,7 @@ mod split;
 pub use annulus_sync::{CancelToken, Cancelled};
 pub use bad_rows::{BadRow, BadRows};
 pub use column_list::parse_columns;
-pub use error::{DatasetError, OutputError};
+pub use error::{DatasetError, DatasetOption, OutputError};
 pub use file_names::{MANIFEST_NAME, OLD_MANIFEST_NAME, QUARANTINE_NAME};
 pub use folder_name::{NULL_FOLDER, folder_name};
 pub use folder_types::{FOLDER_TYPES_NAME, FolderTypes};

@@ -4,7 +4,7 @@ mod support;
 
 use std::{collections::HashMap, fs, sync::Arc};
 
-use annulus_dataset::{CsvOptions, Dataset, DatasetError, Format, InputOptions};
+use annulus_dataset::{CsvOptions, Dataset, DatasetError, DatasetOption, Format, InputOptions};
 use arrow::{
     array::{Array, RecordBatch, StringArray},
     compute::concat_batches,
@@ -235,7 +235,7 @@ fn csv_is_read_as_it_is_said_to_be_written() {
 
     let twice = CsvOptions::default().with_delimiter(Some(b'"'));
     let error = open(&path, &InputOptions::default().with_csv(twice)).unwrap_err();
-    assert!(matches!(error, DatasetError::Config { option: "delimiter", .. }));
+    assert!(matches!(error, DatasetError::Config { option: DatasetOption::Delimiter, .. }));
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_stream_is_read_once() {
     assert_eq!(dataset.fingerprint, None);
     assert!(matches!(dataset.sample(&[0], 10), Err(DatasetError::Config { .. })));
     assert_eq!(read(&dataset).unwrap().0, table);
-    assert!(matches!(dataset.units[0].read(), Err(DatasetError::Config { option: "INPUT", .. })));
+    assert!(matches!(dataset.units[0].read(), Err(DatasetError::Config { option: DatasetOption::Inputs, .. })));
 
     let inputs = ["-".to_owned(), "more.csv".to_owned()];
     assert!(matches!(Dataset::open(&inputs, &InputOptions::default()), Err(DatasetError::Config { .. })));

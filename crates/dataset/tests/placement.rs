@@ -5,7 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use annulus_dataset::{
-    DatasetError, HotKeys, InputOptions, KeyHasher, Placement, PlacementSpec, Scratch, sample_hot_keys, sample_ranges,
+    DatasetError, DatasetOption, HotKeys, InputOptions, KeyHasher, Placement, PlacementSpec, Scratch, sample_hot_keys,
+    sample_ranges,
 };
 use arrow::{
     array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray, new_null_array},
@@ -351,5 +352,5 @@ fn hot_keys_of_a_sample_are_those_of_the_whole() {
         assert_eq!(hot[0].hash, hashes(&numbers([Some(7)]), &["k"])[0]);
     }
     let by_turns = sample(&PlacementSpec::RoundRobin);
-    assert!(matches!(by_turns, Err(DatasetError::Config { option: "split_hot_keys", .. })), "{by_turns:?}");
+    assert!(matches!(by_turns, Err(DatasetError::Config { option: DatasetOption::SplitHotKeys, .. })), "{by_turns:?}");
 }

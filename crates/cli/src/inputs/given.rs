@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, path::Path};
 
-use annulus_dataset::InputOptions;
+use annulus_dataset::{DatasetOption, InputOptions};
 use anyhow::{Context, Result};
 use url::Url;
 
@@ -26,7 +26,7 @@ impl Given {
         let mut options = options.clone();
         let path = match divide(input) {
             Some((path, settings)) => {
-                if settings.iter().any(|(name, _)| InputOptions::option_name(name) == Some("null")) {
+                if settings.iter().any(|(name, _)| InputOptions::find_option(name) == Some(DatasetOption::Null)) {
                     options.csv.nulls.clear();
                 }
                 for (name, value) in settings {
@@ -69,7 +69,7 @@ fn divide(input: &str) -> Option<(&str, Vec<(&str, String)>)> {
         (name, decoded(value))
     };
     let settings: Vec<_> = settings.split('&').map(setting).collect();
-    let are_known = settings.iter().all(|(name, _)| InputOptions::option_name(name).is_some());
+    let are_known = settings.iter().all(|(name, _)| InputOptions::find_option(name).is_some());
     // A file with an unknown option deserves the list of those that there are.
     let is_file = || !is_url(path) && Path::new(path).is_file();
     (are_known || is_file()).then_some((path, settings))

@@ -1,5 +1,6 @@
 //! The errors of reading, placing, splitting and writing datasets.
 
+mod option;
 mod output;
 
 use std::io;
@@ -10,6 +11,8 @@ use annulus_sync::Cancelled;
 use arrow::error::ArrowError;
 use thiserror::Error;
 
+pub use option::DatasetOption;
+pub(crate) use option::spelled;
 pub use output::OutputError;
 
 /// The reason why a dataset cannot be read, placed or written. Each names the file, column or
@@ -41,7 +44,7 @@ pub enum DatasetError {
         /// The file.
         path: String,
         /// What to do about it.
-        remedy: &'static str,
+        remedy: String,
     },
     /// A file is damaged, cut short, or of another format.
     #[error("cannot read '{path}': {reason}")]
@@ -53,11 +56,11 @@ pub enum DatasetError {
     },
     /// A line cannot be read, and bad rows are errors.
     #[error(
-        "'{file}', line {line}{}: {reason}; correct it{}, or leave such rows out (`on_bad_row` skip, or \
-            quarantine in partition)",
+        "'{file}', line {line}{}: {reason}; correct it{}, or leave such rows out ({} skip, or quarantine in partition)",
         column.as_ref().map(|column| format!(", column '{column}'")).unwrap_or_default(),
-        column.as_ref().map(|column| format!(", give the column another type (`types` \
-            '{column}=text')")).unwrap_or_default()
+        column.as_ref().map(|column| format!(", give the column another type ({} '{column}=text')", DatasetOption::Types))
+            .unwrap_or_default(),
+        DatasetOption::OnBadRow
     )]
     BadRow {
         /// The file.
@@ -87,11 +90,17 @@ pub enum DatasetError {
         /// The reason, and what to do about it.
         reason: String,
     },
+    /// There is no option of reading by this name.
+    #[error(
+        "unknown option '{0}': expected format, types, all_text, delimiter, quote, escape, comment, skip, header, \
+        names, null, decimal, date_format, timestamp_format, encoding, on_bad_row, union_by_name or infer_rows"
+    )]
+    UnknownOption(String),
     /// An option has an invalid value.
-    #[error("`{option}` is {value}: {remedy}")]
+    #[error("{option} is {value}: {remedy}")]
     Config {
-        /// The option's name.
-        option: &'static str,
+        /// The option.
+        option: DatasetOption,
         /// The value given.
         value: String,
         /// What to do about it.
@@ -110,10 +119,14 @@ pub enum DatasetError {
     #[error(transparent)]
     Pages(#[from] PagesError),
     /// Rows cannot be spilled or read back.
-    #[error("rows cannot be spilled: {0}; allow more memory (`memory_limit`), or use fewer partitions (`into`)")]
+    #[error(
+        "rows cannot be spilled: {0}; allow more memory ({memory_limit}), or use fewer partitions ({into})",
+        memory_limit = DatasetOption::MemoryLimit,
+        into = DatasetOption::Into
+    )]
     Rows(#[from] CodecError),
     /// The run was cancelled.
-    #[error("the run was cancelled; continue with `resume` if any partition was finished")]
+    #[error("the run was cancelled; continue with {} if any partition was finished", DatasetOption::Resume)]
     Cancelled,
 }
 

@@ -7,6 +7,7 @@ use std::{
 
 use thiserror::Error;
 
+use super::{DatasetOption, spelled};
 use crate::file_names::JOURNAL_NAME;
 
 /// The reason why a dataset could not be written or its folder could not be used.
@@ -52,24 +53,25 @@ pub enum OutputError {
         remedy: String,
     },
     /// The dataset in the folder is not finished.
-    #[error("'{}' has not finished: wait for the run that writes it, or start a split again with `resume`",
-        .0.display())]
+    #[error("'{}' has not finished: wait for the run that writes it, or start a split again with {}",
+        .0.display(), DatasetOption::Resume)]
     Unfinished(PathBuf),
     /// Another run writes to the folder.
-    #[error("another run is writing to '{}'; wait until it ends, or choose another `output`", .0.display())]
+    #[error("another run is writing to '{}'; wait until it ends, or choose another {}",
+        .0.display(), DatasetOption::Output)]
     InUse(PathBuf),
     /// The folder has a dataset already.
-    #[error("'{}' holds {state}; give {remedy}, or choose another `output`", path.display())]
+    #[error("'{}' holds {state}; give {remedy}, or choose another {}", path.display(), DatasetOption::Output)]
     Taken {
         /// The folder.
         path: PathBuf,
         /// `a finished dataset` or `an unfinished one`.
         state: &'static str,
         /// Options that help.
-        remedy: &'static str,
+        remedy: String,
     },
     /// An input lies in the folder, where a run would replace it or read what it wrote.
-    #[error("'{input}' is an input, and lies in '{}'; choose another `output`", path.display())]
+    #[error("'{input}' is an input, and lies in '{}'; choose another {}", path.display(), DatasetOption::Output)]
     HoldsInput {
         /// The folder.
         path: PathBuf,
@@ -77,7 +79,8 @@ pub enum OutputError {
         input: String,
     },
     /// The folder has foreign files, which readers would take for a part of the dataset.
-    #[error("'{}' has '{file}', which annulus did not write; choose an empty folder for `output`", path.display())]
+    #[error("'{}' has '{file}', which annulus did not write; choose an empty folder for {}",
+        path.display(), DatasetOption::Output)]
     Foreign {
         /// The folder.
         path: PathBuf,
@@ -85,7 +88,7 @@ pub enum OutputError {
         file: String,
     },
     /// A hidden folder or file of the run is a link, or belongs to another user.
-    #[error("'{}' {found}; remove it, or choose another `output`", path.display())]
+    #[error("'{}' {found}; remove it, or choose another {}", path.display(), DatasetOption::Output)]
     NotOwn {
         /// The hidden folder, or a file in it.
         path: PathBuf,
@@ -94,8 +97,8 @@ pub enum OutputError {
     },
     /// The run to resume had other options.
     #[error(
-        "'{}' cannot be resumed: `{setting}` is {now}, but was {before}; repeat the options that were given then, or \
-         {remedy}", path.display()
+        "'{}' cannot be resumed: {} is {now}, but was {before}; repeat the options that were given then, or {remedy}",
+        path.display(), spelled(setting)
     )]
     ResumeDiffers {
         /// The folder.
@@ -107,15 +110,16 @@ pub enum OutputError {
         /// Its value in the run that was not finished.
         before: String,
         /// What else to do about it.
-        remedy: &'static str,
+        remedy: String,
     },
     /// There is no dataset to append to.
-    #[error("'{}' holds no finished dataset to append to; leave `append` out to write one", .0.display())]
+    #[error("'{}' holds no finished dataset to append to; leave {} out to write one",
+        .0.display(), DatasetOption::Append)]
     NothingToAppendTo(PathBuf),
     /// The dataset in the folder was written with another option than the run that is to append.
     #[error(
-        "cannot append to '{}': `{setting}` is {now}, but {there} in the dataset; give the options that it was \
-         written with", path.display()
+        "cannot append to '{}': {} is {now}, but {there} in the dataset; give the options that it was written with",
+        path.display(), spelled(setting)
     )]
     AppendDiffers {
         /// The folder.
@@ -144,13 +148,14 @@ pub enum OutputError {
         message: String,
     },
     /// The inputs can be read only once.
-    #[error("`resume` needs inputs that can be read again, and standard input cannot; {remedy}")]
+    #[error("{} needs inputs that can be read again, and standard input cannot; {remedy}", DatasetOption::Resume)]
     ResumeOnce {
         /// What to do about it.
-        remedy: &'static str,
+        remedy: String,
     },
     /// A journal or manifest is damaged, or of another version.
-    #[error("'{}' cannot be read: {message}; {}, or choose another `output`", path.display(), start_again(path))]
+    #[error("'{}' cannot be read: {message}; {}, or choose another {}",
+        path.display(), start_again(path), DatasetOption::Output)]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -167,7 +172,7 @@ pub enum OutputError {
         /// Rows that the inputs give.
         found: u64,
         /// What to do about it.
-        remedy: &'static str,
+        remedy: String,
     },
 }
 
@@ -199,24 +204,26 @@ impl OutputError {
 }
 
 /// Returns a remedy, if the error itself does not suggest one.
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
+fn remedy(error: &io::Error) -> String {
+    let remedy = match error.kind() {
         io::ErrorKind::StorageFull => "; free some space, or choose a folder on a larger disk",
         io::ErrorKind::QuotaExceeded => "; free some of your quota",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; choose a folder you may write to",
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "; choose a folder for `output`",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            return format!("; choose a folder for {}", DatasetOption::Output);
+        }
         _ if error.raw_os_error() == Some(TOO_MANY_OPEN) => "; raise the limit of open files (ulimit -n)",
         _ => "",
-    }
+    };
+    remedy.to_owned()
 }
 
 /// Returns a remedy for a damaged journal or manifest. The lines of a damaged journal still say
 /// which files are a dataset's, but a damaged manifest does not.
-fn start_again(damaged: &Path) -> &'static str {
-    if damaged.ends_with(JOURNAL_NAME) {
-        "start again with `overwrite`"
-    } else {
-        "remove the folder if nothing in it is needed"
+fn start_again(damaged: &Path) -> String {
+    match damaged.ends_with(JOURNAL_NAME) {
+        true => format!("start again with {}", DatasetOption::Overwrite),
+        false => "remove the folder if nothing in it is needed".to_owned(),
     }
 }
 

@@ -25,7 +25,7 @@ use super::{
     unit::Source,
 };
 use crate::{
-    error::{DatasetError, OutputError},
+    error::{DatasetError, DatasetOption, OutputError},
     layout::{KeyLayout, NoLayout},
     manifest::Manifest,
 };
@@ -169,7 +169,7 @@ impl Dataset {
             return match (inputs, options.format) {
                 ([_], None | Some(Format::Ipc)) => Ok(Self::from_stream("standard input", Box::new(io::stdin()))?),
                 _ => Err(DatasetError::Config {
-                    option: "INPUT",
+                    option: DatasetOption::Inputs,
                     value: inputs.join(" "),
                     remedy: "standard input (-) stands alone, and is an Arrow IPC stream".to_owned(),
                 })?,

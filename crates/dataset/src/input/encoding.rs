@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 use super::{InputOptions, paths::InputFile};
-use crate::error::DatasetError;
+use crate::error::{DatasetError, DatasetOption};
 
 /// Returns the encoding of a text file, unless it is UTF-8: the one of the options, or UTF-16 if the
 /// file begins with its byte order mark.
@@ -15,7 +15,7 @@ pub(super) fn find(file: &InputFile, options: &InputOptions) -> Result<Option<&'
     }
     let encoding = match &options.encoding {
         Some(name) => Encoding::for_label(name.as_bytes()).ok_or_else(|| DatasetError::Config {
-            option: "encoding",
+            option: DatasetOption::Encoding,
             value: format!("'{name}'"),
             remedy: "give a name such as utf-8, latin1, windows-1252, utf-16le or shift_jis".to_owned(),
         })?,
@@ -76,8 +76,8 @@ impl<R: Read> Utf8Reader<R> {
             self.output.truncate(written);
             self.start += used;
             if let DecoderResult::Malformed(..) = result {
-                let reason =
-                    format!("it has bytes that are not {}; name its encoding (`encoding`)", self.encoding.name());
+                let (name, option) = (self.encoding.name(), DatasetOption::Encoding);
+                let reason = format!("it has bytes that are not {name}; name its encoding ({option})");
                 return Err(io::Error::new(ErrorKind::InvalidData, reason));
             }
             if self.is_last {

@@ -23,7 +23,7 @@ use super::{
     values::ValueSyntax,
 };
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
     exact::parse_column,
     folder_name::{NULL_FOLDER, decoded, value_of},
     folder_types::as_read,
@@ -103,15 +103,18 @@ impl FolderType {
                 // An empty text is null in a column of other values, as in CSV files.
                 let text = text.filter(|text| !text.is_empty() || data_type.is_string());
                 let texts: ArrayRef = Arc::new(StringArray::from(vec![text]));
-                parse_column(&texts, data_type)
-                    .map_err(|_| format!("{}; give the column another type (`types`)", is_not(data_type)))
+                parse_column(&texts, data_type).map_err(|_| format!("{}; {}", is_not(data_type), another_type()))
             }
             Self::Recorded(data_type, path) => value_of(text, data_type).ok_or_else(|| {
                 let path = path.display();
-                format!("{}, as '{path}' says; give the column another type (`types`)", is_not(data_type))
+                format!("{}, as '{path}' says; {}", is_not(data_type), another_type())
             }),
         }
     }
+}
+
+fn another_type() -> String {
+    format!("give the column another type ({})", DatasetOption::Types)
 }
 
 /// Returns the type of a column in the folders of all files: the type that is given, or that a
@@ -132,7 +135,8 @@ fn column_type(files: &[InputFile], column: &str, options: &InputOptions) -> Res
         if let Some((file, other, differs)) = recorded.find(|(.., data_type)| as_read(data_type) != as_read(first)) {
             let (path, other) = (record.path.display(), other.path.display());
             let reason = format!(
-                "is {differs} by '{other}', but {first} by '{path}'; give it one type (`types`), or read them apart"
+                "is {differs} by '{other}', but {first} by '{path}'; give it one type ({}), or read them apart",
+                DatasetOption::Types
             );
             return Err(wrong(file, column, reason));
         }

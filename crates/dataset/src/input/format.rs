@@ -5,7 +5,7 @@ use std::{fmt, path::Path, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use super::compression::{Compression, extension};
-use crate::error::DatasetError;
+use crate::error::{DatasetError, DatasetOption};
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ impl FromStr for Format {
             "pages" => Ok(Self::Pages),
             "avro" => Ok(Self::Avro),
             _ => Err(DatasetError::Config {
-                option: "input_format",
+                option: DatasetOption::InputFormat,
                 value: text.to_owned(),
                 remedy: "choose parquet, csv, json, arrow, avro or pages".to_owned(),
             }),

@@ -18,7 +18,7 @@ use super::{
     folders::{FolderValue, folders_below, values_of},
 };
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
     file_names::{OLD_MANIFEST_NAME, is_quarantine},
     folder_types::FolderRecord,
     manifest::Manifest,
@@ -153,7 +153,7 @@ impl Search {
         // At the end of a glob, two stars match only folders.
         let whole = if pattern.ends_with("**") { format!("{pattern}/*") } else { pattern.to_owned() };
         let paths = glob::glob(&whole).map_err(|error| DatasetError::Config {
-            option: "INPUT",
+            option: DatasetOption::Inputs,
             value: pattern.to_owned(),
             remedy: format!("this is not a glob: {error}"),
         })?;
@@ -282,8 +282,11 @@ impl Search {
 /// Returns the manifest of a folder, if it is a dataset. All of the dataset's files must exist.
 fn check_whole(folder: &Path, shown: &str) -> Result<Option<Manifest>, DatasetError> {
     if is_unfinished(folder) {
-        let reason = "the run that writes it has not finished; wait for it, start a split again with `resume`, \
-            or name the files that are there";
+        let reason = format!(
+            "the run that writes it has not finished; wait for it, start a split again with {}, or name the files that \
+             are there",
+            DatasetOption::Resume
+        );
         return Err(DatasetError::corrupt(shown, reason));
     }
     let Some(manifest) = Manifest::read_in(folder)? else { return Ok(None) };
@@ -330,10 +333,10 @@ fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), Da
     let shown = path.display().to_string();
     let metadata = fs::metadata(path).map_err(DatasetError::io("open", &shown))?;
     let unknown = |remedy| DatasetError::UnknownFormat { path: shown.clone(), remedy };
-    let format = format.or_else(|| Format::of_path(path)).ok_or_else(|| unknown(KNOWN_FORMATS))?;
+    let format = format.or_else(|| Format::of_path(path)).ok_or_else(|| unknown(known_formats()))?;
     let (_, compression) = Compression::split(path);
     if compression.is_some() && !format.is_text() {
-        return Err(unknown("only text files are compressed as a whole; decompress it first"));
+        return Err(unknown("only text files are compressed as a whole; decompress it first".to_owned()));
     }
     let absolute = fs::canonicalize(path).map_err(DatasetError::io("open", &shown))?;
     let fingerprint = format!("{}\t{}\t{}", absolute.display(), metadata.len(), modified_ns(&metadata));
@@ -345,8 +348,14 @@ fn named(path: &Path, format: Option<Format>) -> Result<(InputFile, PathBuf), Da
     Ok((file, absolute))
 }
 
-const KNOWN_FORMATS: &str = "its extension is not one of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, \
-    ipc, feather, avro, pages (text formats also with gz, bz2, xz or zst at the end); name the format (`input_format`)";
+/// Returns the remedy for a file whose format its name does not tell.
+fn known_formats() -> String {
+    format!(
+        "its extension is not one of parquet, csv, tsv, tbl, json, jsonl, ndjson, arrow, arrows, ipc, feather, \
+         avro, pages (text formats also with gz, bz2, xz or zst at the end); name the format ({})",
+        DatasetOption::InputFormat
+    )
+}
 
 /// Returns nanoseconds since 1970; 0 if the file system does not record the time.
 fn modified_ns(metadata: &Metadata) -> u128 {

@@ -8,7 +8,7 @@ use arrow::{
 };
 
 use super::Dataset;
-use crate::error::DatasetError;
+use crate::error::{DatasetError, DatasetOption};
 
 const MIN_UNITS: usize = 64;
 const MAX_UNITS: usize = 512;
@@ -25,10 +25,12 @@ impl Dataset {
     pub fn sample(&self, columns: &[usize], rows: usize) -> Result<RecordBatch, DatasetError> {
         if self.fingerprint.is_none() {
             return Err(DatasetError::Config {
-                option: "INPUT",
+                option: DatasetOption::Inputs,
                 value: "standard input, which can be read only once".to_owned(),
-                remedy: "a sample is needed first: give split points (`ranges`), or put the input into a file"
-                    .to_owned(),
+                remedy: format!(
+                    "a sample is needed first: give split points ({}), or put the input into a file",
+                    DatasetOption::Ranges
+                ),
             });
         }
         let mut sampler = Sampler { rows, threshold: u64::MAX, pieces: vec![], kept: 0 };

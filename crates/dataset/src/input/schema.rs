@@ -9,7 +9,7 @@ use arrow::{
 };
 
 use super::{ColumnType, ColumnTypes, names::type_of_column};
-use crate::error::DatasetError;
+use crate::error::{DatasetError, DatasetOption};
 
 /// Returns an error unless each column with a given type has it: files that store types keep
 /// theirs.
@@ -19,7 +19,7 @@ pub(super) fn check_given(schema: &Schema, types: &ColumnTypes) -> Result<(), Da
             && found != *given
         {
             return Err(DatasetError::Config {
-                option: "types",
+                option: DatasetOption::Types,
                 value: format!("'{column}={given}'"),
                 remedy: format!("its files store {found}; cast it in a query"),
             });

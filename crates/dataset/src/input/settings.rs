@@ -1,76 +1,66 @@
 //! Options by their names, as texts state them.
 
 use super::{BadRows, ColumnTypes, InputOptions, options::Quote};
-use crate::error::DatasetError;
-
-/// The names that [`InputOptions::set`] takes, for messages.
-const NAMES: &str = "format, types, all_text, delimiter, quote, escape, comment, skip, header, names, null, decimal, \
-    date_format, timestamp_format, encoding, on_bad_row, union_by_name or infer_rows";
+use crate::error::{DatasetError, DatasetOption};
 
 impl InputOptions {
-    /// Returns the name of the option that `name` means, in any case; `None` if there is none. Names
-    /// that other readers of CSV files use count as well.
-    pub fn option_name(name: &str) -> Option<&'static str> {
+    /// Returns the option that `name` means, in any case; `None` if there is none. Names that other
+    /// readers of CSV files use count as well.
+    pub fn find_option(name: &str) -> Option<DatasetOption> {
         Some(match name.to_ascii_lowercase().replace('-', "_").as_str() {
-            "format" | "input_format" => "format",
-            "types" | "dtypes" => "types",
-            "all_text" | "all_varchar" => "all_text",
-            "delimiter" | "delim" | "sep" | "separator" => "delimiter",
-            "quote" | "quote_char" => "quote",
-            "escape" => "escape",
-            "comment" => "comment",
-            "skip" | "skip_lines" | "skip_rows" => "skip",
-            "header" | "has_header" => "header",
-            "names" | "column_names" => "names",
-            "null" | "nulls" | "nullstr" | "null_value" => "null",
-            "decimal" | "decimal_separator" => "decimal",
-            "date_format" | "dateformat" => "date_format",
-            "timestamp_format" | "timestampformat" | "datetime_format" => "timestamp_format",
-            "encoding" => "encoding",
-            "on_bad_row" => "on_bad_row",
-            "union_by_name" => "union_by_name",
-            "infer_rows" | "sample_size" => "infer_rows",
+            "format" | "input_format" => DatasetOption::InputFormat,
+            "types" | "dtypes" => DatasetOption::Types,
+            "all_text" | "all_varchar" => DatasetOption::AllText,
+            "delimiter" | "delim" | "sep" | "separator" => DatasetOption::Delimiter,
+            "quote" | "quote_char" => DatasetOption::Quote,
+            "escape" => DatasetOption::Escape,
+            "comment" => DatasetOption::Comment,
+            "skip" | "skip_lines" | "skip_rows" => DatasetOption::Skip,
+            "header" | "has_header" => DatasetOption::Header,
+            "names" | "column_names" => DatasetOption::Names,
+            "null" | "nulls" | "nullstr" | "null_value" => DatasetOption::Null,
+            "decimal" | "decimal_separator" => DatasetOption::Decimal,
+            "date_format" | "dateformat" => DatasetOption::DateFormat,
+            "timestamp_format" | "timestampformat" | "datetime_format" => DatasetOption::TimestampFormat,
+            "encoding" => DatasetOption::Encoding,
+            "on_bad_row" => DatasetOption::OnBadRow,
+            "union_by_name" => DatasetOption::UnionByName,
+            "infer_rows" | "sample_size" => DatasetOption::InferRows,
             _ => return None,
         })
     }
 
-    /// Sets an option by its [name](Self::option_name). `null` and `types` add to what is set.
+    /// Sets an option by its [name](Self::find_option). `null` and `types` add to what is set.
     ///
     /// # Errors
     /// If there is no such option, or it has no such value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), DatasetError> {
-        let Some(option) = Self::option_name(name) else {
-            return Err(DatasetError::Config {
-                option: "options",
-                value: format!("'{name}'"),
-                remedy: format!("unknown option; choose {NAMES}"),
-            });
-        };
+        let option = Self::find_option(name).ok_or_else(|| DatasetError::UnknownOption(name.to_owned()))?;
         let setting = Setting { option, value };
         match option {
-            "format" => self.format = Some(value.parse()?),
-            "types" => {
+            DatasetOption::InputFormat => self.format = Some(value.parse()?),
+            DatasetOption::Types => {
                 let more = ColumnTypes::parse(value, self.types.all_text)?;
                 self.types.columns.retain(|(column, _)| more.columns.iter().all(|(other, _)| other != column));
                 self.types.columns.extend(more.columns);
             }
-            "all_text" => self.types.all_text = setting.boolean()?,
-            "delimiter" => self.csv.delimiter = Some(setting.character()?),
-            "quote" if matches!(value, "" | "none") => self.csv.quote = Quote::Off,
-            "quote" => self.csv.quote = Quote::Char(setting.character()?),
-            "escape" => self.csv.escape = setting.character_or_none()?,
-            "comment" => self.csv.comment = setting.character_or_none()?,
-            "skip" => self.csv.skip_lines = setting.number()?,
-            "header" if value.eq_ignore_ascii_case("auto") => self.csv.header = None,
-            "header" => self.csv.header = Some(setting.boolean()?),
-            "names" => self.csv.names = value.split(',').map(|name| name.trim().to_owned()).collect(),
-            "null" => self.csv.nulls.push(value.to_owned()),
-            "decimal" => self.csv.decimal_comma = setting.decimal()?,
-            "date_format" => self.csv.date_format = Some(setting.time_format()?),
-            "timestamp_format" => self.csv.timestamp_format = Some(setting.time_format()?),
-            "encoding" => self.encoding = Some(setting.encoding()?),
-            "on_bad_row" => self.on_bad_row = setting.bad_rows()?,
-            "union_by_name" => self.union_by_name = setting.boolean()?,
+            DatasetOption::AllText => self.types.all_text = setting.boolean()?,
+            DatasetOption::Delimiter => self.csv.delimiter = Some(setting.character()?),
+            DatasetOption::Quote if matches!(value, "" | "none") => self.csv.quote = Quote::Off,
+            DatasetOption::Quote => self.csv.quote = Quote::Char(setting.character()?),
+            DatasetOption::Escape => self.csv.escape = setting.character_or_none()?,
+            DatasetOption::Comment => self.csv.comment = setting.character_or_none()?,
+            DatasetOption::Skip => self.csv.skip_lines = setting.number()?,
+            DatasetOption::Header if value.eq_ignore_ascii_case("auto") => self.csv.header = None,
+            DatasetOption::Header => self.csv.header = Some(setting.boolean()?),
+            DatasetOption::Names => self.csv.names = value.split(',').map(|name| name.trim().to_owned()).collect(),
+            DatasetOption::Null => self.csv.nulls.push(value.to_owned()),
+            DatasetOption::Decimal => self.csv.decimal_comma = setting.decimal()?,
+            DatasetOption::DateFormat => self.csv.date_format = Some(setting.time_format()?),
+            DatasetOption::TimestampFormat => self.csv.timestamp_format = Some(setting.time_format()?),
+            DatasetOption::Encoding => self.encoding = Some(setting.encoding()?),
+            DatasetOption::OnBadRow => self.on_bad_row = setting.bad_rows()?,
+            DatasetOption::UnionByName => self.union_by_name = setting.boolean()?,
             _ => self.infer_rows = setting.number()?,
         }
         Ok(())
@@ -79,7 +69,7 @@ impl InputOptions {
 
 /// An option and its value.
 struct Setting<'a> {
-    option: &'static str,
+    option: DatasetOption,
     value: &'a str,
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use arrow::datatypes::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
-use crate::error::DatasetError;
+use crate::error::{DatasetError, DatasetOption};
 
 /// The type of a column as a user gives it: `text`, `int`, `float`, `bool`, `date`, `timestamp`,
 /// `decimal(p,s)`, or an Arrow type by its name, like `Int32`.
@@ -43,7 +43,7 @@ impl FromStr for ColumnType {
     fn from_str(text: &str) -> Result<Self, DatasetError> {
         let name = text.trim().to_ascii_lowercase();
         let invalid = || DatasetError::Config {
-            option: "types",
+            option: DatasetOption::Types,
             value: format!("'{text}'"),
             remedy: "choose text, int, float, bool, date, timestamp, timestamptz, decimal(PRECISION,SCALE), or \
                 an Arrow type"
@@ -130,7 +130,7 @@ impl ColumnTypes {
         let mut columns: Vec<(String, ColumnType)> = vec![];
         for given in split_outside_parentheses(text) {
             let invalid = |remedy: &str| DatasetError::Config {
-                option: "types",
+                option: DatasetOption::Types,
                 value: format!("'{given}'"),
                 remedy: remedy.to_owned(),
             };

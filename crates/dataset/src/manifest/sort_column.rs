@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     column_list::{Item, QUOTING, items, quoted_if},
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
 };
 
 /// A column that rows are sorted by.
@@ -27,7 +27,7 @@ impl SortColumn {
     /// If a quote is not closed, or another text than `:asc` or `:desc` follows a closed one.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, DatasetError> {
         let invalid = || DatasetError::Config {
-            option: "sort_by",
+            option: DatasetOption::SortBy,
             value: format!("'{text}'"),
             remedy: format!("expected names, or names with :asc or :desc, with commas between them; {QUOTING}"),
         };

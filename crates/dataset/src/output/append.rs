@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     column_types::view_of,
+    error::DatasetOption,
     file_names::{journal_path, quarantine_name},
     manifest::{AppendEntry, ColumnEntry, KeyType},
 };
@@ -39,7 +40,10 @@ const PLACEMENT: &str = "placement";
 const COMMON: [&str; 6] = ["format", PLACEMENT, "by", "into", "sort_by", KEY_TYPES];
 
 /// How to give a column of the inputs another type.
-const GIVE_TYPE: &str = "give it that type: `types` for CSV and JSON, arrow_cast in a query for files that store types";
+fn give_type() -> String {
+    let types = DatasetOption::Types;
+    format!("give it that type: {types} for CSV and JSON, arrow_cast in a query for files that store types")
+}
 
 /// The columns that an append writes.
 pub(super) struct Columns {
@@ -192,7 +196,8 @@ fn differs(path: PathBuf, setting: String, now: String, there: String) -> Output
     }
     let mismatch = format!(
         "equal keys would be in two partitions: the types of keys that the files store as another type are {now}, but \
-         {there} in the dataset; where a key's type differs from the dataset's, {GIVE_TYPE}"
+         {there} in the dataset; where a key's type differs from the dataset's, {}",
+        give_type()
     );
     OutputError::AppendColumns { path, mismatch }
 }
@@ -237,8 +242,11 @@ fn mismatch(now: &[ColumnEntry], there: &[ColumnEntry]) -> Option<String> {
         }
         if plain(&now.data_type) != plain(&there.data_type) {
             return Some(format!(
-                "column '{}' is {}, but {} in the dataset; {GIVE_TYPE}",
-                now.name, now.data_type, there.data_type
+                "column '{}' is {}, but {} in the dataset; {}",
+                now.name,
+                now.data_type,
+                there.data_type,
+                give_type()
             ));
         }
     }

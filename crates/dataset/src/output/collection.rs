@@ -13,7 +13,7 @@ use std::{
 use super::{
     ExistingPolicy, MANIFEST_VERSION, Manifest, OutputError, PartitionEntry, Settings,
     journal::JournalContent,
-    open::{known, refuse_foreign, remove_files},
+    open::{known, refuse_foreign, remove_files, to_replace},
     publish::{Folder, visible},
     whole::{remove_dataset, remove_locked},
 };
@@ -248,5 +248,5 @@ fn foreign(folder: &Folder, member: &Folder) -> OutputError {
 }
 
 fn taken(folder: &Folder, state: &'static str) -> OutputError {
-    OutputError::Taken { path: folder.dir().to_owned(), state, remedy: "`overwrite` to replace it" }
+    OutputError::Taken { path: folder.dir().to_owned(), state, remedy: to_replace() }
 }

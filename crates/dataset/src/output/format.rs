@@ -21,6 +21,7 @@ use super::{
     pages::PagesEncoding,
     types::{cast_to, for_arrow, for_parquet, for_parquet_writer},
 };
+use crate::error::DatasetOption;
 
 /// The least memory of an open column of Parquet: smaller chunks have more overhead than content.
 const PARQUET_COLUMN_FLOOR_BYTES: usize = 32 << 10;
@@ -71,7 +72,7 @@ impl Encoding {
                 Ok(Self::Ipc { schema: for_arrow(schema), options })
             }
             OutputFormat::Csv | OutputFormat::Json if compression != Compression::None => {
-                Err(unfit("CSV and JSON files are not compressed; leave `compression` out".into()))
+                Err(unfit(format!("CSV and JSON files are not compressed; leave {} out", DatasetOption::Compression)))
             }
             OutputFormat::Csv => {
                 CsvWriter::new(std::io::sink(), b',', schema).map_err(|error| unfit(error.to_string()))?;
@@ -79,7 +80,7 @@ impl Encoding {
             }
             OutputFormat::Json => Ok(Self::Json { schema: for_arrow(schema) }),
             OutputFormat::Pages if compression != Compression::None => {
-                Err(unfit("page files are not compressed; leave `compression` out".into()))
+                Err(unfit(format!("page files are not compressed; leave {} out", DatasetOption::Compression)))
             }
             OutputFormat::Pages => {
                 let encoding = PagesEncoding::new(schema, page_bytes, partitions).map_err(unfit)?;

@@ -21,6 +21,7 @@ use super::{
     values::ValueFolders,
 };
 use crate::{
+    error::DatasetOption,
     file_names::{QUARANTINE_NAME, journal_path, quarantine_name},
     manifest::{column_of, columns_of},
 };
@@ -98,8 +99,11 @@ impl ExistingPolicy {
     }
 
     /// Returns how to start again without what an earlier run has left, as errors put it.
-    pub(crate) fn start_again(self) -> &'static str {
-        if self.appends() { "leave `resume` out to start the append again" } else { "start again with `overwrite`" }
+    pub(crate) fn start_again(self) -> String {
+        match self.appends() {
+            true => format!("leave {} out to start the append again", DatasetOption::Resume),
+            false => format!("start again with {}", DatasetOption::Overwrite),
+        }
     }
 }
 
@@ -249,13 +253,14 @@ fn find(
 ) -> Result<ExistingRun, OutputError> {
     let path = || folder.dir().to_owned();
     let taken = |state, remedy| Err(OutputError::Taken { path: path(), state, remedy });
+    let overwrite = DatasetOption::Overwrite;
     if existing == ExistingPolicy::Overwrite {
         refuse_foreign(folder, known(folder)?)?;
         return remove_known(folder).map(|()| ExistingRun::Recorded(None, None));
     }
     if let Some(manifest) = Manifest::load(folder)? {
         if existing == ExistingPolicy::Refuse {
-            return taken("a finished dataset", "`overwrite` to replace it");
+            return taken("a finished dataset", to_replace());
         }
         same_settings(folder.dir(), existing, settings, &manifest.settings)?;
         if manifest.is_whole(folder)? {
@@ -263,7 +268,7 @@ fn find(
             let rows_in = manifest.first_rows_in();
             return Ok(ExistingRun::Complete(manifest, rows_in));
         }
-        return taken("a finished dataset with damaged files", "`overwrite` to write it again");
+        return taken("a finished dataset with damaged files", format!("{overwrite} to write it again"));
     }
     let recorded = JournalContent::load(folder)?;
     // A run that was killed before it finished anything leaves nothing to resume.
@@ -274,8 +279,10 @@ fn find(
     };
     if existing == ExistingPolicy::Refuse {
         // A dataset that appears as a whole cannot be resumed.
-        let remedy =
-            if whole { "`overwrite` to replace it" } else { "`resume` to continue it, or `overwrite` to start again" };
+        let remedy = match whole {
+            true => to_replace(),
+            false => format!("{} to continue it, or {overwrite} to start again", DatasetOption::Resume),
+        };
         return taken("an unfinished dataset", remedy);
     }
     recorded.settings.resolve(&columns.names());
@@ -284,6 +291,11 @@ fn find(
     folder.remove([QUARANTINE_NAME])?;
     refuse_foreign(folder, recorded.file_names())?;
     Ok(ExistingRun::Recorded(None, Some(recorded)))
+}
+
+/// Returns the remedy for a folder that holds a whole dataset.
+pub(super) fn to_replace() -> String {
+    format!("{} to replace it", DatasetOption::Overwrite)
 }
 
 /// Returns the names that a dataset has in its folder, finished or not. Of a damaged journal, only

@@ -19,6 +19,7 @@ use super::{
     OutputError,
     work_file::{FileSeal, WorkFile},
 };
+use crate::error::DatasetOption;
 
 /// The default size of pages in bytes.
 pub const DEFAULT_PAGE_BYTES: usize = 64 << 10;
@@ -41,7 +42,8 @@ impl PagesEncoding {
         let codec = RowCodec::new(schema.clone()).map_err(|error| error.to_string())?;
         let payload = codec.payload_size();
         let layout = if payload == PayloadSize::Variable { PageLayout::Slotted } else { PageLayout::Compact };
-        let shape = PageShape::new(page_bytes, layout, payload).map_err(|error| format!("{error} (`page_size`)"))?;
+        let shape = PageShape::new(page_bytes, layout, payload)
+            .map_err(|error| format!("{error} ({})", DatasetOption::PageSize))?;
         let header =
             FileHeader { shape, partitions: partitions as u32, row_format: ROW_FORMAT, schema: schema.clone() };
         Ok(Self { header, codec, heap: Heap::new(page_bytes) })
@@ -146,11 +148,12 @@ impl PagesWriter {
 
 /// Returns what to do about a row of `row_bytes` bytes.
 fn remedy_for(row_bytes: usize) -> String {
+    let overwrite = DatasetOption::Overwrite;
     match (row_bytes + HEADER_BYTES + SLOT_BYTES).next_power_of_two() {
         page_bytes if page_bytes <= MAX_PAGE_BYTES => {
-            format!("start again with `page_size` {}K or more, and `overwrite`", page_bytes >> 10)
+            format!("start again with {} {}K or more, and {overwrite}", DatasetOption::PageSize, page_bytes >> 10)
         }
-        _ => "no page is large enough; choose another `format`, and `overwrite`".to_owned(),
+        _ => format!("no page is large enough; choose another {}, and {overwrite}", DatasetOption::Format),
     }
 }
 

@@ -17,7 +17,7 @@ use twox_hash::XxHash64;
 
 use crate::{
     column_types::{view_of, with_type},
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
 };
 
 /// The state of DataFusion's `REPARTITION_RANDOM_STATE` (`datafusion_physical_plan::repartition`),
@@ -201,7 +201,7 @@ fn inner_value_type(own: &DataType) -> Option<DataType> {
 pub(crate) fn key_columns(schema: &Schema, keys: &[String]) -> Result<Vec<usize>, DatasetError> {
     if keys.is_empty() {
         return Err(DatasetError::Config {
-            option: "by",
+            option: DatasetOption::By,
             value: "empty".to_owned(),
             remedy: "name at least one key column".to_owned(),
         });

@@ -2,7 +2,7 @@
 
 use annulus_rows::partition::{MAX_CONSUMERS, Modulo, Target};
 
-use crate::error::DatasetError;
+use crate::error::{DatasetError, DatasetOption};
 
 /// Maps key groups to partitions as Apache Flink's `KeyGroupRangeAssignment` does: group `g` of G
 /// goes to partition `g * N / G`.
@@ -21,7 +21,7 @@ impl KeyGroups {
         let count = groups as usize;
         if count < partitions || count > MAX_CONSUMERS {
             return Err(DatasetError::Config {
-                option: "key_groups",
+                option: DatasetOption::KeyGroups,
                 value: groups.to_string(),
                 remedy: format!(
                     "choose a number from {partitions} (the partitions) to {MAX_CONSUMERS}, and do not change it: \

@@ -16,7 +16,7 @@ use arrow::{
     datatypes::{DataType, Schema, SchemaRef},
 };
 
-use crate::error::DatasetError;
+use crate::error::{DatasetError, DatasetOption};
 
 use key_groups::KeyGroups;
 use ranges::Ranges;
@@ -130,7 +130,7 @@ impl Placement {
     ) -> Result<Self, DatasetError> {
         if partitions == 0 || partitions > MAX_CONSUMERS {
             return Err(DatasetError::Config {
-                option: "into",
+                option: DatasetOption::Into,
                 value: partitions.to_string(),
                 remedy: format!("choose 1 to {MAX_CONSUMERS} partitions"),
             });

@@ -11,7 +11,10 @@ use arrow::{
 };
 
 use super::hash::{key_columns, keys_of};
-use crate::{error::DatasetError, exact::parse_column};
+use crate::{
+    error::{DatasetError, DatasetOption},
+    exact::parse_column,
+};
 
 /// Split points, and the key columns that are compared with them.
 #[derive(Debug)]
@@ -37,7 +40,7 @@ impl Ranges {
         if points[0].len() >= partitions {
             return Err(wrong(
                 format!("{} values for {partitions} partitions", points[0].len()),
-                "give one value fewer than partitions (`into`)",
+                &format!("give one value fewer than partitions ({})", DatasetOption::Into),
             ));
         }
         converter(schema, &columns)?;
@@ -57,7 +60,8 @@ impl Ranges {
         let columns = key_columns(schema, keys)?;
         if points.len() + 1 != partitions {
             let given = format!("{} values for {partitions} partitions", points.len());
-            return Err(wrong(given, "give exactly one value fewer than partitions (`into`)"));
+            let remedy = format!("give exactly one value fewer than partitions ({})", DatasetOption::Into);
+            return Err(wrong(given, &remedy));
         }
         if let Some(point) = points.iter().find(|point| point.len() != keys.len()) {
             return Err(wrong(format!("'{}'", point.join(",")), "give each split point one value for each key column"));
@@ -123,7 +127,7 @@ fn typed(schema: &Schema, column: usize, texts: StringArray) -> Result<ArrayRef,
     }
     parse_column(&(Arc::new(texts) as ArrayRef), field.data_type()).map_err(|error| DatasetError::Key {
         column: field.name().clone(),
-        reason: format!("a value of `ranges` is not of its type, {}: {error}", field.data_type()),
+        reason: format!("a value of {} is not of its type, {}: {error}", DatasetOption::Ranges, field.data_type()),
     })
 }
 
@@ -137,5 +141,5 @@ pub(crate) fn converter(schema: &Schema, columns: &[usize]) -> Result<RowConvert
 }
 
 fn wrong(value: String, remedy: &str) -> DatasetError {
-    DatasetError::Config { option: "ranges", value, remedy: remedy.to_owned() }
+    DatasetError::Config { option: DatasetOption::Ranges, value, remedy: remedy.to_owned() }
 }

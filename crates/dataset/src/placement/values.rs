@@ -6,7 +6,12 @@ use super::{
     KeyHasher,
     hash::{key_columns, value_type},
 };
-use crate::{column_list::columns_text, error::DatasetError, folder_name::can_name_folders, folder_types::CAST};
+use crate::{
+    column_list::columns_text,
+    error::{DatasetError, DatasetOption},
+    folder_name::can_name_folders,
+    folder_types::CAST,
+};
 
 /// Returns a hasher that gives rows of the same folder the same hash. Without dictionaries, that is
 /// the hash of older versions, whose runs can be resumed.
@@ -36,9 +41,9 @@ pub(super) fn check(schema: &Schema, keys: &[String]) -> Result<(), DatasetError
     }
     if columns.len() == schema.fields().len() {
         return Err(DatasetError::Config {
-            option: "by_value",
+            option: DatasetOption::ByValue,
             value: format!("given with all columns as keys ({})", columns_text(keys)),
-            remedy: "no column is left for the files; leave one out of `by`".to_owned(),
+            remedy: format!("no column is left for the files; leave one out of {}", DatasetOption::By),
         });
     }
     Ok(())

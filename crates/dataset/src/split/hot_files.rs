@@ -7,7 +7,7 @@ use annulus_rows::partition::{MAX_CONSUMERS, Target};
 use arrow::{array::RecordBatch, datatypes::Schema};
 
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
     hot_keys::{HotKey, HotSample, sample_hot_keys},
     input::Dataset,
     manifest::SpreadKey,
@@ -15,7 +15,6 @@ use crate::{
     placement::{KeyHasher, Placement, PlacementSpec},
 };
 
-const OPTION: &str = "split_hot_keys";
 /// The rows of the sample for each partition. A key that is just hot by default has about 128 of
 /// them, and its share is off by about a tenth.
 const SAMPLE_PER_PARTITION: usize = 256;
@@ -87,8 +86,9 @@ impl HotFiles {
             (first_key, first_slot) = (first_key + keys.len(), first_slot.saturating_add(files));
         }
         if first_slot > MAX_CONSUMERS {
+            let into = DatasetOption::Into;
             let remedy =
-                format!("with {partitions} partitions (`into`) that is more than {MAX_CONSUMERS} files; choose fewer");
+                format!("with {partitions} partitions ({into}) that is more than {MAX_CONSUMERS} files; choose fewer");
             return Err(refused(&format!("{} files for each partition with hot keys", all.groups[0].files), &remedy));
         }
         Ok(all)
@@ -186,5 +186,5 @@ impl HotTurns<'_> {
 }
 
 fn refused(value: &str, remedy: &str) -> DatasetError {
-    DatasetError::Config { option: OPTION, value: value.to_owned(), remedy: remedy.to_owned() }
+    DatasetError::Config { option: DatasetOption::SplitHotKeys, value: value.to_owned(), remedy: remedy.to_owned() }
 }

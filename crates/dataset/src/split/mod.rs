@@ -44,7 +44,7 @@ pub use progress::{NoProgress, Progress};
 pub use split_points::sample_ranges;
 
 use crate::{
-    error::{DatasetError, OutputError},
+    error::{DatasetError, DatasetOption, OutputError},
     hot_keys::DEFAULT_HOT_SHARE,
     input::Dataset,
     manifest::{Manifest, OutputFormat, PartitionSettings, Settings, SortColumn},
@@ -247,11 +247,13 @@ fn check_spill(job: &Job, slots: usize) -> Result<(), DatasetError> {
     let mib = |bytes: usize| format!("{}M", bytes.div_ceil(1 << 20));
     let (workers, takes, allow) = (job.threads, mib(least), mib(least * SPILL_SHARE));
     Err(DatasetError::Config {
-        option: "memory_limit",
+        option: DatasetOption::MemoryLimit,
         value: mib(job.memory_limit),
         remedy: format!(
             "{slots} files cannot be open within it, and spilling for them with {workers} threads takes {takes}, \
-             at most half of the limit; allow {allow}, or use fewer partitions (`into`) or threads (`threads`)"
+             at most half of the limit; allow {allow}, or use fewer partitions ({}) or threads ({})",
+            DatasetOption::Into,
+            DatasetOption::Threads
         ),
     })
 }

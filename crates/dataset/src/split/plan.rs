@@ -6,7 +6,7 @@ use super::{DEFAULT_MEMORY, HotFiles, Job, SMALL_SPILL_BYTES, sample_ranges};
 use crate::{
     bad_rows::BadRows,
     column_list::columns_text,
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
     hot_keys::DEFAULT_HOT_SHARE,
     input::{Dataset, InputOptions, type_of_column},
     manifest::{Manifest, SortColumn},
@@ -97,15 +97,15 @@ impl JobSpec {
     pub fn plan(self) -> Result<Job, DatasetError> {
         if matches!(self.placing, PlacementChoice::By(PlacementSpec::RoundRobin)) && !self.by.is_empty() {
             return Err(DatasetError::Config {
-                option: "by",
-                value: format!("'{}' together with `round_robin`", columns_text(&self.by)),
+                option: DatasetOption::By,
+                value: format!("'{}' together with {}", columns_text(&self.by), DatasetOption::RoundRobin),
                 remedy: "rows that are placed in turn have no key; leave one of the two out".to_owned(),
             });
         }
         if self.memory_limit < SMALL_SPILL_BYTES {
             let mib = SMALL_SPILL_BYTES >> 20;
             return Err(DatasetError::Config {
-                option: "memory_limit",
+                option: DatasetOption::MemoryLimit,
                 value: format!("{} bytes", self.memory_limit),
                 remedy: format!("batches, pages and open files take more than that; allow at least {mib}M"),
             });
@@ -115,7 +115,7 @@ impl JobSpec {
         let is_there = |column: &str| type_of_column(&dataset.schema, column).is_some();
         if let Some((column, _)) = self.input.types.columns.iter().find(|(column, _)| !is_there(column)) {
             return Err(DatasetError::Config {
-                option: "types",
+                option: DatasetOption::Types,
                 value: format!("a type for column '{column}'"),
                 remedy: "the inputs have no column of that name; check the name".to_owned(),
             });
@@ -159,18 +159,19 @@ impl JobSpec {
         let refused = |option, value: String, remedy: &str| {
             Err(DatasetError::Config { option, value, remedy: remedy.to_owned() })
         };
+        let by_value = DatasetOption::ByValue;
         match (matches!(self.placing, PlacementChoice::By(PlacementSpec::Values)), self.into) {
             (true, Some(into)) => {
                 let remedy = "each value has a folder of its own, whatever their number; leave one of the two out";
-                refused("into", format!("{into} together with `by_value`"), remedy)
+                refused(DatasetOption::Into, format!("{into} together with {by_value}"), remedy)
             }
             (true, None) if self.split_hot_keys.is_some() => {
                 let remedy = "no partition has several keys; leave one of the two out";
-                refused("split_hot_keys", "given together with `by_value`".to_owned(), remedy)
+                refused(DatasetOption::SplitHotKeys, format!("given together with {by_value}"), remedy)
             }
             (true, None) => Ok(VALUE_BUCKETS),
             (false, Some(into)) => Ok(into),
-            (false, None) => refused("into", "not given".to_owned(), "give a number of partitions"),
+            (false, None) => refused(DatasetOption::Into, "not given".to_owned(), "give a number of partitions"),
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, fs, path::Path, sync::Arc};
 
 use annulus_dataset::{
-    DEFAULT_HOT_SHARE, Dataset, DatasetError, ExistingPolicy, HotFiles, InputOptions, Job, OutputError, OutputFormat,
-    Placement, PlacementSpec,
+    DEFAULT_HOT_SHARE, Dataset, DatasetError, DatasetOption, ExistingPolicy, HotFiles, InputOptions, Job, OutputError,
+    OutputFormat, Placement, PlacementSpec,
 };
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch, StringArray},
@@ -157,7 +157,7 @@ fn by_turns_no_key_is_hot() {
     job.placement = Placement::new(&PlacementSpec::RoundRobin, &job.dataset.schema, &[], PARTITIONS).unwrap();
     assert!(run_silently(&job).unwrap().manifest.hot_keys.is_empty());
     let sampled = HotFiles::sample(&job.dataset, &PlacementSpec::RoundRobin, &job.by, PARTITIONS, 0.5, None);
-    assert!(matches!(sampled, Err(DatasetError::Config { option: "split_hot_keys", .. })), "{sampled:?}");
+    assert!(matches!(sampled, Err(DatasetError::Config { option: DatasetOption::SplitHotKeys, .. })), "{sampled:?}");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn an_input_that_is_read_once_has_no_sample() {
     drop(writer);
     let dataset = Dataset::from_stream("standard input", Box::new(std::io::Cursor::new(stream))).unwrap();
     let error = HotFiles::sample(&dataset, &PlacementSpec::Hash, &["key".to_owned()], 4, 0.5, None).unwrap_err();
-    assert!(matches!(error, DatasetError::Config { option: "split_hot_keys", .. }), "{error}");
+    assert!(matches!(error, DatasetError::Config { option: DatasetOption::SplitHotKeys, .. }), "{error}");
     assert!(error.to_string().contains("put the input into a file"), "{error}");
 }
 
@@ -206,7 +206,7 @@ fn more_files_than_can_be_told_apart_are_refused() {
     let files = |files| HotFiles::sample(&dataset, &PlacementSpec::Hash, &["key".to_owned()], 16, 0.5, Some(files));
     assert!(files(100).is_ok());
     let error = files(usize::MAX).unwrap_err();
-    assert!(matches!(error, DatasetError::Config { option: "split_hot_keys", .. }), "{error}");
+    assert!(matches!(error, DatasetError::Config { option: DatasetOption::SplitHotKeys, .. }), "{error}");
 }
 
 #[test]

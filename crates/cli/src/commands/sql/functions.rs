@@ -116,7 +116,7 @@ fn path_of(function: &str, format: &str, args: &[FunctionArg]) -> Result<String>
             Constant::List(values) => options.extend(values.into_iter().map(|value| (name.clone(), value))),
         }
     }
-    let unknown = options.iter().find(|(name, _)| annulus_dataset::InputOptions::option_name(name).is_none());
+    let unknown = options.iter().find(|(name, _)| annulus_dataset::InputOptions::find_option(name).is_none());
     if let Some((name, _)) = unknown {
         // Its text lists the options.
         let error = annulus_dataset::InputOptions::default().set(name, "");

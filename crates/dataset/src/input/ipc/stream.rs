@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::message::{Decoder, Message};
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
     input::{
         InputOptions,
         paths::InputFile,
@@ -82,7 +82,7 @@ impl Part for Once {
 
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
         let (reader, decoder) = self.stream.lock().take().ok_or_else(|| DatasetError::Config {
-            option: "INPUT",
+            option: DatasetOption::Inputs,
             value: self.name.clone(),
             remedy: "it can be read only once; put it into a file".to_owned(),
         })?;

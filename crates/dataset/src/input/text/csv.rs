@@ -21,7 +21,7 @@ use super::{
     table::{SampledFile, Types},
 };
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
     exact::parse_column,
     input::{
         InputOptions,
@@ -249,7 +249,7 @@ impl Decode for CsvDecode {
         if let Some(place) = texts.iter().position(|text| text.is_err()) {
             return (
                 Some(columns[place].name().clone()),
-                "it is not UTF-8; name the file's encoding (`encoding`)".to_owned(),
+                format!("it is not UTF-8; name the file's encoding ({})", DatasetOption::Encoding),
             );
         }
         for &place in &self.places {

@@ -5,7 +5,7 @@ use regex::Regex;
 
 use super::{records::Syntax, sample::Head};
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
     input::{CsvOptions, paths::InputFile},
 };
 
@@ -32,14 +32,14 @@ impl Dialect {
         let is_twice = (1..special.len()).any(|place| special[..place].contains(&special[place]));
         if is_twice || special.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
             return Err(DatasetError::Config {
-                option: "delimiter",
+                option: DatasetOption::Delimiter,
                 value: format!("'{}' with quote '{}'", delimiter.escape_ascii(), quote.escape_ascii()),
                 remedy: "choose different characters for delimiter, quote and comment, and no line end".to_owned(),
             });
         }
         let nulls = options.nulls.iter().map(|null| regex::escape(null)).collect::<Vec<_>>().join("|");
         let null = Regex::new(&format!("^(?:{nulls})?$")).map_err(|error| DatasetError::Config {
-            option: "null",
+            option: DatasetOption::Null,
             value: options.nulls.join(", "),
             remedy: format!("choose shorter texts: {error}"),
         })?;

@@ -11,7 +11,7 @@ use super::{
     sample::{self, CSV_HEAD, Head, windows},
 };
 use crate::{
-    error::DatasetError,
+    error::{DatasetError, DatasetOption},
     input::{
         CsvOptions,
         guess::{Guess, widen},
@@ -99,8 +99,9 @@ impl SampledFile {
             return Err(DatasetError::corrupt(
                 &self.file.path,
                 format!(
-                    "it has {columns} columns, and names are given for {}; give one for each (`names`)",
-                    given.len()
+                    "it has {columns} columns, and names are given for {}; give one for each ({})",
+                    given.len(),
+                    DatasetOption::Names
                 ),
             ));
         }
@@ -113,7 +114,8 @@ impl SampledFile {
         let name = |field: &Vec<u8>| str::from_utf8(field).map(str::to_owned);
         let names = self.first.iter().map(name).collect::<Result<Vec<_>, _>>();
         let names = names.map_err(|_| {
-            DatasetError::corrupt(&self.file.path, "its header is not UTF-8; name the file's encoding (`encoding`)")
+            let reason = format!("its header is not UTF-8; name the file's encoding ({})", DatasetOption::Encoding);
+            DatasetError::corrupt(&self.file.path, reason)
         })?;
         Ok(number_duplicates(names))
     }

@@ -24,7 +24,7 @@ use super::{
     schema::project,
     unit::{Batches, DecodedBatch, Part, Source},
 };
-use crate::error::DatasetError;
+use crate::error::{DatasetError, DatasetOption};
 
 use conform::conform;
 use wider::{wider_field, with_nulls};
@@ -74,7 +74,7 @@ pub(super) fn unify(files: &[FileColumns], by_name: bool) -> Result<SchemaRef, D
             let of_folders = file.of_folders.contains(field.name());
             let Some(&place) = places.get(field.name().as_str()) else {
                 if !by_name && !std::ptr::eq(file, first) {
-                    return Err(differs(file, field, format!("is not in '{}'; {SAME}", first.path)));
+                    return Err(differs(file, field, format!("is not in '{}'; {}", first.path, same())));
                 }
                 places.insert(field.name(), columns.len());
                 columns.push(Column { field: Arc::clone(field), path: &file.path, of_folders, files: 1 });
@@ -92,7 +92,7 @@ pub(super) fn unify(files: &[FileColumns], by_name: bool) -> Result<SchemaRef, D
         if !by_name
             && let Some(missing) = columns.iter().find(|column| file.schema.index_of(column.field.name()).is_err())
         {
-            return Err(differs(file, &missing.field, format!("is missing, but '{}' has it; {SAME}", first.path)));
+            return Err(differs(file, &missing.field, format!("is missing, but '{}' has it; {}", first.path, same())));
         }
     }
     // The columns of folders stand last.
@@ -116,7 +116,10 @@ fn with_plain_floats(field: &FieldRef) -> FieldRef {
     }
 }
 
-const SAME: &str = "without `union_by_name`, all files have the same columns and types";
+/// Returns why files that differ are refused.
+fn same() -> String {
+    format!("without {}, all files have the same columns and types", DatasetOption::UnionByName)
+}
 
 /// Returns whether two types have the same values, possibly in another layout.
 fn is_same(left: &FieldRef, right: &FieldRef) -> bool {
@@ -132,11 +135,13 @@ fn differs(file: &FileColumns, field: &FieldRef, reason: String) -> DatasetError
 fn other_type(column: &Column<'_>, field: &FieldRef, by_name: bool) -> String {
     let (found, other, path) = (field.data_type(), column.field.data_type(), column.path);
     let remedy = match by_name {
-        true => {
-            "no type holds both without loss, so `union_by_name` cannot unite them; name files of one type, \
-             or give the column of text files a type (`types`)"
-        }
-        false => SAME,
+        true => format!(
+            "no type holds both without loss, so {} cannot unite them; name files of one type, or give the column of \
+             text files a type ({})",
+            DatasetOption::UnionByName,
+            DatasetOption::Types
+        ),
+        false => same(),
     };
     format!("has type {found}, but {other} in '{path}'; {remedy}")
 }

@@ -19,7 +19,10 @@ use arrow::{
 };
 
 use self::{merge::merge, run::Run};
-use crate::{error::DatasetError, manifest::SortColumn};
+use crate::{
+    error::{DatasetError, DatasetOption},
+    manifest::SortColumn,
+};
 
 /// The number of runs that are merged at a time.
 const FAN_IN: usize = 16;
@@ -155,7 +158,7 @@ impl<'a> Sorter<'a> {
 }
 
 fn refused(column: &str, reason: &str) -> DatasetError {
-    DatasetError::Config { option: "sort_by", value: format!("'{column}'"), remedy: reason.to_owned() }
+    DatasetError::Config { option: DatasetOption::SortBy, value: format!("'{column}'"), remedy: reason.to_owned() }
 }
 
 #[cfg(test)]
