@@ -11,7 +11,7 @@ use anyhow::Result;
 pub fn end_with(parent: u32) -> Result<bool> {
     use anyhow::Context;
     use nix::sys::{prctl::set_pdeathsig, signal::Signal};
-    set_pdeathsig(Signal::SIGTERM).context("cannot end with the process that started this one")?;
+    set_pdeathsig(Signal::SIGTERM).context("cannot ask the system to end this process with its parent")?;
     Ok(std::os::unix::process::parent_id() == parent)
 }
 

@@ -135,7 +135,7 @@ impl Cluster {
             let name: HostName = format!("worker-{number}").parse()?;
             let certificate = authority.add_host(&name, &[])?.certificate;
             let started = Process::start(&certificate, threads, memory_bytes);
-            processes.push(started.with_context(|| format!("worker {number}"))?);
+            processes.push(started.with_context(|| format!("cannot start worker {number}"))?);
         }
         let workers = Workers::new(processes.iter().map(|process| &process.address))?;
         let channels = channels.with_identity(Identity::in_folder(folder, Role::Submitter, None)?);
@@ -178,7 +178,7 @@ struct Process {
 
 /// What a worker prints when it listens.
 #[derive(Deserialize)]
-struct Started {
+struct StartReport {
     listening: String,
 }
 
@@ -199,9 +199,9 @@ impl Process {
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("cannot read its address")?;
         if line.is_empty() {
-            bail!("it ended before it listened");
+            bail!("it ended before it printed its address");
         }
-        let started: Started = serde_json::from_str(&line).context("cannot read its address")?;
+        let started: StartReport = serde_json::from_str(&line).context("cannot read its address")?;
         process.address = started.listening;
         Ok(process)
     }

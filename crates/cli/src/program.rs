@@ -3,8 +3,12 @@
 
 use std::{env, ffi::OsString, process::ExitCode};
 
+use annulus_dataset::InputOptions;
 use anyhow::Result;
-use clap::{CommandFactory, Parser};
+use clap::{
+    CommandFactory, Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use unicode_width::UnicodeWidthStr;
 
 use crate::{errors, outcome::Outcome};
@@ -18,8 +22,7 @@ pub trait Program: Parser {
     fn run(self) -> Result<Outcome>;
 }
 
-/// Runs a program with the arguments of this process. Errors go to standard error, with fields named
-/// by the flags of the program.
+/// Runs a program with the arguments of this process. Errors go to standard error.
 pub fn main<P: Program>() -> ExitCode {
     // Resets the signal handlers that libfabric's libraries installed when they were loaded. Must
     // come before this program sets its own.
@@ -30,10 +33,13 @@ pub fn main<P: Program>() -> ExitCode {
         Err(usage) => {
             // Help and the version are printed here, too, and succeed. A closed pipe cannot be reported.
             usage.print().ok();
+            if let Some(option) = reading_option(&usage) {
+                eprintln!("\n  tip: other options of reading are set by --read, as in --read {option}=VALUE");
+            }
             return if usage.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
-    errors::name_flags_of(P::command);
+    errors::name_options();
     match program.run() {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Differs) => ExitCode::FAILURE,
@@ -44,6 +50,14 @@ pub fn main<P: Program>() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the option of reading that an unknown flag means, which `--read` sets.
+fn reading_option(usage: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(flag)) = usage.get(ContextKind::InvalidArg) else { return None };
+    let is_unknown = usage.kind() == ErrorKind::UnknownArgument;
+    let option = InputOptions::find_option(flag.strip_prefix("--").filter(|_| is_unknown)?)?;
+    Some(option.name())
 }
 
 /// Parses the command line. Help and usage errors come back as an error.

@@ -1,6 +1,7 @@
 //! Object stores for the URLs in statements, created on first use. Credentials come from the
 //! environment.
 
+mod access;
 mod web;
 
 use std::{collections::HashMap, env, fs, str::FromStr, sync::Arc, time::Duration};
@@ -19,7 +20,10 @@ use object_store::{
 use tokio::{runtime::Handle, task::block_in_place};
 use url::Url;
 
-use self::web::WebStore;
+use self::{
+    access::{AccessStore, Provider},
+    web::WebStore,
+};
 
 /// The stores of a session: local files, and one store for each host or bucket.
 #[derive(Debug, Default)]
@@ -55,20 +59,20 @@ pub fn take_options(options: &mut HashMap<String, String>) -> HashMap<String, St
 /// If the scheme is unknown, or the store does not accept the settings.
 pub fn open(url: &Url, options: &HashMap<String, String>) -> Result<Arc<dyn ObjectStore>> {
     Ok(match url.scheme() {
-        "s3" | "s3a" => Arc::new(s3(url, options)?.build()?),
+        "s3" | "s3a" => Arc::new(AccessStore::new(Provider::S3, s3(url, options)?.build())?),
         "gs" | "gcs" => {
             let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket(url)?).with_retry(retry());
             for (key, value) in settings::<GoogleConfigKey>(options, "gcp.", "google_")? {
                 builder = builder.with_config(key, value);
             }
-            Arc::new(builder.build()?)
+            Arc::new(AccessStore::new(Provider::Google, builder.build())?)
         }
         "az" | "azure" | "adl" | "abfs" | "abfss" => {
             let mut builder = MicrosoftAzureBuilder::from_env().with_url(url.as_str()).with_retry(retry());
             for (key, value) in settings::<AzureConfigKey>(options, "azure.", "azure_")? {
                 builder = builder.with_config(key, value);
             }
-            Arc::new(builder.build()?)
+            Arc::new(AccessStore::new(Provider::Azure, builder.build())?)
         }
         "http" | "https" => {
             let client = ClientOptions::new().with_allow_http(true);
@@ -82,24 +86,6 @@ pub fn open(url: &Url, options: &HashMap<String, String>) -> Result<Arc<dyn Obje
             return Err(DataFusionError::Execution(text));
         }
     })
-}
-
-/// Returns the remedy for a store's error, if its text names the cause.
-pub fn remedy(error: &str) -> Option<&'static str> {
-    let denied = ["401 Unauthorized", "403 Forbidden", "InvalidAccessKeyId"].iter().any(|text| error.contains(text));
-    if error.contains("S3") && denied {
-        return Some("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; 'aws configure export-credentials' prints them");
-    }
-    if error.contains("S3") && error.contains("incorrectly configured region") {
-        return Some("set AWS_REGION to the region of the bucket");
-    }
-    if error.contains("GCS") && (denied || error.contains("metadata")) {
-        return Some("set GOOGLE_SERVICE_ACCOUNT to the path of a key file, or GOOGLE_SKIP_SIGNATURE=true");
-    }
-    if error.contains("MicrosoftAzure") && (denied || error.contains("Account must be specified")) {
-        return Some("set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY");
-    }
-    None
 }
 
 fn s3(url: &Url, options: &HashMap<String, String>) -> Result<AmazonS3Builder> {

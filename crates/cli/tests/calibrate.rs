@@ -101,5 +101,5 @@ fn mistakes_are_explained() {
     let options = ["--set", "datafusion.execution.target_partitions=3", "--set", "annulus.profile=no.json"];
     let done = Annulus::new(["sql", sql].into_iter().chain(options)).at(at).fails();
     assert!(done.stderr.contains("cannot read profile 'no.json'"), "{}", done.stderr);
-    assert!(done.stderr.contains("write one with annulus calibrate and --output 'no.json'"), "{}", done.stderr);
+    assert!(done.stderr.contains("write one with annulus calibrate, to 'no.json'"), "{}", done.stderr);
 }

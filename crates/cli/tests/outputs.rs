@@ -57,6 +57,30 @@ fn text_is_plain_in_files() {
 }
 
 #[test]
+fn row_groups_have_the_rows_that_are_set() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let set = ["--set", "datafusion.execution.parquet.max_row_group_size=100"];
+    let query = ["sql", "SELECT value FROM range(250)", "--output", "a.parquet"];
+    Annulus::new(query.into_iter().chain(set)).at(at).succeeds();
+    let file = File::open(at.join("a.parquet")).expect("a file");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("a Parquet file");
+    let rows: Vec<_> = reader.metadata().row_groups().iter().map(|group| group.num_rows()).collect();
+    assert_eq!(rows, [100, 100, 50]);
+}
+
+#[test]
+fn a_copy_into_a_folder_with_files_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = ["sql", "COPY (SELECT value FROM range(2)) TO 'c/' STORED AS PARQUET"];
+    let first = Annulus::new(copy).at(folder.path()).succeeds();
+    assert!(!first.stderr.contains("note:"), "{}", first.stderr);
+    let second = Annulus::new(copy).at(folder.path()).succeeds();
+    assert!(second.stderr.contains("note: 'c/' already has files: COPY adds to them"), "{}", second.stderr);
+    assert_eq!(rows(folder.path(), "SELECT count(*) FROM 'c'"), ["4"]);
+}
+
+#[test]
 fn times_are_such_as_parquet_has() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();

@@ -172,7 +172,7 @@ fn plans_fit_the_terminal() {
         "{long}"
     );
     let measured = plan(60, &format!("EXPLAIN ANALYZE {query}"));
-    assert!(measured.contains("output_rows=56"), "{measured}");
+    assert!(measured.contains("output_rows=56") && !measured.contains("(0.000 s)"), "{measured}");
     // Elsewhere, plans are as they were.
     let done = Annulus::new(["sql", &format!("EXPLAIN {query}")]).at(folder.path()).succeeds();
     assert!(done.stdout.contains("logical_plan") && done.stdout.lines().any(|line| line.width() > 100));

@@ -9,12 +9,23 @@ const RESPONSE: &str = "Server returned error response: ";
 const WRAPPERS: [&str; 4] =
     ["Generic HTTP error: ", "Object at location ", "The operation lacked ", "Operation not supported: "];
 
+/// The words before the remedy of a request that a store refused.
+pub const ACCESS: &str = "; to get access, ";
+
 /// The longest answer of a server that is shown.
 const SHOWN_CHARS: usize = 200;
 
 /// Returns an error with the URL and the status of the request that failed, without the page that a server
 /// sends with it. `None` for other errors.
 pub fn shortened(text: &str) -> Option<String> {
+    match text.split_once(ACCESS) {
+        Some((refused, remedy)) => Some(format!("{}{ACCESS}{remedy}", request(refused)?)),
+        None => request(text),
+    }
+}
+
+/// Returns the error of a request as [`shortened`] does, without its remedy.
+fn request(text: &str) -> Option<String> {
     let Some((before, rest)) = text.split_once(REQUEST) else { return without_location(text) };
     let (request, cause) = rest.split_once(" - ")?;
     // The method, the URL and the time.
@@ -112,6 +123,10 @@ mod tests {
         ] {
             assert_eq!(shortened(&text).as_deref(), Some(expected));
         }
+        let refused = "Generic S3 error: Error performing GET https://b.s3/x in 1ms - Server returned non-2xx status \
+                       code: 403 Forbidden: <html></html>; to get access, set AWS_ACCESS_KEY_ID";
+        let expected = "Generic S3 error: https://b.s3/x: 403 Forbidden; to get access, set AWS_ACCESS_KEY_ID";
+        assert_eq!(shortened(refused).as_deref(), Some(expected));
         let missing = "cannot read 'http://h/x': Object at location x not found: 404 Not Found";
         assert_eq!(shortened(missing).as_deref(), Some("cannot read 'http://h/x': 404 Not Found"));
         let folder = "cannot read 'http://h/x/': Operation not supported: the server lists no folder '/x'";

@@ -1,12 +1,12 @@
 //! The inputs of commands: local files as they are, and copies of pipes and of objects of stores.
 //!
 //! ```text
-//! as typed -> given.rs: options behind `?`, `~`, `{a,b}` -> pipe? spool.rs: a copy on disk
+//! as typed -> argument.rs: options behind `?`, `~`, `{a,b}` -> pipe? spool.rs: a copy on disk
 //!                                                        -> URL?  objects/: a copy, or Parquet where it is
 //! ```
 //! Copies lie in the folder for spilled rows, which is removed when the command ends.
 
-mod given;
+mod argument;
 mod spool;
 
 use std::{
@@ -21,7 +21,7 @@ use datafusion::{datasource::listing::ListingTableUrl, execution::runtime_env::R
 use object_store::{ObjectMeta, ObjectStore};
 use tokio::sync::Mutex;
 
-pub use given::{Given, with_options};
+pub use argument::{InputArgument, with_options};
 
 use crate::{
     objects::{self, is_url},
@@ -45,7 +45,7 @@ struct CopyOf {
 }
 
 /// What to read for an input.
-pub enum Found {
+pub enum InputSource {
     /// Local paths.
     Paths(Vec<String>, Box<InputOptions>),
     /// Parquet in a store, which is read where it is.
@@ -63,9 +63,9 @@ impl Inputs {
     ///
     /// # Errors
     /// If an option behind `?` is wrong, there is no such object, or it cannot be copied.
-    pub async fn find(&self, input: &str, options: &InputOptions, runtime: Option<&RuntimeEnv>) -> Result<Found> {
-        let Given { paths, mut options } = Given::parse(input, options)?;
-        let [path] = &paths[..] else { return Ok(Found::Paths(paths, Box::new(options))) };
+    pub async fn find(&self, input: &str, options: &InputOptions, runtime: Option<&RuntimeEnv>) -> Result<InputSource> {
+        let InputArgument { paths, mut options } = InputArgument::parse(input, options)?;
+        let [path] = &paths[..] else { return Ok(InputSource::Paths(paths, Box::new(options))) };
         if is_url(path) {
             let url = ListingTableUrl::parse(path).with_context(|| format!("cannot read '{path}'"))?;
             let store = match runtime {
@@ -75,7 +75,7 @@ impl Inputs {
             let objects = objects::list(&url, &*store).await.with_context(|| format!("cannot read '{path}'"))?;
             let format = options.format.or_else(|| Format::of_path(Path::new(objects[0].location.as_ref())));
             if format == Some(Format::Parquet) {
-                return Ok(Found::Parquet(path.clone()));
+                return Ok(InputSource::Parquet(path.clone()));
             }
             let copy = self.copy_of_objects(path, &url, &*store, objects).await;
             let copy = copy.with_context(|| format!("cannot read '{path}'"))?;
@@ -87,7 +87,7 @@ impl Inputs {
             options.format = None;
             return Ok(named(copy, name, options));
         }
-        Ok(Found::Paths(paths, Box::new(options)))
+        Ok(InputSource::Paths(paths, Box::new(options)))
     }
 
     async fn copy_of_objects(
@@ -123,9 +123,9 @@ impl Inputs {
 }
 
 /// Returns the copy at `path`, which messages call `name`.
-fn named(path: String, name: &str, options: InputOptions) -> Found {
+fn named(path: String, name: &str, options: InputOptions) -> InputSource {
     let copy = LocalCopy { path: path.clone(), name: name.to_owned() };
-    Found::Paths(vec![path], Box::new(options.with_copy(copy)))
+    InputSource::Paths(vec![path], Box::new(options.with_copy(copy)))
 }
 
 /// Returns whether objects are as they were. A store that says neither when an object was changed

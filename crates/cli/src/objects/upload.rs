@@ -31,12 +31,12 @@ pub struct Upload {
     prefix: ObjectPath,
     /// The names of the dataset that is there, and is to be replaced.
     old: Option<Vec<ObjectPath>>,
-    sent: Mutex<Sent>,
+    sent: Mutex<UploadedObjects>,
 }
 
 /// What was sent.
 #[derive(Default)]
-struct Sent {
+struct UploadedObjects {
     /// Objects whose parts are there, and which do not exist.
     open: Vec<(ObjectPath, Box<dyn MultipartUpload>)>,
     /// Objects that exist, or may.

@@ -34,7 +34,7 @@ impl Scene {
     /// Has the tables a and b, whose join on k takes about a second.
     pub fn new() -> Self {
         let mut rng = StdRng::seed_from_u64(0);
-        Self::of(|name| {
+        Self::from_tables(|name| {
             let shape = Shape { rows: 4000, keys: 300, nulls: 0.1, skewed: false };
             shape.table(&mut rng, name == "a")
         })
@@ -43,14 +43,14 @@ impl Scene {
     /// Has the tables a and b, which have one value of `hot`. They make billions of pairs.
     pub fn endless() -> Self {
         const ROWS: i64 = 60_000;
-        Self::of(|_| {
+        Self::from_tables(|_| {
             let column = |value: fn(i64) -> i64| Arc::new((0..ROWS).map(value).collect::<Int64Array>()) as ArrayRef;
             let columns = [("hot", column(|_| 7)), ("n", column(|row| row))];
             RecordBatch::try_from_iter(columns).expect("a table")
         })
     }
 
-    fn of(mut table: impl FnMut(&str) -> RecordBatch) -> Self {
+    fn from_tables(mut table: impl FnMut(&str) -> RecordBatch) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["a", "b"] {
             let rows = table(name);
@@ -153,7 +153,7 @@ pub struct Ended {
 impl Ended {
     /// Waits for the end, and fails if it takes too long.
     #[track_caller]
-    pub fn of(mut running: Running) -> Self {
+    pub fn wait_for(mut running: Running) -> Self {
         let disturbed = Instant::now();
         while !running.has_ended() {
             assert!(disturbed.elapsed() < LIMIT, "it did not end in time");

@@ -4,18 +4,22 @@
 //! `ANNULUS_JOIN_FAULTS` and `ANNULUS_JOIN_STOPS` set the number of seeds (2 and 3).
 
 use std::{
+    iter,
     ops::Range,
     path::PathBuf,
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     disturbed::{Ended, Scene, tree},
-    support::{Running, processes::ticks, workers::TINY},
+    support::{
+        Running,
+        processes::{children, connections, state, ticks},
+        workers::TINY,
+    },
 };
 
 fn seeds() -> Range<u64> {
@@ -29,29 +33,44 @@ const PLACES: [&[&str]; 3] = [
     &["--cluster", "3", TINY[0], TINY[1], "--set", "annulus.cyclo_join=always"],
 ];
 
-/// Starts a join, and waits until it has begun and then for a random part of the time that a join takes.
-fn reach(scene: &Scene, rng: &mut StdRng, whole: Duration, options: &[&str]) -> Running {
+/// Starts a join, and waits until it has begun and its processes have then computed for a random part of
+/// `whole`, or ended.
+fn reach(scene: &Scene, rng: &mut StdRng, whole: u64, options: &[&str]) -> Running {
     let mut running = scene.join(options).start();
     running.wait_until(|| scene.output.exists());
     // Early moments are more frequent, because a signal arrives late on a busy machine.
-    // A real delay: the fault comes at a random moment.
-    thread::sleep(whole.mul_f64(rng.random_range(0.0f64..0.9).powi(3)));
+    let part = (whole as f64 * rng.random_range(0.0f64..0.9).powi(3)) as u64;
+    let (pid, begun) = (running.id(), work(running.id()));
+    // A process that has ended is kept until its parent asks for its exit code.
+    while state(pid) != Some('Z') && work(pid) < begun + part {
+        thread::yield_now();
+    }
     running
 }
 
-/// The rows of an undisturbed join, and the time that it takes in its process after it has begun.
+/// Returns the processor time of a process and of those that it has started, in hundredths of a second.
+fn work(pid: u32) -> u64 {
+    iter::once(pid).chain(children(pid)).filter_map(ticks).sum()
+}
+
+/// The rows of an undisturbed join, and the processor time that it takes in its process after it has begun.
 struct Undisturbed {
     rows: u64,
-    whole: Duration,
+    whole: u64,
 }
 
 impl Undisturbed {
-    fn of(scene: &Scene) -> Self {
+    fn measure(scene: &Scene) -> Self {
         let mut running = scene.join(&[]).start();
         running.wait_until(|| scene.output.exists());
-        let start = Instant::now();
+        let (pid, begun) = (running.id(), work(running.id()));
+        let mut ended = begun;
+        while state(pid) != Some('Z') {
+            ended = ended.max(work(pid));
+            thread::yield_now();
+        }
         assert_eq!(running.exit_code(), Some(0), "{}", running.stderr());
-        let undisturbed = Self { rows: scene.rows_told(), whole: start.elapsed() };
+        let undisturbed = Self { rows: scene.rows_told(), whole: ended - begun };
         std::fs::remove_dir_all(&scene.output).expect("it is removed");
         undisturbed
     }
@@ -60,13 +79,13 @@ impl Undisturbed {
 #[test]
 fn workers_end_with_their_command_and_the_next_run_works() {
     let scene = Scene::new();
-    let undisturbed = Undisturbed::of(&scene);
+    let undisturbed = Undisturbed::measure(&scene);
     for place in PLACES {
         for seed in seeds() {
             let mut rng = StdRng::seed_from_u64(seed);
-            let running = reach(&scene, &mut rng, undisturbed.whole.mul_f64(0.8), place);
+            let running = reach(&scene, &mut rng, undisturbed.whole * 4 / 5, place);
             running.signal("KILL");
-            let ended = Ended::of(running);
+            let ended = Ended::wait_for(running);
             scene.wait_for_ends();
             println!("seed {seed}, {place:?} killed: {:?} after {:?}", ended.code, ended.after);
             // The signal may come when all is done but the exit.
@@ -84,7 +103,7 @@ fn workers_end_with_their_command_and_the_next_run_works() {
 #[test]
 fn an_interrupted_join_leaves_nothing() {
     let scene = Scene::new();
-    let undisturbed = Undisturbed::of(&scene);
+    let undisturbed = Undisturbed::measure(&scene);
     let mut interrupted = 0;
     let mut signals = [("INT", 130), ("TERM", 143), ("HUP", 129)].into_iter().cycle();
     for place in PLACES {
@@ -93,7 +112,7 @@ fn an_interrupted_join_leaves_nothing() {
             let (name, code) = signals.next().expect("without end");
             let running = reach(&scene, &mut rng, undisturbed.whole, place);
             running.signal(name);
-            let ended = Ended::of(running);
+            let ended = Ended::wait_for(running);
             println!("seed {seed}, {name} to {place:?}: {:?} after {:?}: {}", ended.code, ended.after, ended.stderr);
             if ended.code == Some(0) {
                 scene.assert_nothing_runs();
@@ -125,7 +144,7 @@ fn an_endless_join_that_is_interrupted_leaves_nothing() {
         let (pid, moment) = (running.id(), rng.random_range(10..150));
         running.wait_until(|| scene.output.exists() && ticks(pid).is_some_and(|ticks| ticks > moment));
         running.signal("INT");
-        let ended = Ended::of(running);
+        let ended = Ended::wait_for(running);
         println!("seed {seed}, {join:?}, {options:?} after {moment} ticks: {:?} after {:?}", ended.code, ended.after);
         assert_eq!(ended.code, Some(130), "{}", ended.stderr);
         assert!(ended.stderr.contains("the partial output is removed"), "{}", ended.stderr);
@@ -133,14 +152,16 @@ fn an_endless_join_that_is_interrupted_leaves_nothing() {
     }
 }
 
-/// Ctrl-Z, and `fg` a second later.
+/// Ctrl-Z, and `fg` when a worker has sent something that the command could not read.
 #[test]
 fn a_command_that_stood_still_goes_on() {
     let scene = Scene::new();
-    let mut running = reach(&scene, &mut StdRng::seed_from_u64(0), Duration::ZERO, PLACES[1]);
+    let mut running = reach(&scene, &mut StdRng::seed_from_u64(0), 0, PLACES[1]);
+    let pid = running.id();
+    running.wait_until(|| !connections(pid).is_empty());
     running.signal("STOP");
-    // A real delay: the command is stopped for longer than workers take between two signs of life.
-    thread::sleep(Duration::from_secs(1));
+    // At the latest, workers send a sign of life.
+    running.wait_until(|| state(pid) == Some('T') && connections(pid).into_iter().any(|unread| unread > 0));
     running.signal("CONT");
     assert_eq!(running.exit_code(), Some(0), "{}", running.stderr());
     scene.assert_nothing_runs();
@@ -149,7 +170,7 @@ fn a_command_that_stood_still_goes_on() {
 #[test]
 fn a_full_disk_fails_the_join_and_nothing_is_left() {
     let mut scene = Scene::new();
-    let undisturbed = Undisturbed::of(&scene);
+    let undisturbed = Undisturbed::measure(&scene);
     let disk = scene.path().join("disk");
     std::fs::create_dir(&disk).expect("a folder");
     scene.output = disk.join("out");
@@ -161,7 +182,7 @@ fn a_full_disk_fails_the_join_and_nothing_is_left() {
             println!("skipped: a file system in memory can only be mounted by root");
             return;
         };
-        let ended = Ended::of(scene.join(place).start());
+        let ended = Ended::wait_for(scene.join(place).start());
         println!("seed {seed}, {place:?}, {pages} pages: {:?}: {}", ended.code, ended.stderr.trim());
         if ended.code == Some(0) {
             assert_eq!(scene.rows_told(), undisturbed.rows);

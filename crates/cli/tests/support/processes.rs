@@ -36,21 +36,29 @@ pub fn ticks(pid: u32) -> Option<u64> {
 
 /// Returns the TCP ports at which a process listens.
 pub fn listening(pid: u32) -> Vec<u16> {
+    let port = |fields: &[String]| u16::from_str_radix(fields[1].rsplit_once(':')?.1, 16).ok();
+    sockets(pid, "0A").iter().filter_map(|fields| port(fields)).collect()
+}
+
+/// Returns the bytes that each TCP connection of a process holds for it to read.
+pub fn connections(pid: u32) -> Vec<u64> {
+    let unread = |fields: &[String]| u64::from_str_radix(fields[4].rsplit_once(':')?.1, 16).ok();
+    sockets(pid, "01").iter().filter_map(|fields| unread(fields)).collect()
+}
+
+/// Returns the lines of /proc/PID/net/tcp about the sockets of a process in this state: the address is field
+/// 1, the state field 3, the bytes to send and to read field 4, and the socket field 9.
+fn sockets(pid: u32, state: &str) -> Vec<Vec<String>> {
     let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let sockets: HashSet<String> = links
+    let own: HashSet<String> = links
         .filter_map(|link| {
             let target = fs::read_link(link.path()).ok()?.into_os_string().into_string().ok()?;
             Some(target.strip_prefix("socket:[")?.trim_end_matches(']').to_owned())
         })
         .collect();
     let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
-    let port = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        // The address, the state (0A: it listens), and the socket.
-        let is_own = *fields.get(3)? == "0A" && sockets.contains(*fields.get(9)?);
-        u16::from_str_radix(fields[1].rsplit_once(':')?.1, 16).ok().filter(|_| is_own)
-    };
-    table.lines().skip(1).filter_map(port).collect()
+    let lines = table.lines().skip(1).map(|line| line.split_whitespace().map(str::to_owned).collect());
+    lines.filter(|fields: &Vec<String>| fields.len() > 9 && fields[3] == state && own.contains(&fields[9])).collect()
 }
 
 fn started(pid: u32) -> Option<u64> {

@@ -169,9 +169,7 @@ impl Profile {
     /// If the file cannot be read, or does not hold a profile of this format.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
-        // The words in backticks are a field, for which the command shows its flag.
-        let remedy =
-            || format!("write one with annulus calibrate and `output` '{shown}', or SET annulus.profile = 'none'");
+        let remedy = || format!("write one with annulus calibrate, to '{shown}', or SET annulus.profile = 'none'");
         let text = match fs::read(path) {
             Ok(text) => text,
             Err(error) => return config_err!("annulus: cannot read profile '{shown}': {error}: {}", remedy()),

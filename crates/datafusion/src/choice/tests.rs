@@ -177,7 +177,7 @@ fn a_named_file_that_is_not_a_profile_is_an_error() {
     for (file, expected) in [(&missing, "cannot read profile"), (&broken, "is not a profile"), (&old, "has format 1")] {
         let file = file.to_str().unwrap();
         let error = profile::known(file).unwrap_err().to_string();
-        let remedy = format!("write one with annulus calibrate and `output` '{file}'");
+        let remedy = format!("write one with annulus calibrate, to '{file}'");
         assert!(error.contains(expected) && error.contains(&remedy), "{error}");
     }
 }

@@ -58,8 +58,7 @@ pub enum DatasetError {
     #[error(
         "'{file}', line {line}{}: {reason}; correct it{}, or leave such rows out ({} skip, or quarantine in partition)",
         column.as_ref().map(|column| format!(", column '{column}'")).unwrap_or_default(),
-        column.as_ref().map(|column| format!(", give the column another type ({} '{column}=text')", DatasetOption::Types))
-            .unwrap_or_default(),
+        column.as_deref().map(as_text).unwrap_or_default(),
         DatasetOption::OnBadRow
     )]
     BadRow {
@@ -128,6 +127,11 @@ pub enum DatasetError {
     /// The run was cancelled.
     #[error("the run was cancelled; continue with {} if any partition was finished", DatasetOption::Resume)]
     Cancelled,
+}
+
+/// Returns the remedy for a value that its column's type does not have.
+fn as_text(column: &str) -> String {
+    format!(", give the column another type ({} '{column}=text')", DatasetOption::Types)
 }
 
 impl From<Cancelled> for DatasetError {

@@ -61,7 +61,8 @@ impl InputOptions {
             DatasetOption::Encoding => self.encoding = Some(setting.encoding()?),
             DatasetOption::OnBadRow => self.on_bad_row = setting.bad_rows()?,
             DatasetOption::UnionByName => self.union_by_name = setting.boolean()?,
-            _ => self.infer_rows = setting.number()?,
+            DatasetOption::InferRows => self.infer_rows = setting.number()?,
+            _ => return Err(DatasetError::UnknownOption(name.to_owned())),
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use serde::{Deserialize, Serialize};
 
+use crate::column_types::with_fields;
+
 /// A hot key: one with many rows in comparison with an average partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HotKeyEntry {
@@ -107,17 +109,8 @@ pub(crate) fn column_of(field: &Field) -> ColumnEntry {
 
 /// Returns a type whose fields have no metadata. Arrow reads no type from a name with metadata.
 fn without_metadata(data_type: &DataType) -> DataType {
-    let plain = |field: &FieldRef| -> FieldRef {
+    let mut plain = |field: &FieldRef| -> FieldRef {
         Arc::new(Field::new(field.name(), without_metadata(field.data_type()), field.is_nullable()))
     };
-    match data_type {
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
-        DataType::List(item) => DataType::List(plain(item)),
-        DataType::LargeList(item) => DataType::LargeList(plain(item)),
-        DataType::ListView(item) => DataType::ListView(plain(item)),
-        DataType::LargeListView(item) => DataType::LargeListView(plain(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(plain(item), *length),
-        DataType::Map(entries, sorted) => DataType::Map(plain(entries), *sorted),
-        other => other.clone(),
-    }
+    with_fields(data_type, &mut plain).unwrap_or_else(|| data_type.clone())
 }

@@ -9,7 +9,7 @@ use arrow::{
     error::ArrowError,
 };
 
-use crate::column_types::with_type;
+use crate::column_types::{with_fields, with_type};
 
 /// Returns the columns as Parquet files store them, and describe them to readers. Views of text and
 /// bytes become plain, since many readers have few functions for views. Parquet has no type for
@@ -33,17 +33,12 @@ pub fn for_parquet(schema: &Schema) -> Result<SchemaRef, ArrowError> {
 
 /// Returns whether a type is a union, or has one within.
 fn has_union(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Union(..) => true,
-        DataType::Struct(fields) => fields.iter().any(|field| has_union(field.data_type())),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => has_union(item.data_type()),
-        _ => false,
-    }
+    let mut found = matches!(data_type, DataType::Union(..));
+    with_fields(data_type, &mut |field| {
+        found |= has_union(field.data_type());
+        Arc::clone(field)
+    });
+    found
 }
 
 /// Returns the type that Parquet has for another one; `None` if it has that.

@@ -8,6 +8,7 @@ mod options;
 mod report;
 mod run;
 mod serve;
+mod suite;
 mod ways;
 
 pub use answer::{Cut, Order};
@@ -15,4 +16,5 @@ pub use engines::Engines;
 pub use options::{ComparisonArgs, cache_folder};
 pub use report::WayReport;
 pub use run::{Benchmark, Page, Query, run};
+pub use suite::{Suite, SuiteArgs, TpcArgs, TpcSuite};
 pub use ways::{Way, Ways};

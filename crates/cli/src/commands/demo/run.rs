@@ -27,7 +27,7 @@ pub fn run(args: &DemoArgs, run: impl Fn(&[String]) -> Result<Outcome>) -> Resul
     let before = env::current_dir().context("cannot find the current folder")?;
     env::set_current_dir(folder).with_context(|| format!("cannot enter '{shown}'"))?;
     let outcome = run_all(&steps(args.rows), run);
-    env::set_current_dir(&before).context("cannot go back to the folder of before")?;
+    env::set_current_dir(&before).context("cannot return to the previous folder")?;
     if !matches!(outcome, Ok(Outcome::Done)) {
         fs::remove_dir_all(folder).with_context(|| format!("cannot remove '{shown}'"))?;
         return outcome;
@@ -52,7 +52,8 @@ fn run_all(steps: &[Step], run: impl Fn(&[String]) -> Result<Outcome>) -> Result
         writeln!(stdout(), "{}\n", seconds(start.elapsed()))?;
     }
     let [stock, ours] = ANSWERS.map(|file| fs::read_to_string(Path::new(file)));
-    let (stock, ours) = (stock.context("no answer of DataFusion")?, ours.context("no answer of Annulus")?);
+    let (stock, ours) =
+        (stock.context("cannot read the answer of DataFusion")?, ours.context("cannot read the answer of Annulus")?);
     if stock != ours {
         bail!("the answers of DataFusion and Annulus differ: '{}' and '{}'", ANSWERS[0], ANSWERS[1]);
     }

@@ -19,7 +19,7 @@ pub struct Counts {
 
 /// The counters of one side.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Read {
+pub struct SideCounts {
     /// The rows that were read, or at least their keys.
     pub rows: u64,
     /// The bytes of the rows that a scan returned.
@@ -30,8 +30,8 @@ pub struct Read {
 
 /// All counters.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counted {
-    pub read: Sides<Read>,
+pub struct CountSnapshot {
+    pub read: Sides<SideCounts>,
     /// The rows that predicates or keys of the other side dropped where they are read.
     pub dropped: u64,
     /// The bytes of the side that is kept for the other one.
@@ -42,7 +42,7 @@ pub struct Counted {
     pub rows_out: u64,
 }
 
-impl Counted {
+impl CountSnapshot {
     pub fn rows_read(&self) -> u64 {
         self.read.iter().map(|read| read.rows).sum()
     }
@@ -65,8 +65,8 @@ impl Counts {
         self.bytes
     }
 
-    pub fn now(&self) -> Counted {
-        let mut counted = Counted::default();
+    pub fn now(&self) -> CountSnapshot {
+        let mut counted = CountSnapshot::default();
         self.visit(&self.plan, &mut counted);
         counted.rows_out = output_rows(&self.plan.metrics().unwrap_or_default());
         counted
@@ -76,13 +76,14 @@ impl Counts {
         self.tables[side].as_ref().is_some_and(|table| table.is_scanned_by(plan))
     }
 
-    fn visit(&self, plan: &Arc<dyn ExecutionPlan>, counted: &mut Counted) {
+    fn visit(&self, plan: &Arc<dyn ExecutionPlan>, counted: &mut CountSnapshot) {
         let metrics = plan.metrics().unwrap_or_default();
         if let Some(side) = Side::BOTH.into_iter().find(|&side| self.is_scanned(side, plan.as_ref())) {
             // Rows that a filter within the scan has dropped.
             let unseen = sum(&metrics, "pushdown_rows_pruned");
             let rows = output_rows(&metrics) + unseen;
-            let read = Read { rows, bytes: output_bytes(&metrics), bytes_of_files: sum(&metrics, "bytes_scanned") };
+            let read =
+                SideCounts { rows, bytes: output_bytes(&metrics), bytes_of_files: sum(&metrics, "bytes_scanned") };
             counted.read[side] = read;
             counted.dropped += unseen;
         }

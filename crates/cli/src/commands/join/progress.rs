@@ -13,13 +13,13 @@ use crate::cluster::Remote;
 const TICK: Duration = Duration::from_millis(200);
 
 /// What a terminal shows of a join.
-pub struct Shown<'a> {
+pub struct ProgressDisplay<'a> {
     bar: ProgressBar,
     counts: Option<&'a Counts>,
 }
 
 /// Shows what has been read, if a join in this process counts it, and else that it runs.
-pub fn show<'a>(counts: Option<&'a Counts>, remote: Option<&Remote>) -> Shown<'a> {
+pub fn show<'a>(counts: Option<&'a Counts>, remote: Option<&Remote>) -> ProgressDisplay<'a> {
     let bar = match (counts, remote) {
         (Some(counts), _) => progress::bytes(counts.bytes()),
         (None, remote) => {
@@ -27,10 +27,10 @@ pub fn show<'a>(counts: Option<&'a Counts>, remote: Option<&Remote>) -> Shown<'a
             progress::working(format!("joining on {workers} workers"))
         }
     };
-    Shown { bar, counts }
+    ProgressDisplay { bar, counts }
 }
 
-impl Shown<'_> {
+impl ProgressDisplay<'_> {
     /// Follows the counters for ever.
     pub async fn follow(&self) -> std::convert::Infallible {
         let Some(counts) = self.counts else { return pending().await };

@@ -7,14 +7,14 @@ use datafusion::arrow::datatypes::{FieldRef, Schema};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 
-use super::{args::JoinJob, counts::Counted};
+use super::{args::JoinJob, counts::CountSnapshot};
 use crate::cluster::Remote;
 
 /// A join that has ended.
 pub struct Done {
     pub written: Written,
     /// What a join in this process has counted.
-    pub counted: Option<Counted>,
+    pub counted: Option<CountSnapshot>,
     /// The rows that this process could not read, and left out.
     pub rows_bad: u64,
     /// The most memory of this process since the join began, beyond what it had then, if the join ran here and

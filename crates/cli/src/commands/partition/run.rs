@@ -18,7 +18,7 @@ use super::{
     report::{self, Done},
 };
 use crate::{
-    inputs::{Found, Inputs},
+    inputs::{InputSource, Inputs},
     interrupt::Signals,
     objects::{Upload, fetch},
     outcome::Outcome,
@@ -82,11 +82,11 @@ async fn copy_inputs(spec: &mut JobSpec, copies: &Path) -> Result<()> {
     let (mut paths, mut found) = (vec![], Vec::new());
     for (number, input) in spec.inputs.iter().enumerate() {
         match inputs.find(input, &spec.input, None).await? {
-            Found::Paths(more, options) => {
+            InputSource::Paths(more, options) => {
                 paths.extend(more);
                 found.push(*options);
             }
-            Found::Parquet(url) => {
+            InputSource::Parquet(url) => {
                 let copy = fetch(&url, &copies.join(format!("parquet-{number}"))).await?;
                 let path = copy.to_string_lossy().into_owned();
                 found.push(spec.input.clone().with_copy(LocalCopy { path: path.clone(), name: url }));
@@ -147,7 +147,7 @@ fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {
     reading::note(&job.dataset);
     reading::note_partial(&job.dataset.partial);
     let input_bytes = job.dataset.total_bytes;
-    let shown = Shown { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
+    let shown = BarProgress { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
     let summary = split(&job, &shown, cancel);
     shown.bar.finish_and_clear();
     let (dir, appended) = (job.output.dir.display().to_string(), job.output.existing.appends());
@@ -176,13 +176,13 @@ fn say_how_to_go_on(dir: &Path, existing: ExistingPolicy) -> bool {
 }
 
 /// A progress bar over the bytes of the inputs, with rows per second.
-struct Shown {
+struct BarProgress {
     bar: ProgressBar,
     rows: AtomicU64,
     start: Instant,
 }
 
-impl Progress for Shown {
+impl Progress for BarProgress {
     fn read(&self, rows: u64, input_bytes: u64) {
         let rows = self.rows.fetch_add(rows, Relaxed) + rows;
         self.bar.inc(input_bytes);

@@ -24,7 +24,7 @@ pub struct FileFormat {
 
 impl FileFormat {
     /// Returns the format for the extension of `path`, if it is known.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let (stem, last) = name.rsplit_once('.')?;
         let Some(compression) = compression(last) else {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn extensions_tell_the_format() {
-        let of = |name: &str| FileFormat::of(Path::new(name)).map(|format| (format.kind, format.compression));
+        let of = |name: &str| FileFormat::from_path(Path::new(name)).map(|format| (format.kind, format.compression));
         assert_eq!(of("a/b.parquet"), Some((FileKind::Parquet, FileCompressionType::UNCOMPRESSED)));
         assert_eq!(of("B.CSV"), Some((FileKind::Csv, FileCompressionType::UNCOMPRESSED)));
         assert_eq!(of("b.2024.json.gz"), Some((FileKind::Json, FileCompressionType::GZIP)));

@@ -13,7 +13,10 @@ use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::Schema,
 };
-use datafusion::{execution::SendableRecordBatchStream, physical_plan::stream::RecordBatchStreamAdapter};
+use datafusion::{
+    execution::SendableRecordBatchStream, parquet::file::properties::DEFAULT_MAX_ROW_GROUP_ROW_COUNT,
+    physical_plan::stream::RecordBatchStreamAdapter,
+};
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt, buffered::BufWriter as Upload, path::Path as ObjectPath};
 use parking_lot::Mutex;
@@ -65,20 +68,24 @@ impl OutputFile {
     }
 
     /// Writes all rows, gives the result its name, and returns the number of rows. Columns of the
-    /// same name are numbered: `x`, `x_1`.
-    pub async fn write(self, rows: SendableRecordBatchStream) -> Result<usize> {
+    /// same name are numbered: `x`, `x_1`. Row groups of Parquet have up to `row_group_rows` rows.
+    pub async fn write(self, rows: SendableRecordBatchStream, row_group_rows: usize) -> Result<usize> {
         let rows = with_distinct_names(rows);
+        let format = match self.format {
+            RowFormat::Parquet(_) => RowFormat::Parquet(row_group_rows),
+            other => other,
+        };
         match self.place {
             Place::File(file) => {
                 let schema = rows.schema();
                 let sink = BufWriter::new(file.file());
-                let count = RowWriter::new(self.format, sink, &schema)?.write_all(rows).await?;
+                let count = RowWriter::new(format, sink, &schema)?.write_all(rows).await?;
                 file.finish()?;
                 Ok(count)
             }
             Place::Object(store, path) => {
                 let mut upload = Upload::new(store, path);
-                match upload_rows(&mut upload, self.format, rows).await {
+                match upload_rows(&mut upload, format, rows).await {
                     Ok(count) => {
                         upload.shutdown().await?;
                         Ok(count)
@@ -158,12 +165,12 @@ impl Write for Bytes {
 }
 
 fn format_of(target: &Path) -> Option<RowFormat> {
-    let format = FileFormat::of(target)?;
+    let format = FileFormat::from_path(target)?;
     if format.compression.is_compressed() {
         return None;
     }
     match format.kind {
-        FileKind::Parquet => Some(RowFormat::Parquet),
+        FileKind::Parquet => Some(RowFormat::Parquet(DEFAULT_MAX_ROW_GROUP_ROW_COUNT)),
         FileKind::Csv => Some(RowFormat::Separated(b',')),
         FileKind::Tsv => Some(RowFormat::Separated(b'\t')),
         FileKind::Json => Some(RowFormat::JsonLines),

@@ -1,7 +1,10 @@
 //! Paths in statements that DataFusion opens itself, as URLs: it takes `?`, `*` and `[` in the names of files
 //! for wildcards, and follows no links before `..`.
 
-use std::path::{self, Path, PathBuf};
+use std::{
+    fs,
+    path::{self, Path, PathBuf},
+};
 
 use annulus_dataset::{absolute_path, input_root};
 use anyhow::{Context, Result};
@@ -27,6 +30,11 @@ pub fn check_target(target: &str) -> Result<()> {
     let folder = path.ancestors().skip(usize::from(!target.ends_with('/'))).find(|folder| folder.is_dir());
     let created = folder.map_or(Ok(()), |folder| tempfile::tempfile_in(folder).map(drop));
     created.with_context(|| format!("cannot write '{target}'"))
+}
+
+/// Returns whether a target of `COPY ... TO` is a local folder with files.
+pub fn has_files(target: &str) -> bool {
+    !is_url(target) && fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Returns where the files of `LOCATION` are: the URL of a file or folder, or a glob with an absolute path.

@@ -13,25 +13,25 @@ use anyhow::Error;
 /// A sink that passes everything on to another one.
 pub struct PipeSink<W> {
     inner: W,
-    closed: Closed,
+    closed: CloseFlag,
 }
 
 /// A flag that is set when the reader of a [`PipeSink`] has closed the pipe.
 #[derive(Clone, Default)]
-pub struct Closed(Arc<AtomicBool>);
+pub struct CloseFlag(Arc<AtomicBool>);
 
 impl<W: Write> PipeSink<W> {
     pub fn new(inner: W) -> Self {
-        Self { inner, closed: Closed::default() }
+        Self { inner, closed: CloseFlag::default() }
     }
 
     /// Returns the flag of this sink.
-    pub fn closed(&self) -> Closed {
+    pub fn closed(&self) -> CloseFlag {
         self.closed.clone()
     }
 }
 
-impl Closed {
+impl CloseFlag {
     /// Returns the error of a closed pipe if that was the cause, otherwise `error`.
     pub fn instead_of(&self, error: Error) -> Error {
         if self.0.load(Ordering::Relaxed) { io::Error::from(ErrorKind::BrokenPipe).into() } else { error }

@@ -1,6 +1,6 @@
 //! Runs statements.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Instant};
 
 use annulus_datafusion::{Comparisons, DatasetTable, NotPartitioned, why_stock_joins, why_stock_repartitions};
 use annulus_dataset::NoLayout;
@@ -59,18 +59,20 @@ async fn run(
     is_last: bool,
 ) -> Result<()> {
     let PlacedStatement { statement, is_query, .. } = placed;
+    let start = Instant::now();
     let indented = statement.explained_in_lines();
     let mut rows = overflow::checked(execute(ctx, statement, is_last).await?);
     if let Some(file) = output {
         let target = file.target().display().to_string();
-        let count = file.write(rows).await.with_context(|| format!("cannot write '{target}'"))?;
+        let row_group_rows = ctx.copied_config().options().execution.parquet.max_row_group_size;
+        let count = file.write(rows, row_group_rows).await.with_context(|| format!("cannot write '{target}'"))?;
         eprintln!("{} in {target}", row_count(count));
         return Ok(());
     }
     if let (Some(indented), Some(width)) = (indented, view.line_width()) {
         rows = plans::fitted(ctx, rows, indented, width).await?;
     }
-    view.show(ctx, rows, is_query).await
+    view.show(ctx, rows, is_query, start).await
 }
 
 /// Starts a statement and returns the stream of its rows. When the last one starts, all tables that
@@ -99,6 +101,9 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
     }
     if let LogicalPlan::Copy(copy) = &mut plan {
         paths::check_target(&copy.output_url)?;
+        if paths::has_files(&copy.output_url) {
+            eprintln!("note: '{}' already has files: COPY adds to them", copy.output_url);
+        }
         copy.output_url = paths::target_url(&copy.output_url).unwrap_or_else(|| copy.output_url.clone());
     }
     if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = &mut plan {
@@ -201,35 +206,19 @@ async fn explain(ctx: &SessionContext, error: Error) -> Error {
     if errors::is_closed_pipe(&error) {
         return error;
     }
-    let mut text = errors::text(&error);
-    if let Some((qualified, name)) = missing_table(&text) {
-        match reach(ctx, name).await {
-            Err(cause) if name.contains("://") => text = format!("cannot read '{name}': {}", errors::text(&cause)),
-            _ => {
-                let shown = text.replace(&format!("table '{qualified}'"), &format!("table '{name}'"));
-                let remedy = match Path::new(name).exists() {
-                    true => "put the path in single quotes",
-                    false => "check the name or the path, or name a table with -t NAME=PATH",
-                };
-                return anyhow!("{shown}: {remedy}");
-            }
+    let text = errors::text(&error);
+    let Some((qualified, name)) = errors::missing_table(&text) else { return error };
+    match reach(ctx, name).await {
+        Err(cause) if name.contains("://") => anyhow!("cannot read '{name}': {}", errors::text(&cause)),
+        _ => {
+            let shown = text.replace(&format!("table '{qualified}'"), &format!("table '{name}'"));
+            let remedy = match Path::new(name).exists() {
+                true => "put the path in single quotes",
+                false => "check the name or the path, or name a table with -t NAME=PATH",
+            };
+            anyhow!("{shown}: {remedy}")
         }
-    } else if stores::remedy(&text).is_none() {
-        return error;
     }
-    match stores::remedy(&text) {
-        Some(remedy) => anyhow!("{text}; {remedy}"),
-        None => anyhow!(text),
-    }
-}
-
-/// Returns the table's name in an error about a missing table, as it stands there and as it was
-/// written.
-fn missing_table(text: &str) -> Option<(&str, &str)> {
-    let (_, rest) = text.split_once("table '")?;
-    let (qualified, _) = rest.split_once("' not found")?;
-    let name = qualified.strip_prefix("datafusion.").unwrap_or(qualified);
-    Some((qualified, name.strip_prefix("public.").unwrap_or(name)))
 }
 
 /// Asks the store for `url`, because the planner reports only that the table is missing.

@@ -22,7 +22,7 @@ use tokio::task::spawn_blocking;
 
 use super::given_types::GivenTypes;
 use crate::{
-    inputs::{Found, Given, Inputs},
+    inputs::{InputArgument, InputSource, Inputs},
     objects::{self, is_url},
     reading,
 };
@@ -93,7 +93,7 @@ fn is_input(name: &str, options: &InputOptions) -> bool {
         return true;
     }
     // Wrong options are reported when the table is opened.
-    let Ok(given) = Given::parse(name, options) else { return true };
+    let Ok(given) = InputArgument::parse(name, options) else { return true };
     given.paths.iter().any(|path| Path::new(path).exists() || Format::of_path(Path::new(path)).is_some())
 }
 
@@ -128,9 +128,11 @@ pub async fn table_of(
     let (mut paths, mut all) = (vec![], options.clone().with_page_index(true));
     for name in names {
         match inputs.find(name, &all, Some(runtime)).await? {
-            Found::Parquet(url) if names.len() == 1 => return Ok(objects::table(state, &url).await?),
-            Found::Parquet(url) => bail!("'{url}' is Parquet in a store, and cannot be read together with others"),
-            Found::Paths(more, options) => {
+            InputSource::Parquet(url) if names.len() == 1 => return Ok(objects::table(state, &url).await?),
+            InputSource::Parquet(url) => {
+                bail!("'{url}' is Parquet in a store, and cannot be read together with others")
+            }
+            InputSource::Paths(more, options) => {
                 paths.extend(more);
                 all = *options;
             }

@@ -36,9 +36,14 @@ pub struct View {
 
 impl View {
     /// Prints `rows`, batch by batch. Only the rows of a `query` may be cut, not those that
-    /// describe the session.
-    pub async fn show(&self, ctx: &SessionContext, rows: SendableRecordBatchStream, query: bool) -> Result<()> {
-        let start = Instant::now();
+    /// describe the session. The statement began at `start`.
+    pub async fn show(
+        &self,
+        ctx: &SessionContext,
+        rows: SendableRecordBatchStream,
+        query: bool,
+        start: Instant,
+    ) -> Result<()> {
         let sink = PipeSink::new(BufWriter::new(stdout()));
         let closed = sink.closed();
         let shown = self.print(ctx, rows, sink, query).await.map_err(|error| closed.instead_of(error))?;

@@ -30,7 +30,8 @@ pub enum RowFormat {
     JsonArray,
     /// One JSON object per line.
     JsonLines,
-    Parquet,
+    /// With at most this many rows in a row group.
+    Parquet(usize),
     Arrow,
 }
 
@@ -57,9 +58,11 @@ impl<W: Write + Send> RowWriter<W> {
             }
             RowFormat::JsonArray => Self::JsonArray(json_writer(sink)),
             RowFormat::JsonLines => Self::JsonLines(json_writer(sink)),
-            RowFormat::Parquet => {
-                let properties =
-                    WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
+            RowFormat::Parquet(row_group_rows) => {
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                    .set_max_row_group_row_count(Some(row_group_rows.max(1)))
+                    .build();
                 let schema = for_parquet(schema)?;
                 Self::Parquet(Box::new(ArrowWriter::try_new(sink, schema.clone(), Some(properties))?), schema)
             }

@@ -15,13 +15,14 @@ where no such cache is known, those of a NUMA node.
 
 The suggestion has one producer and one consumer for each usable CPU, or for
 each CPU of the quota, rounded up. A plan puts producer p and consumer p into
-one domain, and gives a thread to every core before a core gets its second. It
-fills one domain after the other, or all alike with --spread. Nothing is
-started or pinned.
+one domain, and gives each core one thread before any core gets a second one.
+It fills one domain after the other, or all equally with --spread. The command
+starts and pins no threads.
 
 K is the number of groups that a ring holds: 2 where all threads share one
-known last-level cache and batches are small, otherwise 1. There is a ring for
-each domain with producers, which is a proposal that nobody has measured.
+known last-level cache and batches are small, otherwise 1. The proposal of one
+ring for each domain with producers has not been measured.
+
 More: annulus help topology";
 
 #[derive(clap::Args)]

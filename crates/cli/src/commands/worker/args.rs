@@ -17,24 +17,24 @@ Examples:
     \"SELECT count(*) FROM '/data/orders/'\"
 
 The worker runs parts of the queries that annulus sql --workers sends, until
-Ctrl-C or SIGTERM. Then it takes no more queries, and those that run have the
-time of --drain to end; a second signal ends it at once.
+Ctrl-C or SIGTERM. Then it refuses new queries, and running ones get --drain
+seconds to end. A second signal ends the worker at once.
 
 It reads the files that queries name, at the same paths as on the machine that
 sends them, so a shared folder or a URL (s3:// and others) suits best. Local
 files must be below a folder of --allow-read, after symbolic links are
 resolved. It writes its own spill files, and the results of annulus join below
-the folders of --allow-write. Keys are never read.
+the folders of --allow-write. Queries cannot read the keys of certificates.
 
-With certificates, submitters alone may send queries, and connections are
+With certificates, only submitters may send queries, and connections are
 encrypted (annulus help workers says how to make certificates). Without them,
-anyone who reaches the address can run queries, so beyond this machine the
-worker then listens only with --insecure.
+anyone who reaches the address can run queries. So a worker without
+certificates listens beyond this machine only with --insecure.
 
-Joins that go around a ring of workers connect them at ports that the system
-chooses.
+For joins around a ring, workers connect to each other at ports that the
+system chooses.
 
-A file of --config has the same options as the command line, which wins:
+A file of --config has the same options; the command line takes precedence:
   listen = \"10.0.0.1:7500\"
   allow-read = [\"/data\", \"/more\"]
   memory-limit = \"8G\"";

@@ -6,8 +6,7 @@ use annulus_terminal::units::parse_tuples;
 use anyhow::Result;
 
 use crate::{
-    comparison::{ComparisonArgs, cache_folder},
-    queries::QueryList,
+    comparison::{Suite, SuiteArgs, cache_folder},
     suites::clickbench::{CACHE, LAST},
 };
 
@@ -53,11 +52,8 @@ pub struct ClickbenchArgs {
     /// File of the queries, one a line
     #[arg(long, value_name = "FILE")]
     pub queries_from: PathBuf,
-    /// Queries to run, such as 1,9-12 [default: all 43]
-    #[arg(long, value_name = "LIST")]
-    pub queries: Option<QueryList<LAST>>,
     #[command(flatten)]
-    pub comparison: ComparisonArgs,
+    pub suite: SuiteArgs<LAST>,
     /// Folder for generated tables [default: the user's cache folder]
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
@@ -68,8 +64,7 @@ pub struct ClickbenchJob {
     pub table: Table,
     /// The file with the queries' texts.
     pub texts: PathBuf,
-    pub queries: Vec<u8>,
-    pub comparison: ComparisonArgs,
+    pub suite: Suite,
 }
 
 /// The table that the queries read.
@@ -98,11 +93,6 @@ impl ClickbenchArgs {
                 cache: cache_folder(self.cache, CACHE, "--cache")?,
             },
         };
-        Ok(ClickbenchJob {
-            table,
-            texts: self.queries_from,
-            queries: self.queries.unwrap_or_else(QueryList::all).0,
-            comparison: self.comparison,
-        })
+        Ok(ClickbenchJob { table, texts: self.queries_from, suite: self.suite.check() })
     }
 }

@@ -1,15 +1,8 @@
-//! The command line of `annulus-lab tpcds`, as it was typed and checked.
+//! The command line of `annulus-lab tpcds`.
 
 use std::path::PathBuf;
 
-use anyhow::Result;
-
-use crate::{
-    comparison::{ComparisonArgs, cache_folder},
-    queries::QueryList,
-    suites::tpcds::{CACHE, LAST},
-    units,
-};
+use crate::{comparison::TpcArgs, suites::tpcds::LAST};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,45 +23,9 @@ report shows medians. The exit code is 1 if an answer differs.";
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TpcdsArgs {
-    /// Scale factor; 1 is about 1 GB of raw data
-    #[arg(long, default_value = "1", value_name = "SF", value_parser = units::parse_scale)]
-    pub scale: f64,
     /// Folder of the queries, q01.sql to q99.sql
     #[arg(long, value_name = "DIR")]
     pub queries_from: PathBuf,
-    /// Queries to run, such as 1,3-5 [default: all 99]
-    #[arg(long, value_name = "LIST")]
-    pub queries: Option<QueryList<LAST>>,
     #[command(flatten)]
-    pub comparison: ComparisonArgs,
-    /// Folder for the tables [default: the user's cache folder]
-    #[arg(long, value_name = "DIR")]
-    pub data: Option<PathBuf>,
-}
-
-/// A checked command.
-pub struct TpcdsJob {
-    pub scale: f64,
-    /// The folder with the queries' texts.
-    pub texts: PathBuf,
-    pub queries: Vec<u8>,
-    pub comparison: ComparisonArgs,
-    /// The folder that contains a folder of tables for each scale.
-    pub data: PathBuf,
-}
-
-impl TpcdsArgs {
-    /// Fills in the defaults.
-    ///
-    /// # Errors
-    /// If the system has no cache folder and `--data` is missing.
-    pub fn check(self) -> Result<TpcdsJob> {
-        Ok(TpcdsJob {
-            scale: self.scale,
-            texts: self.queries_from,
-            queries: self.queries.unwrap_or_else(QueryList::all).0,
-            comparison: self.comparison,
-            data: cache_folder(self.data, CACHE, "--data")?,
-        })
-    }
+    pub suite: TpcArgs<LAST>,
 }

@@ -1,15 +1,6 @@
-//! The command line of `annulus-lab tpch`, as it was typed and checked.
+//! The command line of `annulus-lab tpch`.
 
-use std::path::PathBuf;
-
-use anyhow::Result;
-
-use crate::{
-    comparison::{ComparisonArgs, cache_folder},
-    queries::QueryList,
-    suites::tpch::{CACHE, queries::LAST},
-    units,
-};
+use crate::{comparison::TpcArgs, suites::tpch::queries::LAST};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,39 +21,6 @@ table expression instead of a view. The exit code is 1 if an answer differs.";
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TpchArgs {
-    /// Scale factor; 1 is about 1 GB of raw data
-    #[arg(long, default_value = "1", value_name = "SF", value_parser = units::parse_scale)]
-    pub scale: f64,
-    /// Queries to run, such as 1,3-5 [default: all 22]
-    #[arg(long, value_name = "LIST")]
-    pub queries: Option<QueryList<LAST>>,
     #[command(flatten)]
-    pub comparison: ComparisonArgs,
-    /// Folder for the tables [default: the user's cache folder]
-    #[arg(long, value_name = "DIR")]
-    pub data: Option<PathBuf>,
-}
-
-/// A checked command.
-pub struct TpchJob {
-    pub scale: f64,
-    pub queries: Vec<u8>,
-    pub comparison: ComparisonArgs,
-    /// The folder that contains a folder of tables for each scale.
-    pub data: PathBuf,
-}
-
-impl TpchArgs {
-    /// Fills in the defaults.
-    ///
-    /// # Errors
-    /// If the system has no cache folder and `--data` is missing.
-    pub fn check(self) -> Result<TpchJob> {
-        Ok(TpchJob {
-            scale: self.scale,
-            queries: self.queries.unwrap_or_else(QueryList::all).0,
-            comparison: self.comparison,
-            data: cache_folder(self.data, CACHE, "--data")?,
-        })
-    }
+    pub suite: TpcArgs<LAST>,
 }

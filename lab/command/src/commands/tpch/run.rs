@@ -4,34 +4,29 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::args::{TpchArgs, TpchJob};
+use super::args::TpchArgs;
 use crate::{
-    comparison::{self, Benchmark, Page, Way},
-    interrupt::until_interrupted,
+    comparison::{self, Benchmark, TpcSuite, Way},
     outcome::Outcome,
-    runtime,
     suites::tpch::{self, queries::Query},
 };
 
 /// Runs the comparison that `args` ask for.
 pub fn run(args: TpchArgs) -> Result<Outcome> {
-    let job = args.check()?;
-    runtime::run_with_spill(None, job.comparison.memory_limit, async |spill| {
-        until_interrupted(compare(&job, spill)).await
-    })
+    let job = args.suite.check(tpch::CACHE)?;
+    job.suite.run(async |spill| compare(&job, spill).await)
 }
 
-async fn compare(job: &TpchJob, spill: &Path) -> Result<Outcome> {
-    let page = Page::create(&job.comparison)?;
-    let cluster = job.comparison.start_cluster()?;
-    job.comparison.check_settings(spill, cluster.remote()).await?;
-    let folder = tpch::ensure(&job.data, job.scale, "--data").await?;
-    let queries = job.queries.iter().filter_map(|number| Query::get(*number));
+async fn compare(job: &TpcSuite, spill: &Path) -> Result<Outcome> {
+    let TpcSuite { scale, suite, data } = job;
+    let (page, cluster) = suite.prepare(spill).await?;
+    let folder = tpch::ensure(data, *scale, "--data").await?;
+    let queries = suite.queries.iter().filter_map(|number| Query::get(*number));
     let benchmark = Benchmark {
         name: "TPC-H",
-        size: format!("Scale factor {}", job.scale),
-        queries: queries.map(|query| query.at(job.scale)).collect(),
+        size: format!("Scale factor {scale}"),
+        queries: queries.map(|query| query.at(*scale)).collect(),
     };
-    let open = async |way: &Way| tpch::open(way, &folder, job.comparison.limits(), spill).await;
-    comparison::run(&job.comparison, &benchmark, page, cluster.remote(), open).await
+    let open = async |way: &Way| tpch::open(way, &folder, suite.comparison.limits(), spill).await;
+    comparison::run(&suite.comparison, &benchmark, page, cluster.remote(), open).await
 }

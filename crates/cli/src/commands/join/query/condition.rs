@@ -114,12 +114,12 @@ fn no_time(reason: &str, texts: &[Column], zoned: bool) -> Option<String> {
     let (are, name, whole) = (if texts.len() == 1 { "is" } else { "are" }, &column.name, column.flat_name());
     if zoned {
         return Some(format!(
-            "{names} {are} text and cannot be used as a time; read CSV and JSON with `types` {name}=timestamptz, or \
+            "{names} {are} text and cannot be used as a time; read CSV and JSON with --types {name}=timestamptz, or \
              write CAST({whole} AS TIMESTAMPTZ)"
         ));
     }
     Some(format!(
-        "{names} {are} text and cannot be used as a time; read CSV and JSON with `types` {name}=timestamp, or write \
+        "{names} {are} text and cannot be used as a time; read CSV and JSON with --types {name}=timestamp, or write \
          to_timestamp({whole})"
     ))
 }
@@ -138,8 +138,8 @@ fn check_kinds((a, left): (&str, &SchemaRef), (b, right): (&str, &SchemaRef)) ->
     }
     let text = format!("{a} = {b}");
     let reason = format!(
-        "the left column is {left} and the right one {right}; choose others, give one of them another type (`types`), \
-         or compare a CAST in a predicate (`where`)"
+        "the left column is {left} and the right one {right}; choose others, give one of them another type (--types), \
+         or compare a CAST in a predicate (--where)"
     );
     Err(QueryError::Condition { text, reason })
 }
@@ -161,7 +161,7 @@ fn check_column(side: &str, schema: &SchemaRef, column: &str) -> Result<(), Quer
     {
         // Perhaps a CSV file with another delimiter was read with commas.
         let delimiter = if delimiter == '\t' { "$'\\t'".to_owned() } else { format!("'{delimiter}'") };
-        columns += &format!(" (if these are several, give `delimiter` {delimiter})");
+        columns += &format!(" (if these are several, give --delimiter {delimiter})");
     }
     Err(QueryError::Column { column: column.to_owned(), side: side.to_owned(), columns })
 }

@@ -11,7 +11,7 @@ use super::sql;
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// An option has an invalid value.
-    #[error("`{option}`: {reason}")]
+    #[error("--{option}: {reason}")]
     Option { option: &'static str, reason: String },
     /// A column does not exist in the input `side`, which has `columns`.
     #[error("no column '{column}' in '{side}'; its columns are {columns}")]

@@ -33,7 +33,7 @@ use self::condition::Condition;
 pub use self::{error::QueryError, plan::Fallible};
 use super::values::TypeArg;
 use crate::{
-    inputs::{Found, Inputs},
+    inputs::{InputSource, Inputs},
     objects,
 };
 
@@ -157,8 +157,8 @@ impl Input {
         let runtime = session.runtime_env();
         let found = inputs.find(&self.path, &self.options, Some(&runtime)).await;
         let (paths, options) = match found.map_err(|error| DataFusionError::External(error.into()))? {
-            Found::Parquet(url) => return Ok(Source::Objects(objects::table(&session.state(), &url).await?)),
-            Found::Paths(paths, options) => (paths, *options),
+            InputSource::Parquet(url) => return Ok(Source::Objects(objects::table(&session.state(), &url).await?)),
+            InputSource::Paths(paths, options) => (paths, *options),
         };
         let mut options = reading_options(&options, session.state().config())?;
         (options.unit_bytes, options.unit_rows) = (UNIT_BYTES, Some(UNIT_ROWS));

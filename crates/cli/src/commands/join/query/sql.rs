@@ -37,7 +37,7 @@ impl Sql {
         config.options_mut().sql_parser.enable_ident_normalization = false;
         let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let sides = Sides { left, right }.map(|(name, schema)| (TableReference::bare(name), Arc::clone(schema)));
-        Self::of(Arc::new(state), sides)
+        Self::from_state(Arc::new(state), sides)
     }
 
     /// Returns the same for the rows that a join outputs. Columns of a side that may be missing are
@@ -50,10 +50,13 @@ impl Sql {
                 fields.map(|field| Field::clone(field).with_nullable(field.is_nullable() || join.may_lack(side)));
             (name.clone(), Arc::new(Schema::new(fields.collect::<Vec<_>>())))
         };
-        Self::of(Arc::clone(&self.state), Sides { left: joined(Side::Left), right: joined(Side::Right) })
+        Self::from_state(Arc::clone(&self.state), Sides { left: joined(Side::Left), right: joined(Side::Right) })
     }
 
-    fn of(state: Arc<SessionState>, sides: Sides<(TableReference, SchemaRef)>) -> Result<Self, DataFusionError> {
+    fn from_state(
+        state: Arc<SessionState>,
+        sides: Sides<(TableReference, SchemaRef)>,
+    ) -> Result<Self, DataFusionError> {
         let Sides { left, right } = &sides;
         let schema =
             |(name, schema): &(TableReference, SchemaRef)| DFSchema::try_from_qualified_schema(name.clone(), schema);

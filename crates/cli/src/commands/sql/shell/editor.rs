@@ -114,7 +114,7 @@ pub struct LineEditor {
 }
 
 /// The input of a user.
-pub enum Typed {
+pub enum UserInput {
     Line(String),
     /// Ctrl-C: the line is discarded.
     Interrupted,
@@ -143,11 +143,11 @@ impl LineEditor {
     }
 
     /// Reads a line, or several if they are pasted or come from the history.
-    pub fn read(&mut self, prompt: &str) -> Result<Typed> {
+    pub fn read(&mut self, prompt: &str) -> Result<UserInput> {
         match self.editor.readline(prompt) {
-            Ok(line) => Ok(Typed::Line(line)),
-            Err(ReadlineError::Interrupted) => Ok(Typed::Interrupted),
-            Err(ReadlineError::Eof) => Ok(Typed::End),
+            Ok(line) => Ok(UserInput::Line(line)),
+            Err(ReadlineError::Interrupted) => Ok(UserInput::Interrupted),
+            Err(ReadlineError::Eof) => Ok(UserInput::End),
             Err(error) => Err(error).context("cannot read from the terminal"),
         }
     }

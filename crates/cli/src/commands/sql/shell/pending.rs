@@ -17,11 +17,11 @@ const IN_COMMENT: &str = "     /*> ";
 
 /// The lines of a statement that is not complete; none at first.
 #[derive(Debug, Default)]
-pub struct Pending {
+pub struct UnfinishedStatement {
     text: String,
 }
 
-impl Pending {
+impl UnfinishedStatement {
     /// Returns the prompt for the next line, which says what is open.
     pub fn prompt(&self) -> &'static str {
         if self.text.is_empty() { PROMPT } else { open_in(&self.text).unwrap_or(MORE) }
@@ -119,7 +119,7 @@ mod tests {
             (&["SELECT 1;"], PROMPT),
             (&["help"], PROMPT),
         ] {
-            let mut pending = Pending::default();
+            let mut pending = UnfinishedStatement::default();
             lines.iter().for_each(|line| drop(pending.add(line)));
             assert_eq!(pending.prompt(), expected, "{lines:?}");
         }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn commands_stand_between_the_lines_of_a_statement() {
-        let mut pending = Pending::default();
+        let mut pending = UnfinishedStatement::default();
         assert_eq!(pending.add("SELECT 'a"), Ok(Input::Nothing));
         assert_eq!(pending.add("\\q"), Ok(Input::Nothing), "in a text");
         assert_eq!(pending.add("' AS x"), Ok(Input::Nothing));

@@ -7,8 +7,8 @@ use datafusion::prelude::SessionContext;
 
 use super::{
     command::{self, Command, Input},
-    editor::{LineEditor, Typed},
-    pending::Pending,
+    editor::{LineEditor, UserInput},
+    pending::UnfinishedStatement,
 };
 use crate::{
     commands::sql::{output::OutputFile, script::Script, statement, view::View},
@@ -31,18 +31,18 @@ pub async fn run(ctx: SessionContext, mut view: View, overwrite: bool) -> Result
     let mut shell = Shell { ctx, view, overwrite, output: None, interrupts: Signals::interrupts()? };
     let mut editor = LineEditor::new()?;
     println!("Annulus {} on DataFusion {}; \\? for help", env!("CARGO_PKG_VERSION"), datafusion::DATAFUSION_VERSION);
-    let mut pending = Pending::default();
+    let mut pending = UnfinishedStatement::default();
     loop {
         if pending.is_empty() {
             editor.complete(shell.names().await);
         }
         let line = match editor.read(pending.prompt())? {
-            Typed::Line(line) => line,
-            Typed::Interrupted => {
+            UserInput::Line(line) => line,
+            UserInput::Interrupted => {
                 pending.clear();
                 continue;
             }
-            Typed::End => break,
+            UserInput::End => break,
         };
         let input = pending.add(&line);
         match &input {

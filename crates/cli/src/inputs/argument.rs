@@ -10,13 +10,13 @@ use crate::objects::is_url;
 
 /// An input as it was typed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct InputArgument {
     /// Its paths, or its URL.
     pub paths: Vec<String>,
     pub options: InputOptions,
 }
 
-impl Given {
+impl InputArgument {
     /// Splits an input into its paths and options. Options behind `?` replace `options`; one that
     /// adds, such as `null`, replaces those that all inputs have.
     ///
@@ -45,7 +45,7 @@ impl Given {
     }
 }
 
-/// Returns `path` with options behind it, as [`Given::parse`] reads them.
+/// Returns `path` with options behind it, as [`InputArgument::parse`] reads them.
 pub fn with_options(path: &str, options: &[(String, String)]) -> String {
     let mut text = path.to_owned();
     for (number, (name, value)) in options.iter().enumerate() {
@@ -151,22 +151,23 @@ mod tests {
     #[test]
     fn options_are_those_behind_a_question_mark() {
         let options = InputOptions::default();
-        let given = Given::parse("a.csv?delimiter=%26&types=zip=text,n=int&no%", &options).expect("a glob");
+        let given = InputArgument::parse("a.csv?delimiter=%26&types=zip=text,n=int&no%", &options).expect("a glob");
         assert_eq!(given.paths, ["a.csv?delimiter=%26&types=zip=text,n=int&no%"]);
-        let given = Given::parse("a.csv?delimiter=%26&types=zip=text,n=int&all_text", &options).expect("options");
+        let given =
+            InputArgument::parse("a.csv?delimiter=%26&types=zip=text,n=int&all_text", &options).expect("options");
         assert_eq!(given.paths, ["a.csv"]);
         assert_eq!((given.options.csv.delimiter, given.options.types.all_text), (Some(b'&'), true));
         assert_eq!(given.options.types.columns.len(), 2);
         let url = "http://localhost/a.csv?token=1";
-        assert_eq!(Given::parse(url, &options).expect("a URL").paths, [url]);
-        assert!(Given::parse("a.csv?delimiter=ab", &options).is_err());
+        assert_eq!(InputArgument::parse(url, &options).expect("a URL").paths, [url]);
+        assert!(InputArgument::parse("a.csv?delimiter=ab", &options).is_err());
     }
 
     #[test]
     fn options_that_are_written_are_read_again() {
         let pairs = [("delimiter", "&"), ("null", "50%?"), ("types", "a=decimal(9,2)")];
         let written = with_options("a.csv", &pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let given = Given::parse(&written, &InputOptions::default()).expect("options");
+        let given = InputArgument::parse(&written, &InputOptions::default()).expect("options");
         assert_eq!((given.options.csv.delimiter, &given.options.csv.nulls[..]), (Some(b'&'), &["50%?".to_owned()][..]));
     }
 }
