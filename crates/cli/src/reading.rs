@@ -49,8 +49,8 @@ pub struct ReadingArgs {
     /// Set another option of reading, such as encoding=latin1
     ///
     /// Can be repeated. The options are all_text, quote, escape, comment, skip, names, decimal,
-    /// date_format, timestamp_format, encoding, union_by_name and infer_rows. The page of annulus
-    /// help inputs describes them.
+    /// date_format, timestamp_format, encoding, union_by_name and infer_rows: annulus help csv
+    /// describes them.
     #[arg(long, help_heading = HEADING, value_name = "KEY=VALUE", value_parser = parse_reading)]
     pub read: Vec<Setting>,
     /// What to do with a row that cannot be read
@@ -66,7 +66,7 @@ fn parse_reading(text: &str) -> Result<Setting, String> {
     let (name, value) = text.split_once('=').unwrap_or((text, "true"));
     match InputOptions::find_option(name) {
         Some(option) => Ok((option.name().to_owned(), value.to_owned())),
-        None => Err(format!("unknown option '{name}': 'annulus help inputs' lists the options")),
+        None => Err(format!("unknown option '{name}': 'annulus help csv' lists the options")),
     }
 }
 

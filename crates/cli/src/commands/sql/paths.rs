@@ -71,8 +71,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("a path");
         let shown = |name: &str| format!("{}/{name}", real.display());
-        std::fs::create_dir(real.join("sub")).expect("a folder");
-        std::fs::write(real.join("a?b #1%20.csv"), "").expect("a file");
+        fs::create_dir(real.join("sub")).expect("a folder");
+        fs::write(real.join("a?b #1%20.csv"), "").expect("a file");
         let url = |name: &str| Some(format!("file://{}/{name}", real.display()));
         assert_eq!(location(&shown("sub/../a?b #1%20.csv")), url("a%3Fb%20%231%2520.csv"));
         assert_eq!(location(&shown("sub")), url("sub/"));
