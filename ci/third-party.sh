@@ -208,7 +208,7 @@ case "${1:-}" in
     echo "the licences of all packages are known"
     ;;
 *)
-    generate >THIRD-PARTY.txt.tmp
-    mv THIRD-PARTY.txt.tmp THIRD-PARTY.txt
+    text=$(generate)
+    echo "$text" >THIRD-PARTY.txt
     ;;
 esac
