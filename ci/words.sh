@@ -38,8 +38,9 @@ adjectives='All Alone Any Around Bare Beyond Both Broken Built Busy Chosen Clear
 
 # Names of one word that end as participles do and may stay. Nouns of the language: Encoding, Ending, Feed, Greeting,
 # Heading, Mapping, Meeting, Ring, Seed, Setting, String. Errors that are named for what happened, as in Rust'"'"'s
-# libraries (Elapsed, Disconnected): Cancelled. Adjectives of the field: Unlimited.
-participles='Cancelled Encoding Ending Feed Greeting Heading Mapping Meeting Ring Seed Setting String Unlimited'
+# libraries (Elapsed, Disconnected): Cancelled. Adjectives of the field: Shared (the
+# state that handles share, as in tokio), Unlimited.
+participles='Cancelled Encoding Ending Feed Greeting Heading Mapping Meeting Ring Seed Setting Shared String Unlimited'
 
 # Functions whose names are prepositions: from_plan, for_input, find_in, single_host.
 prepositions='of|at|on|over|alone|here|within'

@@ -30,7 +30,7 @@ pub struct Kind<'a> {
 }
 
 /// A way, and the times of its runs in nanoseconds: with the input, and with few rows.
-struct Timed {
+struct TimedVariant {
     operator: Operator,
     way: config::Way,
     all: Vec<f64>,
@@ -83,7 +83,7 @@ impl Kind<'_> {
     }
 }
 
-impl Timed {
+impl TimedVariant {
     fn new(way: config::Way) -> Self {
         let operator = match way.strategy {
             Strategy::Stock => Operator::Stock,
@@ -104,7 +104,7 @@ impl Timed {
 
 /// Returns the ways to measure, DataFusion's operator first: all that could be best and that hold a
 /// bounded number of rows.
-fn ways(layout: Layout) -> Vec<Timed> {
+fn ways(layout: Layout) -> Vec<TimedVariant> {
     use ExchangeStrategy::{Channel, Reserve, Ring, RingPerDomain};
     let way = |strategy, path| config::Way::new(Strategy::Exchange(strategy), path);
     let mut ways = vec![config::Way::new(Strategy::Stock, DataPath::Auto)];
@@ -115,7 +115,7 @@ fn ways(layout: Layout) -> Vec<Timed> {
     for &strategy in rings.iter().chain(&[Channel]) {
         ways.extend([DataPath::Gather, DataPath::Cluster].map(|path| way(strategy, path)));
     }
-    ways.into_iter().map(Timed::new).collect()
+    ways.into_iter().map(TimedVariant::new).collect()
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_way_without_a_measurable_cost_of_rows_is_left_out() {
         let timed =
-            |all: f64, few: f64| Timed { all: vec![all; 3], few: vec![few; 3], ..ways(Layout::Fixed).remove(0) };
+            |all: f64, few: f64| TimedVariant { all: vec![all; 3], few: vec![few; 3], ..ways(Layout::Fixed).remove(0) };
         let cost = timed(300.0, 100.0).cost(10).expect("a cost");
         assert_eq!((cost.open_ns, cost.row_ns), (100.0, 20.0));
         assert!(timed(100.0, 100.0).cost(10).is_none());

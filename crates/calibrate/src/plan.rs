@@ -100,13 +100,13 @@ mod tests {
         ((now - start).as_secs_f64(), kinds)
     }
 
-    fn of(rows: usize, ns_per_row: u64) -> Duration {
+    fn time_for(rows: usize, ns_per_row: u64) -> Duration {
         Duration::from_nanos(rows as u64 * ns_per_row)
     }
 
     #[test]
     fn an_idle_machine_has_all_rows_and_most_rounds() {
-        let (seconds, kinds) = simulated(|_, rows| of(rows, 40));
+        let (seconds, kinds) = simulated(|_, rows| time_for(rows, 40));
         assert!(kinds.iter().all(|kind| *kind == (9, 5_000_000)), "{kinds:?}");
         assert!(seconds < 80.0 * 1.1, "{seconds}");
     }
@@ -115,7 +115,7 @@ mod tests {
     fn a_loaded_machine_has_fewer_rows_and_ends_in_time() {
         for load in [2, 4, 8] {
             // The first half takes twice as long.
-            let round = |kind: usize, rows| of(rows, 150 * load * if kind < 15 { 2 } else { 1 });
+            let round = |kind: usize, rows| time_for(rows, 150 * load * if kind < 15 { 2 } else { 1 });
             let (seconds, kinds) = simulated(round);
             assert!(seconds < 80.0 * 1.1, "load {load}: {seconds} s, {kinds:?}");
             assert!(kinds.iter().all(|(rounds, rows)| *rounds >= 1 && *rows >= LEAST_ROWS), "load {load}: {kinds:?}");
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn rows_return_when_the_load_has_gone() {
-        let (seconds, kinds) = simulated(|kind, rows| of(rows, if kind < 10 { 1500 } else { 60 }));
+        let (seconds, kinds) = simulated(|kind, rows| time_for(rows, if kind < 10 { 1500 } else { 60 }));
         assert!(seconds < 80.0 * 1.1, "{seconds} s");
         assert_eq!(kinds[29].1, 5_000_000, "{kinds:?}");
         assert!(kinds[5].1 < 5_000_000);

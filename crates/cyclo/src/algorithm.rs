@@ -172,7 +172,7 @@ impl AlgorithmSizes {
         }
     }
 
-    /// Returns the share of the probe side's rows that go around in each revolution.
+    /// Returns the share of the probe side's rows that rotate in each revolution.
     fn passing(&self) -> f64 {
         1.0 - self.dropped.unwrap_or(0.0)
     }

@@ -143,8 +143,8 @@ fn time_text(data_type: &DataType, time: NaiveDateTime) -> String {
     text
 }
 
-/// Returns a column of the one value that [`text_of`] has written as `text`. `None` if it is no text
-/// of that type, or another text than `text_of` gives, as `007` of an integer. Times may have more
+/// Returns a column of the one value that [`text_of`] has written as `text`. `None` if it is not a
+/// text of that type, or another text than `text_of` gives, as `007` of an integer. Times may have more
 /// zeros, or another offset.
 pub(crate) fn value_of(text: Option<&str>, data_type: &DataType) -> Option<ArrayRef> {
     let Some(text) = text else { return Some(new_null_array(data_type, 1)) };

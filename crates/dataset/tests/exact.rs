@@ -226,7 +226,7 @@ fn a_fraction_finer_than_a_csv_column_of_times_makes_a_bad_row() {
     ] {
         let data_type = DataType::Timestamp(unit, None);
         let first = time(fraction);
-        // Trailing zeros are no loss.
+        // Trailing zeros carry no value.
         let padded = if fraction.is_empty() { time(".000") } else { time(&format!("{fraction}000")) };
         let text = format!("t\n{first}\n{}\n{padded}\nnone\n2024-01-01\n{first}+02:00\nx\n", time(finer));
         write_text(&path, text);

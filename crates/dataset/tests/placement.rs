@@ -46,7 +46,7 @@ fn value_hashes(batch: &RecordBatch, by: &[&str]) -> Vec<u64> {
     hashes
 }
 
-/// The encoding of a column is no part of its values.
+/// The encoding of a column is not part of its values.
 #[test]
 fn equal_values_have_one_hash_in_all_encodings() {
     use DataType::*;

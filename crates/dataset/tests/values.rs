@@ -293,8 +293,8 @@ fn types_of_nested_json_can_be_given() {
     );
 }
 
-/// As DuckDB, Polars and PyArrow write them. A file of one column has `""` for null, as its empty lines
-/// are no rows.
+/// As DuckDB, Polars and PyArrow write them. A file of one column has `""` for null, as its empty
+/// lines do not count as rows.
 #[test]
 fn quotes_around_nothing_are_an_empty_text() {
     let text = "i,a,b\r\n1,\"\",\"\"\n2,,x\n\n\"\",\"q,\"\",\"\"\",z\n3,\" \",\"\"\"\"\n4,\0,\"\"";

@@ -148,9 +148,9 @@ fn each_field_is_checked() {
     assert_eq!(with_word(4, 0x0002_0001), field("layout", 2));
     assert_eq!(with_word(8, 8192), Err(PageError::Length { bytes: 4096, expected: 8192 }));
     assert_eq!(with_word(20, 4), Err(PageError::Incomplete { claimed: 4, completed: 3 }));
-    assert_eq!(with_word(28, 4096), Err(PageError::Room { tuples: 3, payload_bytes: 4096 }));
+    assert_eq!(with_word(28, 4096), Err(PageError::TooManyTuples { tuples: 3, payload_bytes: 4096 }));
     assert_eq!(with_word(28, 15), Err(PageError::Sum { sum: 14, payload_bytes: 15 }));
-    assert_eq!(with_word(32, 5), Err(PageError::Room { tuples: 3, payload_bytes: 14 }));
+    assert_eq!(with_word(32, 5), Err(PageError::TooManyTuples { tuples: 3, payload_bytes: 14 }));
     assert_eq!(with_word(36, 1), field("flags", 1));
     assert_eq!(with_word(56, 9), field("reserved", 9));
     // The second slot: just below the data, after its end, and so long that the sum overflows.

@@ -143,7 +143,7 @@ fn quota(files: &mut Files<'_>, folder: &str, is_v2: bool) -> Option<Quota> {
         }
         (files.parsed::<u64>(&path, quota)?, files.parsed::<u64>(&path, period)?)
     } else {
-        // -1 is no limit.
+        // -1 means that there is no limit.
         let quota = files.value::<i64>(&format!("{folder}/cpu.cfs_quota_us"))?;
         (u64::try_from(quota).ok()?, files.value(&format!("{folder}/cpu.cfs_period_us"))?)
     };

@@ -77,7 +77,7 @@ fn more_consumers_cost_queues_more_operations_and_the_ring_none() {
 }
 
 /// Nearly all rows are for one consumer. The other one waits for its rows most of the time, and
-/// nobody keeps the slow one's in its stead.
+/// no other thread keeps the rows of the slow one.
 #[test]
 fn only_batch_partitioning_holds_the_whole_input() {
     let lines = lines(&[

@@ -73,7 +73,7 @@ fn answers_are_compared_as_far_as_they_are_determined() {
     assert!(done.stderr.contains("query 7: on stock DataFusion: "), "{}", done.stderr);
     assert!(done.stdout.contains("NOT EQUAL OR FAILED: 7"), "{}", done.stdout);
 
-    // Texts that are no query are named.
+    // Texts that are not a query are named.
     let done = tpcds(&["--queries", "4"]).fails();
     assert!(done.stderr.contains("no file 'queries/q04.sql': expected a folder with"), "{}", done.stderr);
     fs::write(folder.path().join("queries/q04.sql"), "SELECT 1; SELECT 2").expect("write");

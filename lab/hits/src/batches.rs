@@ -27,7 +27,7 @@ pub struct Batches {
 
 impl Batches {
     pub(crate) fn new(hits: Hits, rows: Range<u64>, batch_rows: u64) -> Self {
-        let rows = within(&hits, rows);
+        let rows = clamp_rows(&hits, rows);
         Self { hits, rows, batch_rows: batch_rows.max(1), schema: schema() }
     }
 }
@@ -53,7 +53,7 @@ impl RecordBatchReader for Batches {
 }
 
 pub fn batch(hits: &Hits, rows: Range<u64>) -> Result<RecordBatch, ArrowError> {
-    let rows = within(hits, rows);
+    let rows = clamp_rows(hits, rows);
     if rows.end - rows.start > BATCH_ROWS_MAX {
         return Err(ArrowError::InvalidArgumentError(format!(
             "{} rows are too many for a batch: expected at most {BATCH_ROWS_MAX}",
@@ -65,7 +65,7 @@ pub fn batch(hits: &Hits, rows: Range<u64>) -> Result<RecordBatch, ArrowError> {
 }
 
 /// Returns the part of `rows` that the table has; it starts at or before its end.
-fn within(hits: &Hits, rows: Range<u64>) -> Range<u64> {
+fn clamp_rows(hits: &Hits, rows: Range<u64>) -> Range<u64> {
     let end = rows.end.min(hits.rows());
     rows.start.min(end)..end
 }

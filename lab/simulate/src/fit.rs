@@ -9,7 +9,7 @@ use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
 use nalgebra::{Const, DVector, Dyn, OMatrix, SVector, storage::Owned};
 use rayon::prelude::*;
 
-use crate::{BOUNDS, Error, FITTED, Fitted, PublishedRow, StrategyKind, Workload, simulate};
+use crate::{BOUNDS, Error, FITTED, FittedParameters, PublishedRow, StrategyKind, Workload, simulate};
 
 /// The rows of a batch in the paper's benchmark.
 pub const PAPER_ROWS: usize = 8192;
@@ -45,7 +45,7 @@ pub struct Cell {
 pub fn cells(
     rows: &[PublishedRow],
     choose: impl Fn(&PublishedRow) -> bool,
-    fitted: &Fitted,
+    fitted: &FittedParameters,
     seed: u64,
     done: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<Cell>, Error> {
@@ -93,7 +93,7 @@ pub struct Trial {
     /// The least mean square of the residuals.
     pub loss: f64,
     /// The parameters that have it.
-    pub best: Fitted,
+    pub best: FittedParameters,
 }
 
 /// Fits the parameters to the fitted half of `rows`, by the method of Levenberg and Marquardt on
@@ -106,10 +106,10 @@ pub struct Trial {
 /// If a simulation fails.
 pub fn fit(
     rows: &[PublishedRow],
-    start: &Fitted,
+    start: &FittedParameters,
     seed: u64,
     step: impl FnMut(&Trial) -> bool,
-) -> Result<Fitted, Error> {
+) -> Result<FittedParameters, Error> {
     let trial = Trial { trials: 0, loss: f64::INFINITY, best: *start };
     let trials = RefCell::new(Trials { rows, seed, step, trial, at: None, failed: None });
     let problem = Problem { trials: &trials, point: Point::from(start.values()).map(f64::ln) };
@@ -129,8 +129,8 @@ pub fn fit(
 type Point = SVector<f64, FITTED>;
 
 /// Returns the parameters at a point, within their bounds.
-fn fitted(point: &Point) -> Fitted {
-    Fitted::from_values(std::array::from_fn(|index| within_bounds(index, point[index]).exp()))
+fn fitted(point: &Point) -> FittedParameters {
+    FittedParameters::from_values(std::array::from_fn(|index| within_bounds(index, point[index]).exp()))
 }
 
 fn within_bounds(index: usize, logarithm: f64) -> f64 {

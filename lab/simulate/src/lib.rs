@@ -21,7 +21,7 @@ pub use comparison::{Agreement, ComparedCell, ComparedRow, agreement, compare};
 pub use error::Error;
 pub use fit::{Cell, PAPER_ROWS, Trial, cells, fit, in_parallel};
 pub use machine::{MAX_CORES, Machine, facts};
-pub use parameters::{BOUNDS, Bounds, FITTED, Fitted, Parameter, assumptions};
+pub use parameters::{BOUNDS, Bounds, FITTED, FittedParameters, Parameter, assumptions};
 pub use prediction::{Prediction, Question, predict};
 pub use published::{PublishedRow, SPLIT_RULE, published};
 pub use simulation::{Outcome, simulate};

@@ -2,7 +2,7 @@
 //! costs.
 
 use crate::{
-    Fitted, Machine, Workload,
+    FittedParameters, Machine, Workload,
     parameters::{HEADER_LINES, JITTER, STREAM_OVERLAP, TRAFFIC},
     random::Random,
     workload::{LINE, PAGE},
@@ -13,7 +13,7 @@ const MAPPED_BYTES: f64 = 131_072.0;
 
 /// What a domain has of a batch.
 #[derive(Clone, Copy, Debug)]
-struct Fetched {
+struct CachedBatch {
     /// The part of the rows' lines that it has not fetched.
     data_left: f64,
     /// The part of the index's lines that it has not fetched.
@@ -22,7 +22,7 @@ struct Fetched {
     visited: bool,
 }
 
-const NOTHING: Fetched = Fetched { data_left: 1.0, index_left: 1.0, visited: false };
+const NOTHING: CachedBatch = CachedBatch { data_left: 1.0, index_left: 1.0, visited: false };
 
 /// How the consumers of a domain read the batches in flight (the last line of the paper's table 1).
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Memory {
     sockets: Vec<usize>,
     cache_bytes: f64,
     cycle_ns: f64,
-    fitted: Fitted,
+    fitted: FittedParameters,
     /// The time to move a byte to or from a socket's memory, in ns.
     byte_ns: f64,
     memory_free_at: Vec<f64>,
@@ -59,7 +59,7 @@ pub(crate) struct Memory {
     /// The part of the batches in flight that a domain's cache holds, once it is known.
     kept: Option<f64>,
     batches: Vec<Batch>,
-    fetched: Vec<Fetched>,
+    fetched: Vec<CachedBatch>,
     free: Vec<usize>,
     random: Random,
     #[cfg(test)]
@@ -67,7 +67,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(machine: &Machine, fitted: &Fitted, workload: Workload, seed: u64) -> Self {
+    pub(crate) fn new(machine: &Machine, fitted: &FittedParameters, workload: Workload, seed: u64) -> Self {
         let domains = machine.domains;
         Self {
             workload,

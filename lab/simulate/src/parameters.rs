@@ -23,7 +23,7 @@ pub const FITTED: usize = 10;
 /// The fitted parameters. They are the same on every machine, except [`Self::smt_cycles`], which
 /// only the EPYC has.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Fitted {
+pub struct FittedParameters {
     /// Cycles to produce a row: make it, hash it twice, place its number.
     pub row_cycles: f64,
     /// Cycles to read a byte of a row: its checksum is computed byte by byte.
@@ -60,7 +60,7 @@ pub struct Bounds {
     pub most: f64,
 }
 
-/// The bounds of the fitted parameters, in the order of [`Fitted::values`].
+/// The bounds of the fitted parameters, in the order of [`FittedParameters::values`].
 pub const BOUNDS: [Bounds; FITTED] = [
     Bounds { name: "work to produce a row", unit: "cycles", least: 5.0, most: 400.0 },
     Bounds { name: "work to read a byte", unit: "cycles", least: 1.0, most: 20.0 },
@@ -74,7 +74,7 @@ pub const BOUNDS: [Bounds; FITTED] = [
     Bounds { name: "release a page", unit: "ns", least: 20.0, most: 2000.0 },
 ];
 
-impl Fitted {
+impl FittedParameters {
     /// Where the fit starts: round numbers, chosen before anything was fitted.
     pub const START: Self = Self {
         row_cycles: 60.0,
@@ -164,7 +164,7 @@ pub const COPY_CYCLES: f64 = 10.0;
 pub const OWN_NS: f64 = 1.0;
 /// Bytes of memory traffic for each byte of a batch.
 pub const TRAFFIC: f64 = 7.0;
-/// How long a thread runs while another one waits for its core.
+/// The time that a thread runs while another one waits for its core.
 pub const SLICE_NS: f64 = 3e6;
 /// The spread of the time to produce a batch: it is between 1 - x and 1 + x of the mean.
 pub const JITTER: f64 = 0.05;

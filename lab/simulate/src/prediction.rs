@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Error, Fitted, Machine, Outcome, RowSizes, StrategyKind, Workload, in_parallel, simulate};
+use crate::{Error, FittedParameters, Machine, Outcome, RowSizes, StrategyKind, Workload, in_parallel, simulate};
 
 /// What is predicted.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Question {
 /// If a machine cannot be simulated.
 pub fn predict(
     question: &Question,
-    fitted: &Fitted,
+    fitted: &FittedParameters,
     seed: u64,
     done: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<Prediction>, Error> {
@@ -113,7 +113,7 @@ mod tests {
             strategies: vec![StrategyKind::Ring, StrategyKind::Batch],
         };
         assert_eq!(question.simulations().unwrap(), 6);
-        let answers = predict(&question, &Fitted::STORED, 1, &|| true).unwrap();
+        let answers = predict(&question, &FittedParameters::STORED, 1, &|| true).unwrap();
         let machines: Vec<_> = answers.iter().map(|answer| (answer.cores, answer.domains)).collect();
         assert_eq!(machines, [(2, 1), (4, 1), (4, 4)]);
         for answer in &answers {
@@ -125,6 +125,6 @@ mod tests {
     #[test]
     fn machines_out_of_range_are_errors() {
         let question = Question { cores: vec![0], domains: vec![1], row_bytes: vec![8], rows: 8, strategies: vec![] };
-        assert!(predict(&question, &Fitted::STORED, 1, &|| true).is_err());
+        assert!(predict(&question, &FittedParameters::STORED, 1, &|| true).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Error, Fitted, Machine, StrategyKind, Workload, machine::MAX_CORES, world::World};
+use crate::{Error, FittedParameters, Machine, StrategyKind, Workload, machine::MAX_CORES, world::World};
 
 /// Batches that cross the exchange, times consumers, in one simulation: enough for a steady state.
 const VISITS: usize = 150_000;
@@ -34,11 +34,11 @@ pub struct Outcome {
 /// If a count is out of range.
 ///
 /// ```
-/// use annulus_simulate::{Fitted, Machine, RowSizes, StrategyKind, Workload, simulate};
+/// use annulus_simulate::{FittedParameters, Machine, RowSizes, StrategyKind, Workload, simulate};
 ///
 /// let workload = Workload { rows: 8192, row_bytes: 8, sizes: RowSizes::Uniform };
 /// let machine = Machine::grace();
-/// let outcome = simulate(&machine, 8, StrategyKind::Ring, workload, &Fitted::STORED, 1)?;
+/// let outcome = simulate(&machine, 8, StrategyKind::Ring, workload, &FittedParameters::STORED, 1)?;
 /// assert!(outcome.gb_s > 0.0 && outcome.operations_a_batch == 2.0);
 /// # Ok::<(), annulus_simulate::Error>(())
 /// ```
@@ -47,7 +47,7 @@ pub fn simulate(
     threads: usize,
     strategy: StrategyKind,
     workload: Workload,
-    fitted: &Fitted,
+    fitted: &FittedParameters,
     seed: u64,
 ) -> Result<Outcome, Error> {
     let most = machine.cores.min(MAX_CORES);
@@ -88,7 +88,7 @@ pub(crate) fn run(
     threads: usize,
     strategy: StrategyKind,
     workload: Workload,
-    fitted: &Fitted,
+    fitted: &FittedParameters,
     seed: u64,
     rounds: usize,
 ) -> Result<World, Error> {

@@ -2,7 +2,7 @@
 //! consumed.
 
 use crate::{
-    Fitted, Machine, Workload,
+    FittedParameters, Machine, Workload,
     engine::{Engine, HasEngine},
     memory::{Memory, Readers},
 };
@@ -30,7 +30,7 @@ impl World {
     /// A machine on which `threads` producers make `rounds` batches each, for as many consumers.
     pub(crate) fn new(
         machine: &Machine,
-        fitted: &Fitted,
+        fitted: &FittedParameters,
         workload: Workload,
         threads: usize,
         rounds: usize,

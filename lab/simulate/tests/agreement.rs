@@ -1,12 +1,13 @@
-//! How far the stored fit agrees with the published tables, and how the fit behaves.
+//! Checks how far the stored fit agrees with the published tables, and how the fit behaves.
 
 use annulus_simulate::{
-    Agreement, Fitted, Machine, PublishedRow, RowSizes, StrategyKind, agreement, cells, compare, fit, published,
+    Agreement, FittedParameters, Machine, PublishedRow, RowSizes, StrategyKind, agreement, cells, compare, fit,
+    published,
 };
 
 fn halves() -> [Agreement; 2] {
     let rows = published().unwrap();
-    let compared = compare(&rows, &cells(&rows, |_| true, &Fitted::STORED, 1, &|| true).unwrap());
+    let compared = compare(&rows, &cells(&rows, |_| true, &FittedParameters::STORED, 1, &|| true).unwrap());
     [true, false].map(|fitted| agreement(&compared, fitted).unwrap())
 }
 
@@ -19,7 +20,7 @@ fn the_stored_fit_keeps_its_error() {
 }
 
 /// Rows that are quick to simulate, with throughput that the model gives for `truth`.
-fn rows(truth: &Fitted) -> Vec<PublishedRow> {
+fn rows(truth: &FittedParameters) -> Vec<PublishedRow> {
     let row = |row_bytes, strategy, fitted| PublishedRow {
         place: "Test row".to_owned(),
         machine: Machine::grace(),
@@ -43,10 +44,10 @@ fn rows(truth: &Fitted) -> Vec<PublishedRow> {
 
 #[test]
 fn a_fit_finds_parameters_that_explain_the_cells() {
-    let truth = Fitted { row_cycles: 100.0, byte_cycles: 4.0, ..Fitted::START };
+    let truth = FittedParameters { row_cycles: 100.0, byte_cycles: 4.0, ..FittedParameters::START };
     let rows = rows(&truth);
     let mut losses = Vec::new();
-    let found = fit(&rows, &Fitted::START, 1, |trial| {
+    let found = fit(&rows, &FittedParameters::START, 1, |trial| {
         losses.push(trial.loss);
         true
     });
@@ -56,21 +57,21 @@ fn a_fit_finds_parameters_that_explain_the_cells() {
 
 #[test]
 fn a_fit_never_looks_at_held_out_cells() {
-    let rows = rows(&Fitted { row_cycles: 100.0, ..Fitted::START });
+    let rows = rows(&FittedParameters { row_cycles: 100.0, ..FittedParameters::START });
     let mut spoiled = rows.clone();
     for row in spoiled.iter_mut().filter(|row| !row.fitted) {
         row.gb_s[0].1 = f64::NAN;
         // A machine that cannot be simulated would be an error.
         row.threads = 0;
     }
-    let fit = |rows: &[PublishedRow]| fit(rows, &Fitted::START, 1, |trial| trial.trials < 30).unwrap();
+    let fit = |rows: &[PublishedRow]| fit(rows, &FittedParameters::START, 1, |trial| trial.trials < 30).unwrap();
     assert_eq!(fit(&rows), fit(&spoiled));
 }
 
 #[test]
 fn a_fit_ends_when_it_is_asked_to() {
     let mut trials = 0;
-    let stopped = fit(&rows(&Fitted::START), &Fitted::START, 1, |trial| {
+    let stopped = fit(&rows(&FittedParameters::START), &FittedParameters::START, 1, |trial| {
         trials = trial.trials;
         trials < 3
     });

@@ -37,8 +37,8 @@ pub(super) fn find(file: &InputFile, options: &InputOptions) -> Result<Option<&'
 /// The bytes that are decoded at a time.
 const INPUT_BYTES: usize = 64 << 10;
 
-/// Reads text in an encoding as UTF-8, without a byte order mark. Bytes that are no text in the
-/// encoding are an error.
+/// Reads text in an encoding as UTF-8, without a byte order mark. Bytes that are invalid in
+/// the encoding are an error.
 pub(super) struct Utf8Reader<R> {
     reader: R,
     encoding: &'static Encoding,

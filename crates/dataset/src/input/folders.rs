@@ -35,7 +35,7 @@ pub(super) type FolderValue = (String, Option<String>);
 /// Returns the values in the names of `folders` that are `column=value`, from the outermost.
 pub(super) fn values_of<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<FolderValue> {
     let pairs = folders.filter_map(|folder| folder.split_once('=')).filter(|(column, _)| !column.is_empty());
-    // Escapes that are no text were not written by anyone: they are kept as they are.
+    // No writer makes escapes that are not UTF-8, so they are kept unchanged.
     let text = |text: &str| decoded(text).unwrap_or_else(|| text.to_owned());
     pairs.map(|(column, value)| (text(column), (value != NULL_FOLDER).then(|| text(value)))).collect()
 }

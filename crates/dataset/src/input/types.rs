@@ -153,7 +153,7 @@ impl ColumnTypes {
     }
 }
 
-/// The parts of a list between its commas, but for those within parentheses.
+/// Splits a list at its commas, except those within parentheses.
 fn split_outside_parentheses(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth) = (vec![], 0, 0_usize);
     for (at, c) in text.char_indices() {

@@ -192,7 +192,7 @@ impl ValueSyntax {
         let rest = text.get(19..)?;
         let fraction = rest.strip_prefix('.').unwrap_or_default();
         let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
-        // Trailing zeros are no loss.
+        // Trailing zeros carry no value.
         let unit = match fraction[..digits].trim_end_matches('0').len() {
             0..=6 => TimeUnit::Microsecond,
             7..=9 => TimeUnit::Nanosecond,

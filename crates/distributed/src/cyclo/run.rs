@@ -228,7 +228,7 @@ fn alone(present: &Present, access: Option<&RingAccess>) -> Result<(Met, Host), 
     let met =
         Met { session: 0, hosts: Vec::new(), rows, part_rows: rows, parts, fragment_bytes, filter_bytes, silence };
     let kept = access.map(|access| access.channels.buffers().clone()).unwrap_or_default();
-    let host = Host::alone_with(&ring::config(fragment_bytes, silence), &kept);
+    let host = Host::single_host_with(&ring::config(fragment_bytes, silence), &kept);
     let host = host.map_err(|error| ended(error.into(), &met, 0))?;
     Ok((met, host))
 }

@@ -44,7 +44,7 @@ pub enum PageError {
     },
     /// Slots and data do not fit on the page, or do not have the size of the tuples.
     #[error("{tuples} tuples with {payload_bytes} bytes of data cannot be on a page of this shape")]
-    Room {
+    TooManyTuples {
         /// The tuples on the page.
         tuples: u32,
         /// The bytes of their data, by the header.

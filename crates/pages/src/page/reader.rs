@@ -249,7 +249,7 @@ fn checked_header(bytes: &[u8]) -> Result<(Header, PageShape), PageError> {
         PayloadSize::Variable => true,
     };
     if !exact || !shape.fits(completed as usize, payload_bytes as usize) {
-        return Err(PageError::Room { tuples: completed, payload_bytes });
+        return Err(PageError::TooManyTuples { tuples: completed, payload_bytes });
     }
     Ok((header, shape))
 }

@@ -33,7 +33,7 @@ struct Raw {
 
 /// A completed operation.
 #[repr(C)]
-struct Done {
+struct Completion {
     context: *mut c_void,
     bytes: usize,
     error: c_int,
@@ -77,7 +77,7 @@ unsafe extern "C" {
         context: *mut c_void,
     ) -> c_int;
     fn annulus_fabric_receive(endpoint: *mut Raw, start: *mut u8, bytes: usize, context: *mut c_void) -> c_int;
-    fn annulus_fabric_done(endpoint: *mut Raw, done: *mut Done) -> c_int;
+    fn annulus_fabric_done(endpoint: *mut Raw, done: *mut Completion) -> c_int;
     fn annulus_fabric_wait(endpoint: *mut Raw, wake: c_int, milliseconds: c_int) -> c_int;
     fn annulus_fabric_reason(error: c_int) -> *const c_char;
 }
@@ -252,7 +252,7 @@ impl Endpoint {
     /// Returns a buffer whose operation is complete, and the number of bytes received, including
     /// its message.
     pub(crate) fn done(&mut self) -> Result<Option<(Buffer, usize)>, FabricError> {
-        let mut done = Done { context: std::ptr::null_mut(), bytes: 0, error: 0 };
+        let mut done = Completion { context: std::ptr::null_mut(), bytes: 0, error: 0 };
         // SAFETY: an open endpoint.
         let count = unsafe { annulus_fabric_done(self.open.raw.as_ptr(), &mut done) };
         if count <= 0 {

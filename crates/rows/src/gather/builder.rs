@@ -28,7 +28,7 @@ pub fn pool_sizes(schema: &Schema, batch_rows: usize) -> Vec<usize> {
 
 /// The outcome of an append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Appended {
+pub struct AppendOutcome {
     /// The rows taken, from the first on. Fewer than given if the batch has no more room.
     pub rows: usize,
     /// The bytes of column data that were copied.
@@ -109,7 +109,7 @@ impl BatchBuilder {
     /// # Errors
     /// If the source was made for other columns, a row is beyond its end, batches have more than
     /// 2^31 rows, or an Arrow kernel fails. In the last case the collected rows are lost.
-    pub fn append(&mut self, source: &SourceBatch, rows: Rows<'_>) -> Result<Appended, RowsError> {
+    pub fn append(&mut self, source: &SourceBatch, rows: Rows<'_>) -> Result<AppendOutcome, RowsError> {
         self.append_limited(source, Select::Rows(rows))
     }
 
@@ -117,7 +117,7 @@ impl BatchBuilder {
     ///
     /// # Errors
     /// Those of [`append`](Self::append).
-    pub fn append_range(&mut self, source: &SourceBatch, rows: Range<usize>) -> Result<Appended, RowsError> {
+    pub fn append_range(&mut self, source: &SourceBatch, rows: Range<usize>) -> Result<AppendOutcome, RowsError> {
         self.append_limited(source, Select::Range { start: rows.start, len: rows.len() })
     }
 
@@ -179,7 +179,7 @@ impl BatchBuilder {
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns?, &options)?))
     }
 
-    fn append_limited(&mut self, source: &SourceBatch, select: Select<'_>) -> Result<Appended, RowsError> {
+    fn append_limited(&mut self, source: &SourceBatch, select: Select<'_>) -> Result<AppendOutcome, RowsError> {
         self.check(source, select)?;
         let mut select = select.head(self.remaining());
         if !self.unbounded && select.len() > 0 {
@@ -191,7 +191,7 @@ impl BatchBuilder {
         let rows = select.len();
         // SAFETY: the selection is checked, and limited to the room.
         let bytes = unsafe { self.append_runs([(source, select)].into_iter(), rows)? };
-        Ok(Appended { rows, bytes })
+        Ok(AppendOutcome { rows, bytes })
     }
 
     /// Checks that the source has this builder's columns and the selected rows, and that batches

@@ -20,5 +20,5 @@ mod fixed;
 mod source;
 mod views;
 
-pub use builder::{Appended, BatchBuilder, pool_sizes};
+pub use builder::{AppendOutcome, BatchBuilder, pool_sizes};
 pub use source::SourceBatch;

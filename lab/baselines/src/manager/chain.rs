@@ -48,7 +48,7 @@ pub(super) struct Closer<'c, P: Send + Sync> {
 }
 
 /// A page that was not whole when its chain ended.
-pub(super) struct Done<P> {
+pub(super) struct IncompletePage<P> {
     pub(super) page: P,
     pub(super) taken: Extent,
     /// The number of written tuples.
@@ -112,11 +112,11 @@ impl<P: Send + Sync> Chain<P> {
     }
 
     /// Returns the pages that are not whole, in order: the open one, and after an error others.
-    pub(super) fn into_pages(mut self) -> Vec<Done<P>> {
+    pub(super) fn into_pages(mut self) -> Vec<IncompletePage<P>> {
         self.take_pages()
     }
 
-    fn take_pages(&mut self) -> Vec<Done<P>> {
+    fn take_pages(&mut self) -> Vec<IncompletePage<P>> {
         let mut pages = Vec::new();
         let mut node = self.open.load(order::look());
         self.open.store(null_mut(), Relaxed);
@@ -128,7 +128,7 @@ impl<P: Send + Sync> Chain<P> {
             let taken = Word(taken.load(Relaxed)).taken();
             // SAFETY: no other thread has the node.
             let page = page.with_mut(|page| unsafe { (*page).take() });
-            pages.extend(page.map(|page| Done { page, taken, completed }));
+            pages.extend(page.map(|page| IncompletePage { page, taken, completed }));
             node = previous;
         }
         pages.reverse();

@@ -14,7 +14,7 @@ use crossbeam_utils::CachePadded;
 
 use super::{
     Writer,
-    chain::{Chain, Done},
+    chain::{Chain, IncompletePage},
     outlet::Outlet,
     take_block,
 };
@@ -44,7 +44,7 @@ impl<'a> LockFree<'a> {
     pub(crate) fn finish(self) {
         let Self { outlet, partitions, .. } = self;
         for (partition, chain) in partitions.into_iter().enumerate() {
-            for Done { page, taken, completed } in chain.into_inner().into_pages() {
+            for IncompletePage { page, taken, completed } in chain.into_inner().into_pages() {
                 assert_eq!(completed, taken.tuples, "a place was taken and not written");
                 outlet.hand_on(partition, page, taken);
             }

@@ -53,7 +53,7 @@ const FEWEST_BATCHES: usize = 4;
 /// How often a run fills a ring if it is to count as measured. Until a ring has filled for the
 /// first time, producers do not wait and take new memory for each batch.
 const REVOLUTIONS: usize = 32;
-/// How often each producer makes as many batches as a ring holds if the run is to count as measured.
+/// The number of times that each producer fills a ring in a run that counts as measured.
 /// With more threads than cores, a producer that has its turn may fill a ring alone, and all of these
 /// batches are in new memory.
 const FILLS: usize = 2;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Measured,
+    StrategyRuns,
     args::{ExchangeArgs, Keys, Sizes, steady_batches},
     run::Cell,
 };
@@ -63,7 +63,7 @@ impl Line {
         cell: &Cell<'_>,
         strategy: Strategy,
         row_bytes: u32,
-        measured: &Measured,
+        measured: &StrategyRuns,
     ) -> Self {
         let batches = cell.batches * cell.shape.producers;
         let per_batch = |count: u64| count as f64 / batches as f64;

@@ -117,7 +117,7 @@ pub(crate) fn measure(
 }
 
 /// The runs of a strategy in a cell.
-pub(crate) struct Measured {
+pub(crate) struct StrategyRuns {
     /// The run that was not timed.
     first: Outcome,
     peak_bytes: u64,
@@ -156,7 +156,7 @@ fn cell<'a>(
 }
 
 /// The results of the strategies of a cell.
-type Strategies = Vec<(Strategy, Measured)>;
+type Strategies = Vec<(Strategy, StrategyRuns)>;
 
 /// Returns the results of the strategies, and the reason why one was left out.
 fn measure_cell(
@@ -215,7 +215,7 @@ fn first_run(
     strategy: Strategy,
     expected: &[Tally],
     counters: Option<&mut Counters>,
-) -> Result<Measured> {
+) -> Result<StrategyRuns> {
     let peak = PeakCounter::start();
     let (first, counts) = match counters {
         None => (cell.run(strategy)?, None),
@@ -227,7 +227,7 @@ fn first_run(
     };
     let peak_bytes = peak.peak_bytes();
     first.check(expected)?;
-    Ok(Measured {
+    Ok(StrategyRuns {
         first,
         peak_bytes,
         counts,

@@ -114,11 +114,11 @@ impl Template {
         let mut index = RowIndex::new();
         index.fill_from_hashes(&self.hashes, modulo)?;
         let (bytes, ends) = (self.bytes.clone(), self.ends.clone());
-        Ok(Batch(Arc::new(Indexed { bytes, ends, row_bytes: self.row_bytes, index })))
+        Ok(Batch(Arc::new(IndexedRows { bytes, ends, row_bytes: self.row_bytes, index })))
     }
 }
 
-struct Indexed {
+struct IndexedRows {
     bytes: Vec<u8>,
     ends: Option<Arc<[u32]>>,
     row_bytes: usize,
@@ -127,7 +127,7 @@ struct Indexed {
 
 /// Rows, and the consumer of each.
 #[derive(Clone)]
-pub struct Batch(Arc<Indexed>);
+pub struct Batch(Arc<IndexedRows>);
 
 impl Parcel for Batch {
     fn concerns(&self, consumer: usize) -> bool {
@@ -138,7 +138,7 @@ impl Parcel for Batch {
 impl Batch {
     /// Reads every byte of a consumer's rows.
     pub fn tally(&self, consumer: usize) -> Tally {
-        let Indexed { bytes, ends, row_bytes, index } = &*self.0;
+        let IndexedRows { bytes, ends, row_bytes, index } = &*self.0;
         let mut tally = Tally::default();
         let rows = index.rows_of(consumer);
         match ends {

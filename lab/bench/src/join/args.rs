@@ -8,7 +8,7 @@ use annulus_terminal::units;
 use clap::{Args, ValueEnum};
 
 #[cfg(feature = "ofi")]
-use crate::roundabout::Way;
+use crate::roundabout::Transport;
 use crate::roundabout::parse_element;
 
 const EXAMPLES: &str = "\
@@ -177,9 +177,9 @@ impl Link {
     /// Returns libfabric's options, if fragments go through it.
     pub(super) fn fabric(self) -> Option<FabricOptions<'static>> {
         let way = match self {
-            Self::OfiTcp => Way::OfiTcp,
-            Self::OfiShm => Way::OfiShm,
-            Self::OfiVerbs => Way::OfiVerbs,
+            Self::OfiTcp => Transport::OfiTcp,
+            Self::OfiShm => Transport::OfiShm,
+            Self::OfiVerbs => Transport::OfiVerbs,
             Self::Shared | Self::Tcp | Self::Tls => return None,
         };
         way.fabric("")

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     links::buffer_bytes,
-    run::{HostStats, Joined, Ring},
+    run::{HostStats, JoinOutcome, Ring},
 };
 use crate::words::name;
 
@@ -66,8 +66,8 @@ pub(crate) struct Line {
 
 impl Line {
     /// Computes the medians of the rounds, of which there is at least one.
-    pub(super) fn new(ring: &Ring<'_>, one_at_a_time: bool, rounds: &[Joined]) -> Self {
-        let of = |value: &dyn Fn(&Joined) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
+    pub(super) fn new(ring: &Ring<'_>, one_at_a_time: bool, rounds: &[JoinOutcome]) -> Self {
+        let of = |value: &dyn Fn(&JoinOutcome) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
         // The largest of the hosts' medians. The median of each round's largest value would grow
         // with the number of hosts, merely by chance.
         let most = |value: &dyn Fn(&HostStats) -> f64| {
@@ -76,10 +76,10 @@ impl Line {
         };
         let setup_s = most(&|host| host.stats.setup.as_secs_f64());
         let join_s = most(&|host| host.join.as_secs_f64());
-        let average = |joined: &Joined, value: &dyn Fn(&HostStats) -> f64| {
+        let average = |joined: &JoinOutcome, value: &dyn Fn(&HostStats) -> f64| {
             joined.hosts.iter().map(value).sum::<f64>() / joined.hosts.len() as f64
         };
-        let share_in = |joined: &Joined, time: fn(&Revolution) -> Duration| {
+        let share_in = |joined: &JoinOutcome, time: fn(&Revolution) -> Duration| {
             average(joined, &|host| time(&host.stats.revolution).as_secs_f64() / host.join.as_secs_f64())
         };
         let share_of = |time: fn(&Revolution) -> Duration| of(&|joined| share_in(joined, time));
@@ -90,7 +90,7 @@ impl Line {
         let least_cpu = |host: usize| rounds.iter().filter_map(|joined| joined.hosts[host].setup_cpu).min();
         let setup_cpu = (0..usize::from(ring.hosts)).map(least_cpu).collect::<Option<Vec<_>>>();
         let setup_cpu = setup_cpu.and_then(|hosts| hosts.into_iter().max());
-        let known_of = |value: &dyn Fn(&Joined) -> Option<f64>| {
+        let known_of = |value: &dyn Fn(&JoinOutcome) -> Option<f64>| {
             rounds.iter().map(value).collect::<Option<Vec<_>>>().map(|values| median(&values))
         };
         let buffers = buffer_bytes(ring.hosts, &ring.config) as f64;

@@ -2,11 +2,11 @@
 
 use crate::Stop;
 
-mod alone;
 mod args;
 mod line;
 mod links;
 mod network;
+mod one_at_a_time;
 mod pace;
 mod process;
 mod rounds;
@@ -28,7 +28,7 @@ pub(crate) use {
     transfer::{Transfer, measure_transfer},
 };
 
-use self::alone::Fragments;
+use self::one_at_a_time::Fragments;
 
 /// The seed of the tables.
 const SEED: u64 = 1;
@@ -78,7 +78,7 @@ pub(crate) fn measure(
     ran: &dyn Fn(),
     stop: &Stop,
 ) -> Result<Line> {
-    let fragments = if one_at_a_time { Some(Fragments::of(ring)?) } else { None };
+    let fragments = if one_at_a_time { Some(Fragments::prepare(ring)?) } else { None };
     let run = || {
         let one = match &fragments {
             Some(fragments) => ring.join_one_at_a_time(fragments)?,

@@ -22,7 +22,7 @@ pub(super) struct Pace {
 
 /// A thread that keeps a pace by pauses.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct PacedThread {
     pace: Pace,
     on_core: Stopwatch,
     /// The system's count of how long the thread was ready to run and had no core. `None` where
@@ -36,16 +36,16 @@ pub(super) struct Walk {
 
 impl Pace {
     /// Starts with the calling thread.
-    pub(super) fn start(self) -> Walk {
+    pub(super) fn start(self) -> PacedThread {
         let delays = File::open("/proc/thread-self/schedstat").ok();
         let at_pause = (Duration::ZERO, Duration::ZERO);
-        let mut walk = Walk { pace: self, on_core: Clock::Processor.thread(), delays, at_pause, owed_s: 0.0 };
-        walk.at_pause = walk.now();
-        walk
+        let mut paced = PacedThread { pace: self, on_core: Clock::Processor.thread(), delays, at_pause, owed_s: 0.0 };
+        paced.at_pause = paced.now();
+        paced
     }
 }
 
-impl Walk {
+impl PacedThread {
     /// Pauses until the work of `pairs` more pairs has lasted as long as it should, with the time
     /// for which the thread found no core: it would have had its own at once. Times in which it
     /// waited for anything else do not count.
@@ -84,10 +84,10 @@ mod tests {
     /// Works for 1,000 pairs, `work_s` seconds for each, and returns the seconds that it lasted.
     fn work(pair_s: f64, work_s: f64) -> f64 {
         let (start, on_core) = (Instant::now(), Clock::Processor.thread());
-        let mut walk = Pace { pair_s }.start();
+        let mut paced = Pace { pair_s }.start();
         for pairs in 1..=1000 {
             while on_core.elapsed().as_secs_f64() < f64::from(pairs) * work_s {}
-            walk.keep(1);
+            paced.keep(1);
         }
         start.elapsed().as_secs_f64()
     }
@@ -100,13 +100,13 @@ mod tests {
 
     #[test]
     fn slow_work_is_not_slowed_down() {
-        let mut walk = Pace { pair_s: 1e-3 }.start();
-        while walk.on_core.elapsed() < Duration::from_millis(5) {}
-        walk.keep(2);
-        assert!(walk.owed_s < 0.0, "{walk:?}");
+        let mut paced = Pace { pair_s: 1e-3 }.start();
+        while paced.on_core.elapsed() < Duration::from_millis(5) {}
+        paced.keep(2);
+        assert!(paced.owed_s < 0.0, "{paced:?}");
         // It catches up without a pause.
-        let owed_s = walk.owed_s;
-        walk.keep(1);
-        assert!((walk.owed_s - owed_s - 1e-3).abs() < 1e-9, "{walk:?}");
+        let owed_s = paced.owed_s;
+        paced.keep(1);
+        assert!((paced.owed_s - owed_s - 1e-3).abs() < 1e-9, "{paced:?}");
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Ring<'a> {
     /// The number of threads of each host.
     pub(crate) threads: usize,
     pub(crate) config: RingConfig,
-    /// How many times each host sends its fragments, so that a revolution takes long enough.
+    /// The number of times that each host sends its fragments, for a revolution that lasts long enough.
     pub(crate) times: usize,
     /// The network in which hosts are, if it is not this machine's. Not for hosts one at a time.
     pub(crate) network: Option<&'a Network>,
@@ -44,7 +44,7 @@ pub(crate) struct Ring<'a> {
 }
 
 /// A join's result and its times.
-pub(super) struct Joined {
+pub(super) struct JoinOutcome {
     pub(super) answer: Answer,
     pub(super) hosts: Vec<HostStats>,
     /// The time on cores during the revolution, divided by that of all cores.
@@ -86,7 +86,7 @@ pub(super) struct Totals(Mutex<Answer>);
 
 impl Ring<'_> {
     /// Joins on all hosts at once. They prepare one after another and run the revolution together.
-    pub(super) fn join(&self) -> Result<Joined> {
+    pub(super) fn join(&self) -> Result<JoinOutcome> {
         let links = Links::new(self.hosts, self.link, self.config, self.network)?;
         let whole = machine::Busy::start();
         let totals = Totals::default();
@@ -110,7 +110,7 @@ impl Ring<'_> {
         };
         let busy = busy.into_inner();
         let cpu_load = busy.and_then(|busy: machine::Busy| busy.load());
-        Ok(Joined { answer: totals.answer(), hosts, cpu_load, cpu: whole.seconds(), others_share })
+        Ok(JoinOutcome { answer: totals.answer(), hosts, cpu_load, cpu: whole.seconds(), others_share })
     }
 
     fn host(&self, me: u16, links: &Links<'_>, totals: &Totals, start: Start<'_>) -> Result<HostStats> {
@@ -157,11 +157,11 @@ impl Ring<'_> {
 /// Runs a host's revolution, to the end of its ring, each pair of rows at its pace.
 pub(super) fn revolve(mut host: Host, share: Share, totals: &Totals, pace: Option<Pace>) -> Result<HostStats> {
     let (start, on_core) = (Instant::now(), Clock::Processor.thread());
-    let walk = pace.map(|pace| Mutex::new(pace.start()));
+    let paced = pace.map(|pace| Mutex::new(pace.start()));
     let stats = share.revolve(&mut host, &|_, batch| {
         totals.add(&batch)?;
-        if let Some(walk) = &walk {
-            walk.lock().keep(batch.num_rows());
+        if let Some(paced) = &paced {
+            paced.lock().keep(batch.num_rows());
         }
         Ok(())
     })?;

@@ -11,8 +11,8 @@ use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    alone::{Fragments, feed},
     links::Links,
+    one_at_a_time::{Fragments, feed},
     rounds::rounds,
     run::Ring,
 };
@@ -35,7 +35,7 @@ pub(crate) struct Transfer {
 /// # Errors
 /// If a host fails, or `stop` is set.
 pub(crate) fn measure_transfer(ring: &Ring<'_>, runs: usize, ran: &dyn Fn(), stop: &Stop) -> Result<Transfer> {
-    let fragments = Fragments::of(ring)?;
+    let fragments = Fragments::prepare(ring)?;
     let transfers = rounds(runs, ran, stop, |one: &Transfer| one.others_share, || ring.transfer(&fragments))?;
     let of = |value: fn(&Transfer) -> f64| transfers.iter().map(value).collect::<Vec<_>>();
     Ok(Transfer {

@@ -111,7 +111,7 @@ pub struct PagesArgs {
     pub variants: Vec<Variant>,
     /// How cells are measured.
     #[command(flatten)]
-    pub tuning: Tuning,
+    pub tuning: TuningArgs,
     /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub json: bool,
@@ -125,7 +125,7 @@ pub struct PagesArgs {
 
 /// How cells are measured.
 #[derive(Args, Clone, Debug)]
-pub struct Tuning {
+pub struct TuningArgs {
     /// Page sizes to try for the paper's variants
     #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "64K,256K,1M,5M")]
     #[arg(value_parser = units::parse_size)]
@@ -210,7 +210,7 @@ pub const LIMIT_BYTES: u64 = 1 << 30;
 /// The default of `--buffers`: the size of the software-managed buffers of the paper's variants.
 pub const DEFAULT_BUFFER_BYTES: usize = 1 << 20;
 
-impl Tuning {
+impl TuningArgs {
     /// Returns the setting that these options ask for.
     pub fn setting(&self) -> Setting {
         let default = || default_memory_bytes(machine::memory_bytes(), machine::available_bytes());

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::{
     limit::seconds,
     line::Time,
-    setting::{Cell, Fitting, Setting},
+    setting::{Cell, FittingVariant, Setting},
     variant::Variant,
 };
 use crate::Stop;
@@ -29,7 +29,7 @@ const PIECE_BYTES: usize = 64 << 20;
 const TOUCHED_BYTES: usize = 64 << 10;
 
 /// A variant with pages of one size.
-pub(super) struct Way {
+pub(super) struct SizedVariant {
     pub(super) variant: Variant,
     pub(super) page_bytes: usize,
     partitioner: Box<dyn Partitioner>,
@@ -38,7 +38,7 @@ pub(super) struct Way {
 
 /// Whether the result of a run is checked, which takes longer than the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Checked {
+enum CheckMode {
     Yes,
     No,
 }
@@ -54,7 +54,7 @@ pub(super) struct CellBench<'a> {
 
 impl<'a> CellBench<'a> {
     /// Takes and touches the memory that these variants need with any of their page sizes.
-    pub(super) fn new(setting: &'a Setting, cell: Cell, fitting: &[Fitting], stop: &'a Stop) -> Result<Self> {
+    pub(super) fn new(setting: &'a Setting, cell: Cell, fitting: &[FittingVariant], stop: &'a Stop) -> Result<Self> {
         let (mut most, mut pieces, mut pool_bytes, mut pool_page) = (0, 0, TOUCHED_BYTES, TOUCHED_BYTES);
         for (variant, sizes) in fitting {
             for &size in sizes {
@@ -75,24 +75,24 @@ impl<'a> CellBench<'a> {
     }
 
     /// Prepares a variant with pages of a size.
-    pub(super) fn way(&self, variant: Variant, page_bytes: usize) -> Result<Way> {
+    pub(super) fn way(&self, variant: Variant, page_bytes: usize) -> Result<SizedVariant> {
         let shape = self.setting.shape(page_bytes, &self.cell)?;
-        Ok(Way { variant, page_bytes, partitioner: variant.partitioner(&self.pool), shape })
+        Ok(SizedVariant { variant, page_bytes, partitioner: variant.partitioner(&self.pool), shape })
     }
 
     /// Runs a variant, and checks every byte of its result.
-    pub(super) fn check(&mut self, way: &Way) -> Result<()> {
-        self.run_checked(way, Checked::Yes).map(drop)
+    pub(super) fn check(&mut self, way: &SizedVariant) -> Result<()> {
+        self.run_checked(way, CheckMode::Yes).map(drop)
     }
 
     /// Runs a variant, and returns its time.
-    pub(super) fn run(&mut self, way: &Way) -> Result<Time> {
-        self.run_checked(way, Checked::No)
+    pub(super) fn run(&mut self, way: &SizedVariant) -> Result<Time> {
+        self.run_checked(way, CheckMode::No)
     }
 
     /// Runs a variant that has not run before, so that only pages are warm for it. Returns the peak
     /// of its memory in bytes.
-    pub(super) fn peak(&mut self, way: &Way) -> Result<u64> {
+    pub(super) fn peak(&mut self, way: &SizedVariant) -> Result<u64> {
         self.cut(way)?;
         self.memory(way).take_peak();
         let counter = PeakCounter::start();
@@ -101,17 +101,17 @@ impl<'a> CellBench<'a> {
         Ok(pages * way.page_bytes as u64 + counter.peak_bytes())
     }
 
-    fn memory(&self, way: &Way) -> &dyn PageMemory {
+    fn memory(&self, way: &SizedVariant) -> &dyn PageMemory {
         if way.variant.is_ours() { &self.pool } else { &self.heap }
     }
 
     /// Cuts the heap into pages of the size that `way` has.
-    fn cut(&mut self, way: &Way) -> Result<()> {
+    fn cut(&mut self, way: &SizedVariant) -> Result<()> {
         let cut = way.variant.is_ours() || self.heap.page_bytes() == way.page_bytes || self.heap.recut(way.page_bytes);
         if cut { Ok(()) } else { bail!("{} kept a page", way.variant) }
     }
 
-    fn run_checked(&mut self, way: &Way, checked: Checked) -> Result<Time> {
+    fn run_checked(&mut self, way: &SizedVariant, checked: CheckMode) -> Result<Time> {
         self.cut(way)?;
         let source = self.setting.generator(&self.cell)?;
         let job = Job {
@@ -131,12 +131,12 @@ impl<'a> CellBench<'a> {
     }
 
     /// Runs a variant, and keeps all pages until it has ended. Returns the seconds.
-    fn kept(&self, way: &Way, job: &Job<'_>, source: &Generator, checked: Checked) -> Result<f64> {
+    fn kept(&self, way: &SizedVariant, job: &Job<'_>, source: &Generator, checked: CheckMode) -> Result<f64> {
         let start = self.setting.clock.process();
         let shuffled = way.partitioner.partition(job)?;
         let total = seconds(self.setting.clock, &start, job.threads);
         self.stop.check()?;
-        if checked == Checked::Yes {
+        if checked == CheckMode::Yes {
             check(&shuffled, source, &way.shape, job.partitions, way.variant.placement()).map_err(wrong)?;
         }
         Ok(total)
@@ -146,11 +146,11 @@ impl<'a> CellBench<'a> {
     /// first page.
     fn streamed(
         &self,
-        way: &Way,
+        way: &SizedVariant,
         job: &Job<'_>,
         source: &Generator,
         waiting: usize,
-        checked: Checked,
+        checked: CheckMode,
     ) -> Result<(f64, Option<f64>)> {
         let mut checker = Checker::new(source, &way.shape, job.partitions, way.variant.placement());
         let (start, clock) = (Instant::now(), self.setting.clock.process());
@@ -158,7 +158,7 @@ impl<'a> CellBench<'a> {
             let mut first = None;
             for (partition, page) in pages {
                 first.get_or_insert_with(|| start.elapsed().as_secs_f64());
-                if checked == Checked::Yes {
+                if checked == CheckMode::Yes {
                     checker.page(partition, &page)?;
                 }
             }
@@ -169,7 +169,7 @@ impl<'a> CellBench<'a> {
         self.stop.check()?;
         let first = first.map_err(wrong)?;
         done?;
-        if checked == Checked::Yes {
+        if checked == CheckMode::Yes {
             checker.finish().map_err(wrong)?;
         }
         Ok((total, first))

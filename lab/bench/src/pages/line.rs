@@ -44,7 +44,7 @@ pub(super) struct Limits {
 
 /// A page size that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
+pub struct PageSizeTrial {
     /// The bytes of a page.
     pub page_bytes: usize,
     /// The throughput with it, in million tuples per second: the better of one or two runs.
@@ -55,7 +55,7 @@ pub struct Tried {
 pub(super) struct Measurement {
     pub(super) variant: Variant,
     pub(super) page_bytes: usize,
-    pub(super) tried: Vec<Tried>,
+    pub(super) tried: Vec<PageSizeTrial>,
     pub(super) times: Vec<Time>,
     pub(super) peak_bytes: u64,
     pub(super) counts: Counts,
@@ -88,7 +88,7 @@ pub struct Line {
     /// The bytes of a page.
     pub page_bytes: usize,
     /// The page sizes that were tried, from the smallest on. Empty if there was one.
-    pub page_sizes: Vec<Tried>,
+    pub page_sizes: Vec<PageSizeTrial>,
     /// The interquartile range of the rounds' throughput, divided by its median.
     pub spread: f64,
     /// Whether the median of shuffling was shorter than [`SHORTEST_S`].
@@ -253,7 +253,7 @@ mod tests {
             copy_cached_mtuples_per_s: 2.5,
             peak_mb: 3.0,
             page_bytes: 65_536,
-            page_sizes: vec![Tried { page_bytes: 65_536, mtuples_per_s: 1.5 }],
+            page_sizes: vec![PageSizeTrial { page_bytes: 65_536, mtuples_per_s: 1.5 }],
             spread: 0.0,
             too_short: false,
             first_page_s: None,

@@ -7,11 +7,11 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    cell::{CellBench, Way},
+    cell::{CellBench, SizedVariant},
     counters::{Counters, Counts},
     limit::{Limit, Stores},
-    line::{Limits, Line, Measurement, Time, Tried, rounded},
-    setting::{Cell, Fitting, Setting},
+    line::{Limits, Line, Measurement, PageSizeTrial, Time, rounded},
+    setting::{Cell, FittingVariant, Setting},
     variant::Variant,
 };
 use crate::Stop;
@@ -26,7 +26,7 @@ const CLOSE: f64 = 0.8;
 
 /// The results of a cell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Measured {
+pub struct CellResults {
     /// One line for each variant, in their order, except those that were skipped.
     pub lines: Vec<Line>,
     /// One message for each variant that was skipped.
@@ -56,8 +56,8 @@ pub struct Measurer<'a> {
 
 /// A variant with the page size that suits it.
 struct Candidate {
-    way: Way,
-    tried: Vec<Tried>,
+    way: SizedVariant,
+    tried: Vec<PageSizeTrial>,
     times: Vec<Time>,
     peak_bytes: u64,
     counts: Counts,
@@ -96,7 +96,7 @@ impl<'a> Measurer<'a> {
     ///
     /// # Errors
     /// If a variant puts a tuple into a wrong place, memory runs out, or `stop` is set.
-    pub fn cell(&mut self, cell: Cell) -> Result<Measured> {
+    pub fn cell(&mut self, cell: Cell) -> Result<CellResults> {
         let end = self.bar.position() + Self::runs(self.setting, self.variants);
         let measured = self.measure(cell)?;
         // Page sizes may have been tried twice, or not at all.
@@ -104,10 +104,10 @@ impl<'a> Measurer<'a> {
         Ok(measured)
     }
 
-    fn measure(&mut self, cell: Cell) -> Result<Measured> {
+    fn measure(&mut self, cell: Cell) -> Result<CellResults> {
         let (fitting, skipped) = self.setting.fitting(&cell, self.variants)?;
         if fitting.is_empty() {
-            return Ok(Measured { lines: Vec::new(), skipped });
+            return Ok(CellResults { lines: Vec::new(), skipped });
         }
         let mut bench = CellBench::new(self.setting, cell, &fitting, self.stop)?;
         let mut candidates = Vec::with_capacity(fitting.len());
@@ -128,11 +128,12 @@ impl<'a> Measurer<'a> {
             copy_cached: of(|limits| limits.copy_cached),
         };
         let lines = candidates.into_iter().map(|candidate| {
-            let Candidate { way: Way { variant, page_bytes, .. }, tried, times, peak_bytes, counts } = candidate;
+            let Candidate { way: SizedVariant { variant, page_bytes, .. }, tried, times, peak_bytes, counts } =
+                candidate;
             let measured = Measurement { variant, page_bytes, tried, times, peak_bytes, counts };
             Line::new(self.setting, cell, limits, measured)
         });
-        Ok(Measured { lines: lines.collect(), skipped })
+        Ok(CellResults { lines: lines.collect(), skipped })
     }
 
     /// Checks every variant with the largest page size that is tried, and measures its memory
@@ -160,11 +161,15 @@ impl<'a> Measurer<'a> {
 
     /// Returns the best page size of each variant, and the throughput with each that was tried. All
     /// sizes are tried once, and those close to the best a second time.
-    fn try_sizes(&mut self, bench: &mut CellBench<'_>, fitting: &[Fitting]) -> Result<Vec<(usize, Vec<Tried>)>> {
+    fn try_sizes(
+        &mut self,
+        bench: &mut CellBench<'_>,
+        fitting: &[FittingVariant],
+    ) -> Result<Vec<(usize, Vec<PageSizeTrial>)>> {
         let mut sizes: Vec<usize> = fitting.iter().flat_map(|(_, sizes)| sizes.iter().copied()).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        let mut tried: Vec<Vec<Tried>> = vec![Vec::new(); fitting.len()];
+        let mut tried: Vec<Vec<PageSizeTrial>> = vec![Vec::new(); fitting.len()];
         for pass in [1, 2] {
             for &page_bytes in &sizes {
                 for ((variant, sizes), tried) in fitting.iter().zip(&mut tried) {
@@ -182,7 +187,7 @@ impl<'a> Measurer<'a> {
                     let mtuples_per_s = rounded(bench.cell.tuples as f64 / time.partition() / 1e6, 3);
                     match before {
                         Some(before) => before.mtuples_per_s = before.mtuples_per_s.max(mtuples_per_s),
-                        None => tried.push(Tried { page_bytes, mtuples_per_s }),
+                        None => tried.push(PageSizeTrial { page_bytes, mtuples_per_s }),
                     }
                     if pass == 1 {
                         self.bar.inc(1);
@@ -190,7 +195,7 @@ impl<'a> Measurer<'a> {
                 }
             }
         }
-        let best = |(fitting, tried): (&Fitting, Vec<Tried>)| {
+        let best = |(fitting, tried): (&FittingVariant, Vec<PageSizeTrial>)| {
             let fastest = tried.iter().max_by(|a, b| a.mtuples_per_s.total_cmp(&b.mtuples_per_s));
             (fastest.map_or(fitting.1[0], |tried| tried.page_bytes), tried)
         };
@@ -234,7 +239,12 @@ impl<'a> Measurer<'a> {
 }
 
 /// Checks a variant with its page size, and measures its memory.
-fn candidate(bench: &mut CellBench<'_>, variant: Variant, page_bytes: usize, tried: Vec<Tried>) -> Result<Candidate> {
+fn candidate(
+    bench: &mut CellBench<'_>,
+    variant: Variant,
+    page_bytes: usize,
+    tried: Vec<PageSizeTrial>,
+) -> Result<Candidate> {
     bench.check(&bench.way(variant, page_bytes)?)?;
     let way = bench.way(variant, page_bytes)?;
     let peak_bytes = bench.peak(&way)?;

@@ -17,11 +17,11 @@ use std::io::{Write, stdout};
 
 use annulus_terminal::{machine::Machine, progress, unfinished::Unfinished, units::counted};
 use anyhow::{Context, Result, bail};
-pub use args::{ClockArg, DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, SizesArg, Tuning};
+pub use args::{ClockArg, DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, SizesArg, TuningArgs};
 pub use counters::{Counters, Counts};
 use indicatif::ProgressBar;
-pub use line::{Line, Tried, csv};
-pub use measure::{Measured, Measurer, Peak};
+pub use line::{Line, PageSizeTrial, csv};
+pub use measure::{CellResults, Measurer, Peak};
 pub use setting::{Cell, PAPER_TUPLES, SEED, Setting, TupleSizes, default_memory_bytes};
 pub use table::{Comparison, all_lines, html_table, verdict};
 pub use variant::{OURS, Variant};

@@ -77,7 +77,7 @@ pub enum TupleSizes {
 }
 
 /// A variant that fits in memory, and the page sizes that are tried.
-pub(super) type Fitting = (Variant, Vec<usize>);
+pub(super) type FittingVariant = (Variant, Vec<usize>);
 
 /// One combination of sizes in which all variants are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,7 +195,11 @@ impl Setting {
     ///
     /// # Errors
     /// If pages cannot have a requested size.
-    pub(super) fn fitting(&self, cell: &Cell, variants: &[Variant]) -> Result<(Vec<Fitting>, Vec<String>), PagesError> {
+    pub(super) fn fitting(
+        &self,
+        cell: &Cell,
+        variants: &[Variant],
+    ) -> Result<(Vec<FittingVariant>, Vec<String>), PagesError> {
         let kept =
             |variant: Variant| if variant.materialises() { cell.tuples * u64::from(cell.tuple_bytes) } else { 0 };
         let (mut fitting, mut skipped, mut beside) = (Vec::new(), Vec::new(), cell.tuples / 8);

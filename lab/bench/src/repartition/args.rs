@@ -64,7 +64,7 @@ pub struct RepartitionArgs {
     /// Such as ring, ring+cluster or channel; the words are those of
     /// annulus.strategy and annulus.path.
     #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = "auto")]
-    pub ways: Vec<Way>,
+    pub ways: Vec<StrategyArg>,
     /// Behaviour of the consumers
     #[arg(long, value_delimiter = ',', default_value = "even,slow,unpolled")]
     pub consumers: Vec<Consumers>,
@@ -90,9 +90,9 @@ pub struct RepartitionArgs {
 
 /// A way of the exchange, as in `ring` or `ring+cluster`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way(pub config::Way);
+pub struct StrategyArg(pub config::Way);
 
-impl FromStr for Way {
+impl FromStr for StrategyArg {
     type Err = String;
 
     fn from_str(words: &str) -> Result<Self, String> {
@@ -104,13 +104,13 @@ impl FromStr for Way {
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for StrategyArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Serialize for Way {
+impl Serialize for StrategyArg {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

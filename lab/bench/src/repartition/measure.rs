@@ -18,7 +18,7 @@ use datafusion::{
 };
 
 use super::{
-    args::{Consumers, Payload, Way},
+    args::{Consumers, Payload, StrategyArg},
     lineitem::BATCH_ROWS,
     memcpy::Memcpy,
 };
@@ -28,7 +28,7 @@ use super::{
 pub struct Case<'a> {
     pub payload: Payload,
     pub shape: Shape,
-    pub way: Way,
+    pub way: StrategyArg,
     pub consumers: Consumers,
     /// The size of the memory pool in bytes; `None` is unlimited.
     pub memory_limit: Option<usize>,
@@ -50,7 +50,7 @@ pub struct Side {
 }
 
 /// The measurements of a case.
-pub struct Measured<'a> {
+pub struct CaseMeasurement<'a> {
     pub case: Case<'a>,
     /// The rows and batches of the input.
     pub rows: usize,
@@ -76,11 +76,11 @@ impl<'a> Case<'a> {
     /// # Errors
     /// If the rows of an output partition differ between the operators in any run, or an operator
     /// fails.
-    pub async fn measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured<'a>> {
+    pub async fn measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<CaseMeasurement<'a>> {
         self.try_measure(input, memcpy, rounds).await.with_context(|| self.to_string())
     }
 
-    async fn try_measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<Measured<'a>> {
+    async fn try_measure(&self, input: &Input, memcpy: &mut Memcpy, rounds: usize) -> Result<CaseMeasurement<'a>> {
         let expected = self.check(input).await?;
         let mut stock = self.profile(Operator::Stock, input, &expected).await;
         let mut ours = self.profile(Operator::Ours(self.way.0), input, &expected).await?;
@@ -100,7 +100,7 @@ impl<'a> Case<'a> {
         if self.consumers == Consumers::Even {
             stock = Ok(stock?);
         }
-        Ok(Measured { case: *self, rows: input.rows(), batches: input.batches.len(), memcpy_times, stock, ours })
+        Ok(CaseMeasurement { case: *self, rows: input.rows(), batches: input.batches.len(), memcpy_times, stock, ours })
     }
 
     /// Compares the rows of each output partition with those of stock's operator, and returns the
@@ -151,7 +151,7 @@ impl<'a> Case<'a> {
         let count = self.shape.outputs;
         let hashes = |index| self.consumers.hashes(index, count).max(least);
         let leaves_last = self.consumers == Consumers::Unpolled;
-        let drained = within(self.timeout, drain(&plan, &context, &hashes, leaves_last)).await;
+        let drained = with_timeout(self.timeout, drain(&plan, &context, &hashes, leaves_last)).await;
         let (time, tallies) = drained.with_context(|| operator.to_string())?;
         let metrics = plan.metrics().unwrap_or_default();
         Ok(Run { time, tallies, metrics, reserved_bytes: pool.peak_reserved() as u64 })
@@ -175,7 +175,7 @@ impl Run {
 }
 
 /// Returns the result of `work`, or an error if it has not ended after `timeout`.
-async fn within<T>(timeout: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+async fn with_timeout<T>(timeout: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(timeout, work).await {
         Ok(result) => result,
         Err(_) => bail!("it did not end within {} s (--timeout)", timeout.as_secs()),
@@ -202,9 +202,9 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_hangs_is_an_error() {
-        let hung = within(Duration::from_millis(1), pending::<Result<()>>()).await;
+        let hung = with_timeout(Duration::from_millis(1), pending::<Result<()>>()).await;
         let error = hung.unwrap_err().to_string();
         assert!(error.contains("(--timeout)"), "{error}");
-        assert_eq!(within(Duration::MAX, async { Ok(1) }).await.unwrap(), 1);
+        assert_eq!(with_timeout(Duration::MAX, async { Ok(1) }).await.unwrap(), 1);
     }
 }

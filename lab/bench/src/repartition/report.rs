@@ -16,8 +16,8 @@ use annulus_charts::{
 use serde::Serialize;
 
 use super::{
-    args::{Consumers, Payload, Way},
-    measure::{Measured, Side},
+    args::{Consumers, Payload, StrategyArg},
+    measure::{CaseMeasurement, Side},
 };
 
 /// The setting that all lines share.
@@ -38,7 +38,7 @@ pub struct Line {
     pub payload: Payload,
     pub m: usize,
     pub n: usize,
-    pub way: Way,
+    pub way: StrategyArg,
     /// Missing if stock's operator did not end, as are the two figures derived from it.
     pub stock_ms: Option<f64>,
     pub ours_ms: f64,
@@ -76,8 +76,8 @@ pub struct SlowLine {
 
 impl Line {
     /// Summarises the measurements of a case.
-    pub fn new(measured: &Measured<'_>) -> Self {
-        let Measured { case, rows, batches, memcpy_times, stock, ours } = measured;
+    pub fn new(measured: &CaseMeasurement<'_>) -> Self {
+        let CaseMeasurement { case, rows, batches, memcpy_times, stock, ours } = measured;
         let stock = stock.as_ref().ok();
         let stock_ms = stock.map(|stock| median(&stock.times));
         let ours_ms = median(&ours.times);

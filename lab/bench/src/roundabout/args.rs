@@ -49,7 +49,7 @@ pub struct RoundaboutArgs {
     pub bytes: usize,
     /// Ways to send elements
     #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = DEFAULT_WAYS)]
-    pub ways: Vec<Way>,
+    pub ways: Vec<Transport>,
     /// Libfabric provider of the ways ofi and ofi-sealed
     ///
     /// With an address, if the provider needs one.
@@ -74,7 +74,7 @@ pub struct RoundaboutArgs {
 
 /// How elements are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
+pub enum Transport {
     /// A TCP stream between two threads, written element by element
     Plain,
     /// A ring of two hosts over TCP
@@ -102,7 +102,7 @@ pub enum Way {
     OfiSealed,
 }
 
-impl Way {
+impl Transport {
     /// Returns its word on the command line.
     pub fn name(self) -> &'static str {
         match self {

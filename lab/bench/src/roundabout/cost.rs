@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
-use super::{PATIENCE, args::Way, meter::Meter, run::Run};
+use super::{PATIENCE, args::Transport, meter::Meter, run::Run};
 use crate::Stop;
 
 /// The name of the copies that tell copying from the rest of the kernel's work: of elements within
@@ -45,7 +45,7 @@ pub(crate) struct Cost {
 
 /// The transfers to measure.
 pub(crate) struct Costs<'a> {
-    pub(crate) ways: &'a [Way],
+    pub(crate) ways: &'a [Transport],
     pub(crate) element_bytes: u32,
     /// The bytes that each run sends.
     pub(crate) bytes: u64,
@@ -65,7 +65,7 @@ impl Costs<'_> {
     /// # Errors
     /// If an element is damaged, a host fails, or the measurement is stopped.
     pub(crate) fn measure(&self) -> Result<Vec<Cost>> {
-        let ways: Vec<Option<Way>> = self.ways.iter().copied().map(Some).chain([None]).collect();
+        let ways: Vec<Option<Transport>> = self.ways.iter().copied().map(Some).chain([None]).collect();
         let mut meters = vec![Vec::new(); ways.len()];
         for round in 0..=self.rounds {
             for turn in 0..ways.len() {
@@ -84,12 +84,12 @@ impl Costs<'_> {
         (self.bytes / u64::from(self.element_bytes)).max(20)
     }
 
-    fn run(&self, way: Option<Way>) -> Result<Arc<Meter>> {
+    fn run(&self, way: Option<Transport>) -> Result<Arc<Meter>> {
         self.bar.set_message(format!("figure 3, {}", name(way)));
         let meter = Arc::new(Meter::default());
         let config = RingConfig::default().with_fragment_bytes(self.element_bytes).with_buffers(10);
         let run = Run {
-            way: way.unwrap_or(Way::Plain),
+            way: way.unwrap_or(Transport::Plain),
             config: config.with_timeout(PATIENCE).with_connect_timeout(PATIENCE),
             elements: self.elements(),
             checked: true,
@@ -123,7 +123,7 @@ impl Costs<'_> {
         Ok(())
     }
 
-    fn cost(&self, way: Option<Way>, meters: &[Arc<Meter>]) -> Cost {
+    fn cost(&self, way: Option<Transport>, meters: &[Arc<Meter>]) -> Cost {
         let bytes = self.elements() as f64 * f64::from(self.element_bytes);
         let of = |value: &dyn Fn(&Meter) -> f64| median(&meters.iter().map(|meter| value(meter)).collect::<Vec<_>>());
         let for_gb = |value: &dyn Fn(&Meter) -> f64| of(value) / bytes * 1e9;
@@ -143,6 +143,6 @@ impl Costs<'_> {
     }
 }
 
-fn name(way: Option<Way>) -> &'static str {
-    way.map_or(MEMCPY, Way::name)
+fn name(way: Option<Transport>) -> &'static str {
+    way.map_or(MEMCPY, Transport::name)
 }

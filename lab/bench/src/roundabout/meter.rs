@@ -29,13 +29,13 @@ pub(super) struct Meter {
     receiving: AtomicU64,
     /// The bytes that these calls sent or received.
     bytes: AtomicU64,
-    start: OnceLock<Spent>,
-    end: Mutex<Option<Spent>>,
+    start: OnceLock<CpuUsage>,
+    end: Mutex<Option<CpuUsage>>,
 }
 
 /// What this process spent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spent {
+pub(super) struct CpuUsage {
     /// Seconds on cores outside the kernel.
     pub(super) user_s: f64,
     /// Seconds on cores in the kernel.
@@ -44,7 +44,7 @@ pub(super) struct Spent {
 }
 
 /// Adds the time on a core of the calling thread to a counter, when it is dropped.
-pub(super) struct OnCore<'a> {
+pub(super) struct CoreTimer<'a> {
     counter: &'a AtomicU64,
     time: Stopwatch,
 }
@@ -52,17 +52,17 @@ pub(super) struct OnCore<'a> {
 impl Meter {
     /// Begins: the first call counts.
     pub(super) fn start(&self) {
-        self.start.get_or_init(Spent::now);
+        self.start.get_or_init(CpuUsage::now);
     }
 
     /// Ends the measurement.
     pub(super) fn end(&self) {
-        *self.end.lock() = Some(Spent::now());
+        *self.end.lock() = Some(CpuUsage::now());
     }
 
     /// Counts the application's time on a core, until the result is dropped.
-    pub(super) fn application(&self) -> OnCore<'_> {
-        OnCore { counter: &self.application, time: Clock::Processor.thread() }
+    pub(super) fn application(&self) -> CoreTimer<'_> {
+        CoreTimer { counter: &self.application, time: Clock::Processor.thread() }
     }
 
     /// Runs a call that sends, and counts its time and its bytes.
@@ -76,7 +76,7 @@ impl Meter {
     }
 
     fn call(&self, counter: &AtomicU64, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
-        let on_core = OnCore { counter, time: Clock::Processor.thread() };
+        let on_core = CoreTimer { counter, time: Clock::Processor.thread() };
         let bytes = call();
         drop(on_core);
         self.bytes.fetch_add(*bytes.as_ref().unwrap_or(&0) as u64, Relaxed);
@@ -100,10 +100,10 @@ impl Meter {
     }
 
     /// Returns what the process spent between start and end.
-    pub(super) fn spent(&self) -> Spent {
+    pub(super) fn spent(&self) -> CpuUsage {
         let end = *self.end.lock();
         let (start, end) = (self.start.get().copied().unwrap_or_default(), end.unwrap_or_default());
-        Spent {
+        CpuUsage {
             user_s: end.user_s - start.user_s,
             system_s: end.system_s - start.system_s,
             switches: end.switches - start.switches,
@@ -111,12 +111,12 @@ impl Meter {
     }
 }
 
-impl Spent {
+impl CpuUsage {
     fn now() -> Self {
-        getrusage(UsageWho::RUSAGE_SELF).map_or_else(|_| Self::default(), |usage| Self::of(&usage))
+        getrusage(UsageWho::RUSAGE_SELF).map_or_else(|_| Self::default(), |usage| Self::from_usage(&usage))
     }
 
-    fn of(usage: &Usage) -> Self {
+    fn from_usage(usage: &Usage) -> Self {
         Self {
             user_s: usage.user_time().num_microseconds() as f64 / 1e6,
             system_s: usage.system_time().num_microseconds() as f64 / 1e6,
@@ -125,25 +125,25 @@ impl Spent {
     }
 }
 
-impl Drop for OnCore<'_> {
+impl Drop for CoreTimer<'_> {
     fn drop(&mut self) {
         self.counter.fetch_add(self.time.elapsed().as_nanos() as u64, Relaxed);
     }
 }
 
 /// A stream whose calls are counted if there is a meter.
-pub(super) struct Metered<S> {
+pub(super) struct MeteredStream<S> {
     stream: S,
     meter: Option<Arc<Meter>>,
 }
 
-impl<S> Metered<S> {
+impl<S> MeteredStream<S> {
     pub(super) fn new(stream: S, meter: Option<&Arc<Meter>>) -> Self {
         Self { stream, meter: meter.cloned() }
     }
 }
 
-impl<S: Read> Read for Metered<S> {
+impl<S: Read> Read for MeteredStream<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Self { stream, meter } = self;
         let mut call = || stream.read(buffer);
@@ -154,7 +154,7 @@ impl<S: Read> Read for Metered<S> {
     }
 }
 
-impl<S: Write> Write for Metered<S> {
+impl<S: Write> Write for MeteredStream<S> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let Self { stream, meter } = self;
         let mut call = || stream.write(buffer);
@@ -169,7 +169,7 @@ impl<S: Write> Write for Metered<S> {
     }
 }
 
-impl<S: Carrier> Carrier for Metered<S> {
+impl<S: Carrier> Carrier for MeteredStream<S> {
     fn export(&self, label: &[u8], context: &[u8]) -> Option<[u8; 32]> {
         self.stream.export(label, context)
     }
@@ -177,16 +177,16 @@ impl<S: Carrier> Carrier for Metered<S> {
 
 /// Unprotected connections whose calls are counted.
 #[derive(Debug)]
-pub(super) struct Metering<'a>(pub(super) &'a Arc<Meter>);
+pub(super) struct MeteredSockets<'a>(pub(super) &'a Arc<Meter>);
 
-impl Protect for Metering<'_> {
-    type Stream = Metered<Socket>;
+impl Protect for MeteredSockets<'_> {
+    type Stream = MeteredStream<Socket>;
 
     fn outgoing(&self, socket: Socket, _: Duration) -> Result<Self::Stream, SecureError> {
-        Ok(Metered::new(socket, Some(self.0)))
+        Ok(MeteredStream::new(socket, Some(self.0)))
     }
 
     fn incoming(&self, socket: Socket, _: Duration) -> Result<Self::Stream, SecureError> {
-        Ok(Metered::new(socket, Some(self.0)))
+        Ok(MeteredStream::new(socket, Some(self.0)))
     }
 }

@@ -19,7 +19,7 @@ use annulus_terminal::{
     statistics::{SHORTEST_S, TOO_SHORT, median, spread},
 };
 use anyhow::{Context, Result};
-pub use args::{RoundaboutArgs, Way, parse_element};
+pub use args::{RoundaboutArgs, Transport, parse_element};
 use comfy_table::Table;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub(crate) struct Line {
 impl Line {
     /// Returns the line of rounds that took `seconds` each. `plain` is the throughput of the plain
     /// stream.
-    fn new(way: Way, element_bytes: u32, elements: u64, seconds: &[f64], plain: Option<f64>) -> Self {
+    fn new(way: Transport, element_bytes: u32, elements: u64, seconds: &[f64], plain: Option<f64>) -> Self {
         let speeds = speeds(element_bytes, elements, seconds);
         let gb_per_s = median(&speeds);
         Self {
@@ -88,7 +88,7 @@ pub fn run(args: &RoundaboutArgs, stop: &Stop) -> Result<()> {
 /// # Errors
 /// If it does not.
 #[cfg(feature = "ofi")]
-pub(crate) fn check_works(way: Way, stop: &Stop) -> Result<()> {
+pub(crate) fn check_works(way: Transport, stop: &Stop) -> Result<()> {
     let config = RingConfig::default().with_fragment_bytes(4096).with_timeout(PATIENCE).with_connect_timeout(PATIENCE);
     Run { way, config, elements: 2, checked: true, stop, meter: None, fabric: "" }.seconds().map(drop)
 }
@@ -114,7 +114,7 @@ pub(crate) fn measure(args: &RoundaboutArgs, bar: &ProgressBar, stop: &Stop) -> 
             .with_own(args.own)
             .with_timeout(PATIENCE)
             .with_connect_timeout(PATIENCE);
-        let run = |way: Way, elements, checked| {
+        let run = |way: Transport, elements, checked| {
             bar.set_message(format!("{} {element_bytes} bytes", way.name()));
             let run = Run {
                 way,
@@ -140,7 +140,7 @@ pub(crate) fn measure(args: &RoundaboutArgs, bar: &ProgressBar, stop: &Stop) -> 
                 seconds[way].push(run(args.ways[way], elements, false)?);
             }
         }
-        let plain = args.ways.iter().position(|&way| way == Way::Plain);
+        let plain = args.ways.iter().position(|&way| way == Transport::Plain);
         let plain = plain.map(|at| median(&speeds(element_bytes, elements, &seconds[at])));
         for (&way, seconds) in args.ways.iter().zip(&seconds) {
             let line = Line::new(way, element_bytes, elements, seconds, plain);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_too_short_has_no_figure_in_the_table() {
-        let line = |seconds: &[f64]| Line::new(Way::Tls, 1 << 20, 3, seconds, Some(1.0));
+        let line = |seconds: &[f64]| Line::new(Transport::Tls, 1 << 20, 3, seconds, Some(1.0));
         let (short, long) = (line(&[1e-5, 2e-5, 0.1]), line(&[1e-5, 0.002, 0.1]));
         assert!(short.too_short && !long.too_short);
         assert_eq!(long.gb_per_s, 2.0 * f64::from(1 << 20) / 0.002 / 1e9);

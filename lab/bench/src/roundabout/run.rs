@@ -17,15 +17,15 @@ use annulus_roundabout::{
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::{
-    args::Way,
-    meter::{Meter, Metered, Metering},
+    args::Transport,
+    meter::{Meter, MeteredSockets, MeteredStream},
     rival::Rustls,
 };
 use crate::Stop;
 
 /// One run.
 pub(super) struct Run<'a> {
-    pub(super) way: Way,
+    pub(super) way: Transport,
     pub(super) config: RingConfig,
     pub(super) elements: u64,
     /// Whether every byte is written and checked, instead of only the first and last ones.
@@ -46,8 +46,8 @@ impl Run<'_> {
     /// If an element was changed on the way, or a host fails.
     pub(super) fn seconds(&self) -> Result<f64> {
         match self.way {
-            Way::Plain => self.streams(dial, |listener| Ok(listener.accept()?.0)),
-            Way::Rustls => {
+            Transport::Plain => self.streams(dial, |listener| Ok(listener.accept()?.0)),
+            Transport::Rustls => {
                 let rival = Rustls::new()?;
                 self.streams(|address| rival.connect(address), |listener| rival.accept(listener))
             }
@@ -66,7 +66,7 @@ impl Run<'_> {
         let bytes = self.config.fragment_bytes as usize;
         thread::scope(|scope| {
             let writer = scope.spawn(move || {
-                let mut stream = Metered::new(connect(address)?, self.meter);
+                let mut stream = MeteredStream::new(connect(address)?, self.meter);
                 let mut element = vec![0; bytes];
                 for number in 0..self.elements {
                     self.write(&mut element, number);
@@ -75,7 +75,7 @@ impl Run<'_> {
                 stream.flush()?;
                 anyhow::Ok(())
             });
-            let mut stream = Metered::new(accept(&listener)?, self.meter);
+            let mut stream = MeteredStream::new(accept(&listener)?, self.meter);
             let mut element = vec![0; bytes];
             let mut start = None;
             for number in 0..self.elements {
@@ -94,7 +94,7 @@ impl Run<'_> {
         let identities = if self.way.is_secure() { Some(identities(folder.path())?) } else { None };
         let identities = identities.as_ref();
         let addresses = match self.way {
-            Way::Shared => {
+            Transport::Shared => {
                 let paths = [0, 1].map(|host| folder.path().join(format!("host-{host}")));
                 let [first, second] = &paths;
                 [(first, second), (second, first)].map(|(own, successor)| {
@@ -122,7 +122,7 @@ impl Run<'_> {
     /// to the last element.
     fn host(&self, me: u16, address: Address, identities: Option<&[Identity; 2]>) -> Result<Duration> {
         let Some(identities) = identities else {
-            let metering = self.meter.map(Metering);
+            let metering = self.meter.map(MeteredSockets);
             return match metering {
                 Some(metering) => self.protected_host(me, address, &metering),
                 None => self.protected_host(me, address, &Plaintext),

@@ -25,12 +25,12 @@ pub struct Order {
     pub by: Cow<'static, [usize]>,
     /// What the query cuts off, among rows that may be equal in these columns. Which of them are
     /// left is not determined.
-    pub cut: Option<Cut>,
+    pub cut: Option<RowLimit>,
 }
 
 /// The `LIMIT` and `OFFSET` of a query.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Cut {
+pub struct RowLimit {
     pub limit: usize,
     pub offset: usize,
 }
@@ -81,7 +81,7 @@ impl Answer {
 fn determined(keys: &RecordBatch, order: &Order) -> Result<Range<usize>> {
     let all = 0..keys.num_rows();
     let Some(cut) = order.cut.filter(|_| !all.is_empty()) else { return Ok(all) };
-    let rows = SplitRows::of(keys)?;
+    let rows = SplitRows::split(keys)?;
     let last = all.end - 1;
     let start = match cut.offset {
         0 => 0,
@@ -134,7 +134,7 @@ struct SplitRows {
 
 impl SplitRows {
     /// Splits the rows of a batch that is compared with itself.
-    fn of(batch: &RecordBatch) -> Result<Self> {
+    fn split(batch: &RecordBatch) -> Result<Self> {
         let (exact, floats) = split_columns(batch);
         Self::new(&converter(batch, &exact)?, batch, &exact, &floats)
     }

@@ -18,7 +18,7 @@ use super::{
     answer::Answer,
     report::{QueryReport, WayReport},
     run::Query,
-    ways::{Way, Ways},
+    variants::{Variant, Variants},
 };
 use crate::{errors, session};
 
@@ -51,10 +51,10 @@ impl Engines {
     /// Opens a session for each way. Messages use the ways' names if they are `named`, as the user
     /// wrote them.
     pub async fn open(
-        ways: &Ways,
+        ways: &Variants,
         iterations: usize,
         named: bool,
-        open: impl AsyncFn(&Way) -> Result<SessionContext>,
+        open: impl AsyncFn(&Variant) -> Result<SessionContext>,
     ) -> Result<Self> {
         let mut engines = Vec::new();
         for way in ways.list() {
@@ -155,7 +155,11 @@ impl Answers {
 
 impl Engine {
     /// Opens a session for `way`. Messages use its name if it is `named`.
-    pub async fn open(way: &Way, named: bool, open: impl AsyncFn(&Way) -> Result<SessionContext>) -> Result<Self> {
+    pub async fn open(
+        way: &Variant,
+        named: bool,
+        open: impl AsyncFn(&Variant) -> Result<SessionContext>,
+    ) -> Result<Self> {
         let words = match (way.engine, named) {
             (session::Engine::Stock, _) => "stock DataFusion".to_owned(),
             (session::Engine::Annulus, false) => "Annulus".to_owned(),

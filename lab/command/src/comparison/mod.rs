@@ -9,12 +9,12 @@ mod report;
 mod run;
 mod serve;
 mod suite;
-mod ways;
+mod variants;
 
-pub use answer::{Cut, Order};
+pub use answer::{Order, RowLimit};
 pub use engines::Engines;
 pub use options::{ComparisonArgs, cache_folder};
 pub use report::WayReport;
 pub use run::{Benchmark, Page, Query, run};
 pub use suite::{Suite, SuiteArgs, TpcArgs, TpcSuite};
-pub use ways::{Way, Ways};
+pub use variants::{Variant, Variants};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use datafusion::prelude::SessionConfig;
 
-use super::ways::{Way, Ways};
+use super::variants::{Variant, Variants};
 use crate::{
     cluster::{Cluster, ClusterArgs, Remote},
     session::Limits,
@@ -28,14 +28,14 @@ pub struct ComparisonArgs {
     pub memory_limit: Option<usize>,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Ways to run the queries, as in stock,auto,ring+cluster
+    /// Variants to run the queries, as in stock,auto,ring+cluster
     ///
     /// A way is a value of the option annulus.strategy, or such a value, a plus
     /// sign and a value of annulus.path. Stock is DataFusion without Annulus. It
     /// always runs: the other ways' answers and times are compared with its own.
     /// Without this option, stock and auto are compared.
     #[arg(long, value_name = "LIST")]
-    pub strategies: Option<Ways>,
+    pub strategies: Option<Variants>,
     /// Set an option of DataFusion or Annulus, as in annulus.groups=4
     ///
     /// All ways have it. Stock has the options of DataFusion alone. This can be
@@ -49,7 +49,7 @@ pub struct ComparisonArgs {
     /// as {"query": 1, "answer": "q1.arrow"}, and is answered by a line with its time.
     /// The answer's rows go to the file, in Arrow's IPC format, if one is named.
     #[arg(long, value_name = "WAY", conflicts_with_all = ["iterations", "strategies", "json", "html"])]
-    pub serve: Option<Way>,
+    pub serve: Option<Variant>,
     /// Print one JSON object per query instead of a table
     #[arg(long)]
     pub json: bool,
@@ -74,13 +74,13 @@ impl ComparisonArgs {
 
     /// Returns the ways to compare, with the options that were set. All but stock DataFusion run on
     /// the workers of `remote`, if there are any.
-    pub fn ways(&self, remote: Option<&Remote>) -> Ways {
-        self.strategies.clone().unwrap_or_else(Ways::default_pair).on(remote).with_settings(&self.set)
+    pub fn ways(&self, remote: Option<&Remote>) -> Variants {
+        self.strategies.clone().unwrap_or_else(Variants::default_pair).with_remote(remote).with_settings(&self.set)
     }
 
     /// Returns the way whose queries standard input names, likewise.
-    pub fn served(&self, remote: Option<&Remote>) -> Option<Way> {
-        Some(self.serve.clone()?.on(remote).with_settings(&self.set))
+    pub fn served(&self, remote: Option<&Remote>) -> Option<Variant> {
+        Some(self.serve.clone()?.with_remote(remote).with_settings(&self.set))
     }
 
     /// Plans a repartition in each way, before there are tables: some values are only checked then.

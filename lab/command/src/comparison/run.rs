@@ -9,7 +9,7 @@ use annulus_terminal::{progress, unfinished::Unfinished};
 use anyhow::{Context, Result};
 use datafusion::prelude::SessionContext;
 
-use super::{answer::Order, engines::Engines, options::ComparisonArgs, report::Report, serve, ways::Way};
+use super::{answer::Order, engines::Engines, options::ComparisonArgs, report::Report, serve, variants::Variant};
 use crate::{cluster::Remote, outcome::Outcome};
 
 /// A benchmark: its queries, and the words for its report.
@@ -54,7 +54,7 @@ pub async fn run(
     benchmark: &Benchmark,
     page: Page,
     remote: Option<&Remote>,
-    open: impl AsyncFn(&Way) -> Result<SessionContext>,
+    open: impl AsyncFn(&Variant) -> Result<SessionContext>,
 ) -> Result<Outcome> {
     if let Some(way) = args.served(remote) {
         return serve::run(&way, benchmark, open).await;

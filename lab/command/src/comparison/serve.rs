@@ -18,7 +18,7 @@ use super::{
     answer::Order,
     engines::{Engine, Execution},
     run::{Benchmark, Query},
-    ways::Way,
+    variants::Variant,
 };
 use crate::{errors, outcome::Outcome};
 
@@ -78,9 +78,9 @@ struct Reply {
 /// If a line cannot be read, is not a request, or names a query that was not offered. A query that
 /// fails is reported as a reply.
 pub async fn run(
-    way: &Way,
+    way: &Variant,
     benchmark: &Benchmark,
-    open: impl AsyncFn(&Way) -> Result<SessionContext>,
+    open: impl AsyncFn(&Variant) -> Result<SessionContext>,
 ) -> Result<Outcome> {
     let engine = Engine::open(way, true, open).await?;
     print(&Offers { queries: benchmark.queries.iter().map(Offer::new).collect() })?;

@@ -5,14 +5,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 
-use crate::{comparison::Way, session::Limits};
+use crate::{comparison::Variant, session::Limits};
 
 /// Returns a session for `way` with the tables `names`, which are folders in `folder`.
 ///
 /// # Errors
 /// If a table cannot be read, or a setting of the way is invalid.
 pub async fn open(
-    way: &Way,
+    way: &Variant,
     folder: &Path,
     names: impl Iterator<Item = &'static str>,
     limits: Limits,

@@ -13,7 +13,7 @@ use datafusion::{
 };
 
 use crate::{
-    comparison::{Cut, Order, Query},
+    comparison::{Order, Query, RowLimit},
     session::Limits,
 };
 
@@ -43,8 +43,8 @@ pub async fn query(ctx: &SessionContext, number: u8, text: &str) -> Result<Query
     Ok(Query { number, sql: sql.into(), order, witness })
 }
 
-/// Leaves the witnesses out where memory is limited: without its `LIMIT`, a query may need more.
-pub fn within(limits: Limits, mut queries: Vec<Query>) -> Vec<Query> {
+/// Removes the witnesses if memory is limited: without its `LIMIT`, a query may need more.
+pub fn without_witnesses(limits: Limits, mut queries: Vec<Query>) -> Vec<Query> {
     if limits.memory_bytes.is_some() {
         queries.iter_mut().for_each(|query| query.witness = None);
     }
@@ -73,7 +73,7 @@ fn order(plan: &LogicalPlan) -> Order {
                 if let (Ok(SkipType::Literal(offset)), Ok(FetchType::Literal(Some(limit)))) =
                     (limit.get_skip_type(), limit.get_fetch_type())
                 {
-                    cut = Some(Cut { limit, offset });
+                    cut = Some(RowLimit { limit, offset });
                 }
                 node = &limit.input;
             }

@@ -1,4 +1,4 @@
-//! The queries of ClickBench, which are no part of this repository.
+//! The queries of ClickBench, which are not part of this repository.
 
 use std::{path::PathBuf, process::Command};
 

@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use event::{Event, Kind};
 use schedule::{Core, State, Thread};
 
-use crate::{Error, Fitted, Machine, parameters::OWN_NS};
+use crate::{Error, FittedParameters, Machine, parameters::OWN_NS};
 
 /// What a thread does next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +91,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// An engine with a producer and a consumer on each of `cores` cores. Producers are threads 0
     /// to `cores - 1`, the consumers follow.
-    pub(crate) fn new(machine: &Machine, fitted: &Fitted, cores: usize) -> Self {
+    pub(crate) fn new(machine: &Machine, fitted: &FittedParameters, cores: usize) -> Self {
         let domain_count = machine.domains;
         let between = 0..domain_count * domain_count;
         let between = between.map(|pair| machine.between_ns(pair / domain_count, pair % domain_count)).collect();
@@ -99,7 +99,7 @@ impl Engine {
             now: 0.0,
             sequence: 0,
             events: BinaryHeap::new(),
-            threads: (0..2 * cores).map(|thread| Thread::on(thread % cores)).collect(),
+            threads: (0..2 * cores).map(|thread| Thread::new(thread % cores)).collect(),
             cores: vec![Core::default(); cores],
             domains: (0..cores).map(|core| machine.domain(core)).collect(),
             between,
@@ -294,7 +294,7 @@ fn proceed<W: HasEngine>(world: &mut W, program: &mut impl Program<W>, thread: u
             Step::End => {
                 let engine = world.engine();
                 engine.ended += 1;
-                return engine.block(thread, State::Ended);
+                return engine.block(thread, State::Finished);
             }
         }
     }

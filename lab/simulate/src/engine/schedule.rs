@@ -8,7 +8,7 @@ pub(super) enum State {
     Running,
     Ready,
     Blocked,
-    Ended,
+    Finished,
 }
 
 #[derive(Clone, Debug)]
@@ -25,12 +25,12 @@ pub(super) struct Thread {
     remaining: f64,
     /// When it began to run.
     since: f64,
-    /// How long it has run before that.
+    /// The time for which it ran before that.
     ran: f64,
 }
 
 impl Thread {
-    pub(super) fn on(core: usize) -> Self {
+    pub(super) fn new(core: usize) -> Self {
         Self { core, state: State::Blocked, generation: 0, retry: None, end: 0.0, remaining: 0.0, since: 0.0, ran: 0.0 }
     }
 }

@@ -15,7 +15,7 @@ impl HasEngine for Small {
 
 fn engine(cores: usize) -> Small {
     let machine = Machine { near_ns: NEAR, ..Machine::grace() };
-    Small(Engine::new(&machine, &Fitted { wake_ns: WAKE, ..Fitted::START }, cores))
+    Small(Engine::new(&machine, &FittedParameters { wake_ns: WAKE, ..FittedParameters::START }, cores))
 }
 
 /// Producers change one line `left` times, and work for `think` ns after each time. Consumers end.

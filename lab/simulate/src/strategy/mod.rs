@@ -123,7 +123,7 @@ impl StrategyKind {
             Self::Channel => engine::run(lock_free::Queues::new(world), world, name),
             Self::Spsc => engine::run(spsc::Queues::new(world), world, name),
             Self::Batch => engine::run(batch::Phases::new(world), world, name),
-            Self::Reserve => engine::run(reserve::Lanes::new(world), world, name),
+            Self::Reserve => engine::run(reserve::Reserve::new(world), world, name),
         }
     }
 }

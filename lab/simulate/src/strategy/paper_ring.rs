@@ -22,7 +22,7 @@ pub(super) struct PaperRing {
     filling: Vec<usize>,
     groups: Vec<Group>,
     occupied: usize,
-    producers: Vec<(Filling, usize)>,
+    producers: Vec<(ProducerStep, usize)>,
     consumers: Vec<Reader>,
 }
 
@@ -32,7 +32,7 @@ struct Group {
 }
 
 #[derive(Clone, Copy)]
-enum Filling {
+enum ProducerStep {
     Produce,
     Claim(usize),
     Complete(usize),
@@ -44,11 +44,11 @@ enum Filling {
 struct Reader {
     group: usize,
     read: usize,
-    state: Reading,
+    state: ReaderStep,
 }
 
 #[derive(Clone, Copy)]
-enum Reading {
+enum ReaderStep {
     Read,
     Look,
     Free,
@@ -71,8 +71,8 @@ impl PaperRing {
             filling: Vec::new(),
             groups: Vec::new(),
             occupied: 0,
-            producers: vec![(Filling::Produce, 0); threads],
-            consumers: vec![Reader { group: 0, read: 0, state: Reading::Read }; threads],
+            producers: vec![(ProducerStep::Produce, 0); threads],
+            consumers: vec![Reader { group: 0, read: 0, state: ReaderStep::Read }; threads],
         }
     }
 }
@@ -82,31 +82,31 @@ impl Sides for PaperRing {
         let threads = world.threads();
         let (state, made) = self.producers[thread];
         let (next, step) = match state {
-            Filling::Produce if made == world.rounds() => return Step::End,
-            Filling::Produce => {
+            ProducerStep::Produce if made == world.rounds() => return Step::End,
+            ProducerStep::Produce => {
                 let (batch, time) = world.produce(thread, threads, false);
                 self.producers[thread].1 += 1;
-                (Filling::Claim(batch), Step::Run(time))
+                (ProducerStep::Claim(batch), Step::Run(time))
             }
-            Filling::Claim(_) if self.claimed == threads => (state, Step::Wait(self.new_group)),
-            Filling::Claim(batch) => {
+            ProducerStep::Claim(_) if self.claimed == threads => (state, Step::Wait(self.new_group)),
+            ProducerStep::Claim(batch) => {
                 self.claimed += 1;
                 let own = world.engine.touch(self.containers[thread], thread, 0.0);
                 let time = own + world.engine.touch(self.started_line, thread, own);
-                (Filling::Complete(batch), Step::Run(time))
+                (ProducerStep::Complete(batch), Step::Run(time))
             }
-            Filling::Complete(batch) => {
+            ProducerStep::Complete(batch) => {
                 self.filling.push(batch);
                 let time = world.engine.touch(self.completed_line, thread, 0.0);
                 let last = self.filling.len() == threads;
-                (if last { Filling::Lock } else { Filling::Produce }, Step::Run(time))
+                (if last { ProducerStep::Lock } else { ProducerStep::Produce }, Step::Run(time))
             }
-            Filling::Lock => (Filling::Publish, Step::Lock(self.mutex)),
-            Filling::Publish if self.occupied == GROUPS => {
+            ProducerStep::Lock => (ProducerStep::Publish, Step::Lock(self.mutex)),
+            ProducerStep::Publish if self.occupied == GROUPS => {
                 world.engine.unlock(self.mutex);
-                (Filling::Lock, Step::Wait(self.not_full))
+                (ProducerStep::Lock, Step::Wait(self.not_full))
             }
-            Filling::Publish => (Filling::Produce, Step::Run(self.publish(world, thread))),
+            ProducerStep::Publish => (ProducerStep::Produce, Step::Run(self.publish(world, thread))),
         };
         self.producers[thread].0 = next;
         step
@@ -115,22 +115,22 @@ impl Sides for PaperRing {
     fn consume(&mut self, world: &mut World, consumer: usize) -> Step {
         let Reader { group, read, state } = self.consumers[consumer];
         match state {
-            Reading::Read if group == world.rounds() => Step::End,
-            Reading::Read if group < self.groups.len() => self.read(world, consumer),
-            Reading::Read => {
-                self.consumers[consumer].state = Reading::Look;
+            ReaderStep::Read if group == world.rounds() => Step::End,
+            ReaderStep::Read if group < self.groups.len() => self.read(world, consumer),
+            ReaderStep::Read => {
+                self.consumers[consumer].state = ReaderStep::Look;
                 Step::Lock(self.mutex)
             }
-            Reading::Look => {
+            ReaderStep::Look => {
                 let time = world.engine.unlock(self.mutex);
-                self.consumers[consumer].state = Reading::Read;
+                self.consumers[consumer].state = ReaderStep::Read;
                 if group < self.groups.len() { Step::Run(time) } else { Step::Wait(self.not_empty) }
             }
-            Reading::Free => {
+            ReaderStep::Free => {
                 debug_assert_eq!(read, 0);
                 self.occupied -= 1;
                 let time = world.engine.wake_one(self.not_full, 0.0);
-                self.consumers[consumer].state = Reading::Read;
+                self.consumers[consumer].state = ReaderStep::Read;
                 Step::Run(time + world.engine.unlock(self.mutex))
             }
         }
@@ -159,7 +159,7 @@ impl PaperRing {
             let time = world.engine.touch(self.readers_line, thread, 0.0);
             self.groups[group].readers -= 1;
             let last = self.groups[group].readers == 0;
-            let state = if last { Reading::Free } else { Reading::Read };
+            let state = if last { ReaderStep::Free } else { ReaderStep::Read };
             self.consumers[consumer] = Reader { group: group + 1, read: 0, state };
             return if last { Step::Lock(self.mutex) } else { Step::Run(time) };
         }

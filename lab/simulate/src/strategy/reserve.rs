@@ -15,10 +15,10 @@ const HELD: usize = 8;
 /// Claims that a producer does in one step.
 const CLAIMS_A_STEP: usize = 8;
 
-pub(super) struct Lanes {
-    lanes: Vec<Lane>,
+pub(super) struct Reserve {
+    lanes: Vec<ConsumerQueue>,
     producers: Vec<Producer>,
-    consumers: Vec<Reading>,
+    consumers: Vec<ConsumerStep>,
     /// Producers that wait until there are fewer chunks in queues.
     gate: usize,
     queued: usize,
@@ -26,7 +26,7 @@ pub(super) struct Lanes {
     starving: usize,
 }
 
-struct Lane {
+struct ConsumerQueue {
     word_line: usize,
     completed_line: usize,
     mutex: usize,
@@ -41,11 +41,11 @@ struct Lane {
 struct Producer {
     made: usize,
     held: usize,
-    state: Writing,
+    state: ProducerStep,
 }
 
 #[derive(Clone, Copy, Default)]
-enum Writing {
+enum ProducerStep {
     #[default]
     Produce,
     Admit,
@@ -57,17 +57,17 @@ enum Writing {
 }
 
 #[derive(Clone, Copy)]
-enum Reading {
+enum ConsumerStep {
     Lock,
     Locked,
     Read(usize),
 }
 
-impl Lanes {
+impl Reserve {
     pub(super) fn new(world: &mut World) -> Self {
         let threads = world.threads();
         let engine = &mut world.engine;
-        let lanes = (0..threads).map(|_| Lane {
+        let lanes = (0..threads).map(|_| ConsumerQueue {
             word_line: engine.new_line(),
             completed_line: engine.new_line(),
             mutex: engine.new_lock(),
@@ -80,7 +80,7 @@ impl Lanes {
         Self {
             lanes: lanes.collect(),
             producers: vec![Producer::default(); threads],
-            consumers: vec![Reading::Lock; threads],
+            consumers: vec![ConsumerStep::Lock; threads],
             gate: engine.new_queue(),
             queued: 0,
             producing: threads,
@@ -89,44 +89,44 @@ impl Lanes {
     }
 }
 
-impl Sides for Lanes {
+impl Sides for Reserve {
     fn produce(&mut self, world: &mut World, thread: usize) -> Step {
         let threads = world.threads();
         let rows = world.memory.workload().rows;
         let held_back = if LEAST_ROWS * threads > rows { HELD } else { 1 };
         let Producer { made, held, state } = self.producers[thread];
         let (next, step) = match state {
-            Writing::Produce if made < world.rounds() && held < held_back => {
+            ProducerStep::Produce if made < world.rounds() && held < held_back => {
                 let (batch, time) = world.produce(thread, 1, false);
                 world.memory.free(batch);
                 let producer = &mut self.producers[thread];
                 (producer.made, producer.held) = (made + 1, held + 1);
-                (Writing::Produce, Step::Run(time))
+                (ProducerStep::Produce, Step::Run(time))
             }
-            Writing::Produce if held > 0 => (Writing::Admit, Step::Run(0.0)),
-            Writing::Produce => {
+            ProducerStep::Produce if held > 0 => (ProducerStep::Admit, Step::Run(0.0)),
+            ProducerStep::Produce => {
                 self.producing -= 1;
                 if self.producing > 0 {
                     return Step::End;
                 }
-                (Writing::Flush(0), Step::Run(0.0))
+                (ProducerStep::Flush(0), Step::Run(0.0))
             }
-            Writing::Admit if self.queued >= (GROUPS + 1) * threads && self.starving == 0 => {
-                (Writing::Admit, Step::Wait(self.gate))
+            ProducerStep::Admit if self.queued >= (GROUPS + 1) * threads && self.starving == 0 => {
+                (ProducerStep::Admit, Step::Wait(self.gate))
             }
-            Writing::Admit => (Writing::Claim(0), Step::Run(0.0)),
-            Writing::Claim(to) => return self.claim(world, thread, to),
-            Writing::Whole(to) => (Writing::Deliver(to), Step::Lock(self.lanes[to].mutex)),
-            Writing::Deliver(to) => {
+            ProducerStep::Admit => (ProducerStep::Claim(0), Step::Run(0.0)),
+            ProducerStep::Claim(to) => return self.claim(world, thread, to),
+            ProducerStep::Whole(to) => (ProducerStep::Deliver(to), Step::Lock(self.lanes[to].mutex)),
+            ProducerStep::Deliver(to) => {
                 let time = self.deliver(world, to, rows);
                 (self.after(thread, to, threads), Step::Run(time))
             }
             // The last producer passes the open chunks on.
-            Writing::Flush(to) if to == threads => return Step::End,
-            Writing::Flush(to) => (Writing::Flushed(to), Step::Lock(self.lanes[to].mutex)),
-            Writing::Flushed(to) => {
+            ProducerStep::Flush(to) if to == threads => return Step::End,
+            ProducerStep::Flush(to) => (ProducerStep::Flushed(to), Step::Lock(self.lanes[to].mutex)),
+            ProducerStep::Flushed(to) => {
                 let rest = std::mem::take(&mut self.lanes[to].claimed);
-                (Writing::Flush(to + 1), Step::Run(self.deliver(world, to, rest)))
+                (ProducerStep::Flush(to + 1), Step::Run(self.deliver(world, to, rest)))
             }
         };
         self.producers[thread].state = next;
@@ -138,9 +138,9 @@ impl Sides for Lanes {
         let all = world.rows_of(consumer) * threads * world.rounds();
         let lane = &mut self.lanes[consumer];
         let (next, step) = match self.consumers[consumer] {
-            Reading::Lock if lane.received == all => return Step::End,
-            Reading::Lock => (Reading::Locked, Step::Lock(lane.mutex)),
-            Reading::Locked => match lane.chunks.pop_front() {
+            ConsumerStep::Lock if lane.received == all => return Step::End,
+            ConsumerStep::Lock => (ConsumerStep::Locked, Step::Lock(lane.mutex)),
+            ConsumerStep::Locked => match lane.chunks.pop_front() {
                 Some(rows) => {
                     self.queued -= 1;
                     lane.received += rows;
@@ -148,11 +148,11 @@ impl Sides for Lanes {
                     if self.queued <= (GROUPS + 1) * threads / 2 {
                         time += world.engine.wake_each(self.gate, time);
                     }
-                    (Reading::Read(rows), Step::Run(time))
+                    (ConsumerStep::Read(rows), Step::Run(time))
                 }
                 None => {
                     world.engine.unlock(lane.mutex);
-                    self.consumers[consumer] = Reading::Lock;
+                    self.consumers[consumer] = ConsumerStep::Lock;
                     if !std::mem::replace(&mut lane.starves, true) {
                         self.starving += 1;
                     }
@@ -160,10 +160,10 @@ impl Sides for Lanes {
                     return if time > 0.0 { Step::Run(time) } else { Step::Wait(lane.waiting) };
                 }
             },
-            Reading::Read(rows) => {
+            ConsumerStep::Read(rows) => {
                 world.receive(consumer, rows);
                 let domain = world.engine.domain(threads + consumer);
-                (Reading::Lock, Step::Run(world.memory.read_contiguous(domain, rows)))
+                (ConsumerStep::Lock, Step::Run(world.memory.read_contiguous(domain, rows)))
             }
         };
         self.consumers[consumer] = next;
@@ -171,7 +171,7 @@ impl Sides for Lanes {
     }
 }
 
-impl Lanes {
+impl Reserve {
     /// Claims ranges and copies into them, until a chunk is whole.
     fn claim(&mut self, world: &mut World, thread: usize, from: usize) -> Step {
         let threads = world.threads();
@@ -187,11 +187,11 @@ impl Lanes {
             lane.claimed += rows;
             self.producers[thread].state = if lane.claimed >= capacity {
                 lane.claimed -= capacity;
-                Writing::Whole(to)
+                ProducerStep::Whole(to)
             } else {
                 self.after(thread, to, threads)
             };
-            if let Writing::Whole(_) = self.producers[thread].state {
+            if let ProducerStep::Whole(_) = self.producers[thread].state {
                 break;
             }
         }
@@ -199,12 +199,12 @@ impl Lanes {
     }
 
     /// Returns what a producer does after its claim of the lane `to`.
-    fn after(&mut self, thread: usize, to: usize, threads: usize) -> Writing {
+    fn after(&mut self, thread: usize, to: usize, threads: usize) -> ProducerStep {
         if to + 1 < threads {
-            return Writing::Claim(to + 1);
+            return ProducerStep::Claim(to + 1);
         }
         self.producers[thread].held = 0;
-        Writing::Produce
+        ProducerStep::Produce
     }
 
     /// Puts a chunk into a consumer's queue, whose lock the thread has, and gives the lock back.

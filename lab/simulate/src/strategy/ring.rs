@@ -97,7 +97,7 @@ impl Rings {
 }
 
 /// What publishing a batch took, and whether it completed its group.
-struct Published {
+struct PublishOutcome {
     time: f64,
     full: bool,
 }
@@ -119,12 +119,12 @@ impl Ring {
         }
     }
 
-    fn publish(&mut self, world: &mut World, thread: usize, batch: usize, ticket: usize) -> Published {
+    fn publish(&mut self, world: &mut World, thread: usize, batch: usize, ticket: usize) -> PublishOutcome {
         self.published[ticket] = Some(batch);
         let time = world.engine.touch(self.slot_lines[ticket % self.slot_lines.len()], thread, 0.0);
         let group = ticket / self.slots;
         self.published_in[group] += 1;
-        Published { time, full: self.published_in[group] == self.slots }
+        PublishOutcome { time, full: self.published_in[group] == self.slots }
     }
 
     /// Lets a consumer read published batches of one group.

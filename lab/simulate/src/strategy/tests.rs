@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use crate::{Fitted, Machine, RowSizes, StrategyKind, Workload, simulate, simulation::run};
+use crate::{FittedParameters, Machine, RowSizes, StrategyKind, Workload, simulate, simulation::run};
 
 const SMALL: Workload = Workload { rows: 1024, row_bytes: 16, sizes: RowSizes::Uniform };
 
@@ -31,7 +31,7 @@ proptest! {
         let machine = Machine::scaled(threads.max(domains), domains).unwrap();
         let sizes = if normal { RowSizes::Normal } else { RowSizes::Uniform };
         let workload = Workload { rows, row_bytes, sizes };
-        let fitted = Fitted { wake_ns, ..Fitted::STORED };
+        let fitted = FittedParameters { wake_ns, ..FittedParameters::STORED };
         let world = run(&machine, threads, strategy, workload, &fitted, seed, rounds).unwrap();
         prop_assert!(world.is_complete());
         if strategy != StrategyKind::Reserve {
@@ -43,14 +43,14 @@ proptest! {
 
     #[test]
     fn the_same_seed_gives_the_same_result(strategy in strategies(), threads in 1usize..9, seed: u64) {
-        let outcome = || simulate(&Machine::epyc(), threads, strategy, SMALL, &Fitted::STORED, seed).unwrap();
+        let outcome = || simulate(&Machine::epyc(), threads, strategy, SMALL, &FittedParameters::STORED, seed).unwrap();
         prop_assert_eq!(outcome(), outcome());
     }
 }
 
 /// Returns the operations and locks of producers for a batch, with this many threads.
 fn operations(strategy: StrategyKind, threads: usize) -> (f64, f64) {
-    let outcome = simulate(&Machine::grace(), threads, strategy, SMALL, &Fitted::STORED, 1).unwrap();
+    let outcome = simulate(&Machine::grace(), threads, strategy, SMALL, &FittedParameters::STORED, 1).unwrap();
     (outcome.operations_a_batch, outcome.locks_a_batch)
 }
 
@@ -70,7 +70,7 @@ fn operations_a_batch_do_not_grow_with_rings() {
 #[test]
 fn threads_of_a_ring_wake_one_another() {
     let threads = 64;
-    let fitted = Fitted { wake_ns: 50_000.0, ..Fitted::STORED };
+    let fitted = FittedParameters { wake_ns: 50_000.0, ..FittedParameters::STORED };
     let outcome = simulate(&Machine::grace(), threads, StrategyKind::Ring, SMALL, &fitted, 1).unwrap();
     let group_ns = (threads * SMALL.rows * SMALL.row_bytes) as f64 / outcome.gb_s;
     // One thread that woke all consumers would take longer than this.
@@ -95,7 +95,7 @@ fn batch_partitioning_needs_no_operation() {
 
 #[test]
 fn one_domain_has_one_ring() {
-    let gb_s = |strategy| simulate(&Machine::grace(), 16, strategy, SMALL, &Fitted::STORED, 1).unwrap().gb_s;
+    let gb_s = |strategy| simulate(&Machine::grace(), 16, strategy, SMALL, &FittedParameters::STORED, 1).unwrap().gb_s;
     assert_eq!(gb_s(StrategyKind::Ring), gb_s(StrategyKind::RingPerDomain));
 }
 
@@ -103,7 +103,8 @@ fn one_domain_has_one_ring() {
 fn more_work_is_never_faster() {
     for strategy in [StrategyKind::Batch, StrategyKind::PaperRing, StrategyKind::Ring] {
         let gb_s = |factor: f64| {
-            let fitted = Fitted { byte_cycles: 8.0 * factor, row_cycles: 60.0 * factor, ..Fitted::STORED };
+            let fitted =
+                FittedParameters { byte_cycles: 8.0 * factor, row_cycles: 60.0 * factor, ..FittedParameters::STORED };
             simulate(&Machine::grace(), 8, strategy, SMALL, &fitted, 1).unwrap().gb_s
         };
         assert!(gb_s(1.0) > gb_s(2.0) && gb_s(2.0) > gb_s(4.0), "{strategy}");
@@ -114,7 +115,7 @@ fn more_work_is_never_faster() {
 fn throughput_stays_below_the_bandwidth_of_memory() {
     let machine = Machine { memory_gb_s: 7.0, ..Machine::grace() };
     for strategy in StrategyKind::ALL {
-        let gb_s = simulate(&machine, 16, strategy, SMALL, &Fitted::STORED, 1).unwrap().gb_s;
+        let gb_s = simulate(&machine, 16, strategy, SMALL, &FittedParameters::STORED, 1).unwrap().gb_s;
         assert!(gb_s <= 1.2, "{strategy}: 7 bytes move for each, so about 1 GB/s at most, and not {gb_s}");
     }
 }
@@ -123,7 +124,9 @@ fn throughput_stays_below_the_bandwidth_of_memory() {
 fn counts_out_of_range_are_errors() {
     let simulate = |threads, rows, row_bytes| {
         let workload = Workload { rows, row_bytes, sizes: RowSizes::Uniform };
-        simulate(&Machine::grace(), threads, StrategyKind::Ring, workload, &Fitted::STORED, 1).unwrap_err().to_string()
+        simulate(&Machine::grace(), threads, StrategyKind::Ring, workload, &FittedParameters::STORED, 1)
+            .unwrap_err()
+            .to_string()
     };
     assert_eq!(simulate(0, 1, 1), "invalid number of threads 0: expected 1 to 72");
     assert_eq!(simulate(73, 1, 1), "invalid number of threads 73: expected 1 to 72");

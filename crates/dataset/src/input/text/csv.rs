@@ -144,7 +144,7 @@ struct Columns {
     /// Whether the type of each column is inferred.
     inferred: Arc<[bool]>,
     /// Whether `""` is an empty text in each column. Elsewhere it is null, as in a file of one column, whose
-    /// empty lines are no rows.
+    /// empty lines do not count as rows.
     with_empty: Arc<[bool]>,
     /// The columns as they are decoded, before they are parsed.
     texts: SchemaRef,

@@ -69,7 +69,7 @@ fn conform_struct(array: &StructArray, fields: &Fields) -> Result<ArrayRef, Arro
 
 fn conform_map(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, ArrowError> {
     let DataType::Struct(fields) = entries.data_type() else {
-        return Err(ArrowError::CastError("the entries of a map are no struct".to_owned()));
+        return Err(ArrowError::CastError("the entries of a map are not a struct".to_owned()));
     };
     let columns = array.entries().columns().iter().zip(fields);
     let columns = columns.map(|(column, field)| conform(column, field.data_type())).collect::<Result<_, _>>()?;

@@ -74,7 +74,7 @@ fn wider_entries(left: &FieldRef, right: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(left.as_ref().clone().with_data_type(DataType::Struct(fields))))
 }
 
-/// Returns the field of a list's items; `None` if the type is no list.
+/// Returns the field of a list's items; `None` if the type is not a list.
 pub(super) fn item_of(data_type: &DataType) -> Option<&FieldRef> {
     match data_type {
         DataType::List(item)

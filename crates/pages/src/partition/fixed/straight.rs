@@ -193,7 +193,7 @@ unsafe fn collect_keys_wide(buffered: *const u32, waiting: usize, list: &[u32], 
     use std::arch::x86_64::*;
     debug_assert!(waiting < GROUP);
     let before = (1 << waiting) - 1;
-    // SAFETY: the caller's promises. Lanes that are no rows are masked.
+    // SAFETY: the caller's promises. Lanes without a row are masked.
     unsafe {
         let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         // Permutations read the lowest four bits: lane `waiting` takes lane 0.

@@ -20,7 +20,7 @@ pub(super) struct Cell {
     pub(super) hosts: u16,
     pub(super) threads: usize,
     pub(super) one_at_a_time: bool,
-    /// How many times as long the transfer takes as the joins of a host, if the links have a limit.
+    /// The ratio of the transfer time to the time of the joins of a host, if the links have a limit.
     pub(super) limit: Option<f64>,
 }
 
@@ -51,7 +51,7 @@ const TENTHS: [u8; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
 /// Returns the cells of the figures in `args`. Cells with the same tables are consecutive.
 pub(super) fn cells(args: &CycloJoinArgs, providers: &[Provider]) -> Vec<Cell> {
-    args.figures.iter().flat_map(|&figure| of(figure, args, providers)).collect()
+    args.figures.iter().flat_map(|&figure| cells_of(figure, args, providers)).collect()
 }
 
 /// Returns a ring whose hosts run one at a time, and the same all at once: over TCP without a
@@ -62,7 +62,7 @@ fn limited(alone: Cell) -> Vec<Cell> {
     if alone.hosts == 1 { vec![alone] } else { [vec![alone, together], limits.into()].concat() }
 }
 
-fn of(figure: Figure, args: &CycloJoinArgs, providers: &[Provider]) -> Vec<Cell> {
+fn cells_of(figure: Figure, args: &CycloJoinArgs, providers: &[Provider]) -> Vec<Cell> {
     let by = if matches!(figure, Figure::Sort | Figure::SortGrowing) { By::Sort } else { By::Hash };
     let cell = |rows, hosts| Cell {
         figure,

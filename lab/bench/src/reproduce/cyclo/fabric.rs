@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::Stop;
-use crate::{join::Link, roundabout::Way};
+use crate::{join::Link, roundabout::Transport};
 
 /// A provider of libfabric, as a link of joins and as a way of transfers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Provider {
     pub(super) link: Link,
-    pub(super) way: Way,
+    pub(super) way: Transport,
 }
 
 /// The folder with an entry for each RDMA device.
@@ -19,10 +19,11 @@ const DEVICES: &str = "/sys/class/infiniband";
 /// Returns the providers that work. The others are in `absent`, with the reason.
 #[cfg(feature = "ofi")]
 pub(super) fn providers(absent: &mut BTreeSet<String>, stop: &Stop) -> Vec<Provider> {
-    let all = [(Link::OfiTcp, Way::OfiTcp), (Link::OfiShm, Way::OfiShm), (Link::OfiVerbs, Way::OfiVerbs)];
-    let mut works = |&(_, way): &(Link, Way)| {
+    let all =
+        [(Link::OfiTcp, Transport::OfiTcp), (Link::OfiShm, Transport::OfiShm), (Link::OfiVerbs, Transport::OfiVerbs)];
+    let mut works = |&(_, way): &(Link, Transport)| {
         let device = || std::fs::read_dir(DEVICES).is_ok_and(|mut devices| devices.next().is_some());
-        let reason = if way == Way::OfiVerbs && !device() {
+        let reason = if way == Transport::OfiVerbs && !device() {
             Some("this machine has no RDMA device".to_owned())
         } else {
             crate::roundabout::check_works(way, stop).err().map(|error| format!("{error:#}"))

@@ -12,14 +12,14 @@ use super::{
     args::{CycloJoinArgs, Figure},
     cells::{Cell, cells},
     fabric::{Provider, providers},
-    network::{self, Limited},
+    network::{self, LimitedRing},
     record::{Record, What},
 };
 use crate::Stop;
 use crate::{
     join::{self, Data, Line, Link, Network, Ring, Tables},
     reproduce::store::Store,
-    roundabout::{self, RoundaboutArgs, Way, cost::Costs},
+    roundabout::{self, RoundaboutArgs, Transport, cost::Costs},
 };
 
 const ELEMENT: u32 = 1 << 20;
@@ -81,8 +81,8 @@ impl Run<'_> {
     }
 
     /// Returns the ways of figure 3.
-    fn cost_ways(&self) -> Vec<Way> {
-        ways(&[Way::Plain, Way::Tcp, Way::Shared], &self.providers)
+    fn cost_ways(&self) -> Vec<Transport> {
+        ways(&[Transport::Plain, Transport::Tcp, Transport::Shared], &self.providers)
     }
 
     /// Measures the costs of all ways.
@@ -115,7 +115,7 @@ impl Run<'_> {
             let end = self.bar.position() + self.runs_of(cell);
             let what = match cell.limit.zip(alone.as_ref()) {
                 Some((limit, alone)) => {
-                    self.limited(cell, limit, alone, &mut of_joins, &mut tables)?.map(What::Limited)
+                    self.limited(cell, limit, alone, &mut of_joins, &mut tables)?.map(What::LimitedRing)
                 }
                 None => {
                     let line = self.join(cell, &mut tables)?;
@@ -150,7 +150,7 @@ impl Run<'_> {
         alone: &Line,
         of_joins: &mut Option<f64>,
         tables: &mut Option<Tables>,
-    ) -> Result<Option<Limited>> {
+    ) -> Result<Option<LimitedRing>> {
         // An earlier run may have had rights that this one lacks.
         if let Some(limited) = self.store.get(&cell.key())? {
             return Ok(Some(limited));
@@ -181,7 +181,7 @@ impl Run<'_> {
             let ring = Ring { times: times(limit), join_s: Some(join_s), ..ring };
             let transfer = join::measure_transfer(&ring, args.rounds, &|| bar.inc(1), stop)?;
             let line = join::measure(&ring, cell.one_at_a_time, args.rounds, &|| bar.inc(1), stop)?;
-            Ok(Limited::new(limit, &ring, alone, join_s, transfer, &line))
+            Ok(LimitedRing::new(limit, &ring, alone, join_s, transfer, &line))
         })?;
         Ok(Some(limited))
     }
@@ -214,7 +214,7 @@ fn config(args: &CycloJoinArgs) -> RingConfig {
 }
 
 /// Returns the measurement of figure 3.
-fn costs_of<'a>(args: &CycloJoinArgs, ways: &'a [Way], bar: &'a ProgressBar, stop: &'a Stop) -> Costs<'a> {
+fn costs_of<'a>(args: &CycloJoinArgs, ways: &'a [Transport], bar: &'a ProgressBar, stop: &'a Stop) -> Costs<'a> {
     Costs {
         ways,
         element_bytes: ELEMENT,
@@ -227,7 +227,7 @@ fn costs_of<'a>(args: &CycloJoinArgs, ways: &'a [Way], bar: &'a ProgressBar, sto
 }
 
 /// Returns our ways, and those over libfabric.
-fn ways(own: &[Way], providers: &[Provider]) -> Vec<Way> {
+fn ways(own: &[Transport], providers: &[Provider]) -> Vec<Transport> {
     own.iter().copied().chain(providers.iter().map(|provider| provider.way)).collect()
 }
 
@@ -240,7 +240,10 @@ fn transfers(args: &CycloJoinArgs, providers: &[Provider]) -> Vec<RoundaboutArgs
     let of = |bits: u32| RoundaboutArgs {
         elements: vec![1 << bits],
         bytes: args.bytes,
-        ways: ways(&[Way::Plain, Way::Tcp, Way::Rustls, Way::Tls, Way::Shared], providers),
+        ways: ways(
+            &[Transport::Plain, Transport::Tcp, Transport::Rustls, Transport::Tls, Transport::Shared],
+            providers,
+        ),
         // These ways do not use it.
         #[cfg(feature = "ofi")]
         fabric: String::new(),

@@ -95,14 +95,14 @@ fn link_gb(alone: &Line) -> f64 {
 
 /// A ring over links of a limited rate, beside its prediction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Limited {
+pub(super) struct LimitedRing {
     pub(super) hosts: u16,
     pub(super) rows: u64,
-    /// How many times as long the transfer takes at the rate as the joins of a host.
+    /// The ratio of the transfer time at the rate to the time of the joins of a host.
     pub(super) limit: f64,
-    /// How many times each host sent its fragments.
+    /// The number of times that each host sent its fragments.
     pub(super) times: usize,
-    /// How many times as long as on a core the joins lasted.
+    /// The ratio of the time of the joins to their time on a core.
     pub(super) slowness: f64,
     /// The rate of each link in 1e9 bits per second.
     pub(super) gbit_per_s: f64,
@@ -132,7 +132,7 @@ pub(super) struct Limited {
     pub(super) too_short: bool,
 }
 
-impl Limited {
+impl LimitedRing {
     /// Compares a measured ring with the prediction. `alone` is of hosts one at a time with each
     /// fragment once, and `join_s` are the seconds that the joins of a host then last in the ring.
     pub(super) fn new(limit: f64, ring: &Ring<'_>, alone: &Line, join_s: f64, transfer: Transfer, line: &Line) -> Self {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{args::Figure, network::Limited};
+use super::{args::Figure, network::LimitedRing};
 use crate::{
     join,
     roundabout::{self, cost::Cost},
@@ -24,7 +24,7 @@ pub(super) enum What {
     Join(Box<join::Line>),
     Transfer(roundabout::Line),
     Cost(Cost),
-    Limited(Limited),
+    LimitedRing(LimitedRing),
 }
 
 /// Columns of the CSV file.

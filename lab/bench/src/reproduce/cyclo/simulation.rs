@@ -34,7 +34,7 @@ pub(super) struct Simulation {
 
 /// The times of a revolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Simulated {
+pub(super) struct SimulatedTimes {
     /// Seconds until the slowest host has finished.
     pub(super) revolution_s: f64,
     /// The share of its revolution for which a host has no fragment to join, averaged over hosts.
@@ -69,8 +69,8 @@ struct Host {
 impl Simulation {
     /// Simulates revolutions in which hosts begin a random part of a fragment apart, and returns
     /// the averages. The same ring has the same result. O(hosts^3 x fragments).
-    pub(super) fn average(&self) -> Simulated {
-        let mut average = Simulated::default();
+    pub(super) fn average(&self) -> SimulatedTimes {
+        let mut average = SimulatedTimes::default();
         for beginning in 0..BEGINNINGS {
             let apart = |host| (f64::from(beginning * u32::from(self.hosts) + u32::from(host)) * SPREAD).fract();
             let one = self.run(apart);
@@ -84,7 +84,7 @@ impl Simulation {
     ///
     /// # Panics
     /// If the ring stops, which its protocol rules out.
-    fn run(&self, apart: impl Fn(u16) -> f64) -> Simulated {
+    fn run(&self, apart: impl Fn(u16) -> f64) -> SimulatedTimes {
         let hosts = (0..self.hosts).map(|me| self.host(me, apart(me))).collect();
         let mut ring = Ring { of: self, now: 0.0, hosts };
         for me in 0..ring.hosts.len() {
@@ -95,7 +95,7 @@ impl Simulation {
         }
         let share = |host: &Host| host.waited / host.finished.unwrap_or(ring.now);
         let waiting_share = ring.hosts.iter().map(share).sum::<f64>() / f64::from(self.hosts);
-        Simulated { revolution_s: ring.now, waiting_share }
+        SimulatedTimes { revolution_s: ring.now, waiting_share }
     }
 
     fn host(&self, me: u16, apart: f64) -> Host {
@@ -214,7 +214,7 @@ mod tests {
         Simulation { hosts, fragments, join_s, link_s, config: RingConfig::default() }
     }
 
-    fn together(ring: &Simulation) -> Simulated {
+    fn together(ring: &Simulation) -> SimulatedTimes {
         ring.run(|_| 0.0)
     }
 

@@ -57,7 +57,7 @@ pub(super) fn cells(threads: &[usize], tuples: impl Fn(u32) -> u64) -> Vec<Cell>
 }
 
 /// Returns the lines of a chart.
-pub(super) fn of(lines: &[Line], tuple_bytes: u32, partitions: usize) -> impl Iterator<Item = &Line> {
+pub(super) fn lines_of(lines: &[Line], tuple_bytes: u32, partitions: usize) -> impl Iterator<Item = &Line> {
     lines.iter().filter(move |line| (line.cell.tuple_bytes, line.cell.partitions) == (tuple_bytes, partitions))
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::Stop;
 use crate::{
-    pages::{Cell, Line, Measured, Measurer, Setting, TupleSizes, Variant, say_skipped, tuples_that_fit},
+    pages::{Cell, CellResults, Line, Measurer, Setting, TupleSizes, Variant, say_skipped, tuples_that_fit},
     reproduce::store::Store,
 };
 
@@ -178,12 +178,12 @@ fn key(part: &str, cell: &Cell) -> String {
     format!("{part}, {tuple_bytes} B, {partitions} partitions, {threads} threads, {tuples} tuples")
 }
 
-/// How many times as many tuples the next try has.
+/// The factor by which the next try has more tuples.
 const MORE: u64 = 8;
 
 /// Measures a cell. If a variant is too short to measure, repeats it with more tuples, up to
 /// `most`. A message names the variants that are still too short.
-fn long_enough(measurer: &mut Measurer<'_>, mut cell: Cell, most: u64) -> Result<Measured> {
+fn long_enough(measurer: &mut Measurer<'_>, mut cell: Cell, most: u64) -> Result<CellResults> {
     loop {
         let mut measured = measurer.cell(cell)?;
         let short: Vec<_> =

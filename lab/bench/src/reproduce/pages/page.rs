@@ -6,7 +6,7 @@ use annulus_charts::{
 };
 
 use super::{
-    figures::{FIGURES, Figure, of},
+    figures::{FIGURES, Figure, lines_of},
     published,
     results::Results,
     sections,
@@ -64,7 +64,7 @@ fn heading(Figure { number, tuple_bytes, partitions }: &Figure) -> String {
 
 /// Draws a chart with a line for each variant, by number of threads.
 fn throughput(cells: &[Line], figure: &Figure, partitions: usize) -> String {
-    let points = of(cells, figure.tuple_bytes, partitions);
+    let points = lines_of(cells, figure.tuple_bytes, partitions);
     let series = series(points.map(|line| (line.variant, line.cell.threads, line.mtuples_per_s)));
     let title = format!("{partitions} partitions, {}-byte tuples", figure.tuple_bytes);
     if series.is_empty() {

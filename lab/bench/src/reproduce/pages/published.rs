@@ -5,7 +5,7 @@ use annulus_charts::page::table;
 use annulus_terminal::{statistics::TOO_SHORT, units::counted};
 
 use super::{
-    figures::{FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, of},
+    figures::{FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, lines_of},
     paper::{self, CLAIMS, Claim, FIRST_PAGES, Group, Quantity},
     results::Results,
 };
@@ -43,7 +43,7 @@ pub(super) fn claims(results: &Results, figure: &Figure) -> String {
             format!("{}: {} / {}", quantity.words(), of.name, others.name),
             partitions.join(", "),
             (*published).to_owned(),
-            here(&results.cells, results.cores, figure.tuple_bytes, claim),
+            measured(&results.cells, results.cores, figure.tuple_bytes, claim),
         ]
     };
     let mut rows: Vec<_> = CLAIMS.iter().filter(|claim| claim.figure == figure.number).map(row).collect();
@@ -63,11 +63,11 @@ pub(super) fn claims(results: &Results, figure: &Figure) -> String {
 }
 
 /// Returns what the text has as a number, from the cells with `threads` threads.
-fn here(cells: &[Line], threads: usize, tuple_bytes: u32, claim: &Claim) -> String {
+fn measured(cells: &[Line], threads: usize, tuple_bytes: u32, claim: &Claim) -> String {
     let &Claim { partitions, quantity, of: group, others, .. } = claim;
     let (mut ratios, mut found) = (Vec::new(), Vec::new());
     for &partitions in partitions {
-        let same = || of(cells, tuple_bytes, partitions).filter(move |line| line.cell.threads == threads);
+        let same = || lines_of(cells, tuple_bytes, partitions).filter(move |line| line.cell.threads == threads);
         let lines = |group: Group| same().filter(move |line| group.variants.contains(&line.variant.name()));
         let values = |group| lines(group).filter(|line| !line.too_short).filter_map(move |line| quantity.value(line));
         let mut rivals: Vec<_> = values(others).collect();
@@ -92,7 +92,7 @@ fn here(cells: &[Line], threads: usize, tuple_bytes: u32, claim: &Claim) -> Stri
 fn first_pages(results: &Results, figure: &Figure) -> [Vec<String>; 2] {
     let partitions = FIRST_PAGES.partitions;
     let of_variant = |name: &str, threads: usize| {
-        let mut lines = of(&results.cells, figure.tuple_bytes, partitions);
+        let mut lines = lines_of(&results.cells, figure.tuple_bytes, partitions);
         let line = lines.find(|line| line.variant.name() == name && line.cell.threads == results.cores);
         gib(line.map(|line| (line.page_bytes * partitions * threads) as f64 / f64::from(1 << 20)))
     };
@@ -138,7 +138,7 @@ pub(super) fn memory(results: &Results) -> String {
 /// Lists the number that the text has for Flink.
 pub(super) fn flink(results: &Results) -> String {
     let ratio = |name: &str, tuple_bytes: u32| {
-        let mut lines = of(&results.cells, tuple_bytes, FLINK_PARTITIONS);
+        let mut lines = lines_of(&results.cells, tuple_bytes, FLINK_PARTITIONS);
         let line = lines.find(|line| line.variant.name() == name && line.cell.threads == results.cores);
         let flink = results.flink.iter().find(|line| line.tuple_bytes == tuple_bytes);
         let ratio = line.zip(flink).map(|(line, flink)| line.peak_mb / flink.peak_mb);
@@ -198,7 +198,7 @@ mod tests {
             line("OnDemand", 32, 600.0, 900.0),
             line("Smb", 8, 600.0, 900.0),
         ];
-        let here_of = |cells: &[Line], quantity| here(cells, 2, 16, &claim(quantity));
+        let here_of = |cells: &[Line], quantity| measured(cells, 2, 16, &claim(quantity));
         assert_eq!(here_of(&cells, Quantity::Throughput), "1.50 to 3.00", "the fastest of the others");
         assert_eq!(here_of(&cells, branches), "0.50 to 2.00", "each of the others, where something was counted");
         assert_eq!(here_of(&cells, Quantity::InstructionsPerCycle), "0.33 to 0.67");
@@ -206,7 +206,7 @@ mod tests {
         cells.iter_mut().for_each(|line| line.too_short = true);
         assert_eq!(here_of(&cells, Quantity::Throughput), TOO_SHORT);
         assert_eq!(here_of(&cells, branches), TOO_SHORT);
-        assert_eq!(here(&cells, 4, 16, &claim(branches)), "-", "no line");
+        assert_eq!(measured(&cells, 4, 16, &claim(branches)), "-", "no line");
     }
 
     #[test]

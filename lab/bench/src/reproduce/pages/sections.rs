@@ -10,7 +10,7 @@ use annulus_charts::{
 use annulus_terminal::{statistics::TOO_SHORT, units::counted};
 
 use super::{
-    figures::{FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, MEMORY, of},
+    figures::{FLINK_PARTITIONS, FLINK_TUPLE_BYTES, Figure, MEMORY, lines_of},
     page::series,
     paper::{self, AGAINST_FLINK},
     published,
@@ -64,7 +64,7 @@ pub(super) fn flink(results: &Results, cells: &[Line]) -> String {
     }
     let (mut speeds, mut memories) = (Vec::new(), Vec::new());
     for tuple_bytes in FLINK_TUPLE_BYTES {
-        let lines: BTreeMap<_, _> = of(cells, tuple_bytes, FLINK_PARTITIONS)
+        let lines: BTreeMap<_, _> = lines_of(cells, tuple_bytes, FLINK_PARTITIONS)
             .filter(|line| line.cell.threads == results.cores)
             .map(|line| (if line.variant.is_ours() { "ours" } else { line.variant.name() }, line))
             .collect();

@@ -49,7 +49,7 @@ struct Results {
     no_counters: Option<String>,
     /// What was not measured, and why.
     absent: Vec<String>,
-    cells: Vec<Measured>,
+    cells: Vec<FigureLines>,
     #[serde(serialize_with = "published_rows")]
     published: Vec<PublishedRow>,
     queries: Queries,
@@ -70,7 +70,7 @@ struct Queries {
 
 /// The lines of all cells of a figure.
 #[derive(Serialize)]
-struct Measured {
+struct FigureLines {
     part: &'static str,
     #[serde(skip)]
     of: Part,
@@ -163,7 +163,7 @@ fn measure(
         let Measurement { lines, absent: left_out } = store.get_or(&key, measure)?;
         bar.set_position(before + exchange::runs(cell) as u64);
         absent.extend(left_out.into_iter().map(|text| format!("{}, {text}", part.word())));
-        cells.push(Measured { part: part.word(), of: *part, lines });
+        cells.push(FigureLines { part: part.word(), of: *part, lines });
     }
     absent.extend(plan.absent.clone());
     let (lines, failed) = plan.measure(runner, store, &bar, stop)?;

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::args::{ClickbenchArgs, ClickbenchJob, Table};
 use crate::{
-    comparison::{self, Benchmark, Way},
+    comparison::{self, Benchmark, Variant},
     outcome::Outcome,
     suites::{clickbench, text},
 };
@@ -29,9 +29,9 @@ async fn compare(job: &ClickbenchJob, spill: &Path) -> Result<Outcome> {
             (path, format!("A generated table of {} (seed {seed})", counted(*rows, "row")))
         }
     };
-    let open = async |way: &Way| clickbench::open(way, &path, suite.comparison.limits(), spill).await;
-    let queries = texts.queries(&open(&Way::stock()).await?, &suite.queries).await?;
-    let queries = text::within(suite.comparison.limits(), queries);
+    let open = async |way: &Variant| clickbench::open(way, &path, suite.comparison.limits(), spill).await;
+    let queries = texts.queries(&open(&Variant::stock()).await?, &suite.queries).await?;
+    let queries = text::without_witnesses(suite.comparison.limits(), queries);
     let benchmark = Benchmark { name: "ClickBench", size, queries };
     comparison::run(&suite.comparison, &benchmark, page, cluster.remote(), open).await
 }

@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     blocking,
-    comparison::{Engines, Query, Way, WayReport, Ways, cache_folder},
+    comparison::{Engines, Query, Variant, Variants, WayReport, cache_folder},
     outcome::Outcome,
     runtime::GRACE,
     session::Limits,
@@ -112,7 +112,7 @@ impl QueryRunner for Runner {
             let clickbench_queries = match texts {
                 Some(texts) => {
                     let limits = Limits { target_partitions: None, memory_bytes: None };
-                    let planner = clickbench::open(&Way::stock(), &clickbench, limits, spill).await?;
+                    let planner = clickbench::open(&Variant::stock(), &clickbench, limits, spill).await?;
                     let numbers: Vec<_> = (1..=clickbench::LAST).collect();
                     texts.queries(&planner, &numbers).await?
                 }
@@ -158,7 +158,7 @@ impl QueryRunner for Runner {
 impl Tables {
     fn query(&self, suite: Suite, number: u8) -> Result<Query> {
         let query = match suite {
-            Suite::Tpch => tpch::queries::Query::get(number).map(|query| query.at(self.scale)),
+            Suite::Tpch => tpch::queries::Query::get(number).map(|query| query.for_scale(self.scale)),
             Suite::Clickbench => self.clickbench_queries.iter().find(|query| query.number == number).cloned(),
         };
         query.with_context(|| format!("{} has no query {number}", suite.name()))
@@ -170,9 +170,9 @@ impl Open {
     fn new(cell: &QueryCell, tables: &Tables, spill: &Path) -> Result<Self> {
         let &QueryCell { suite, threads, rounds, .. } = cell;
         let workers = Workers::start(threads)?;
-        let ways = Ways::of(WAYS.into_iter().map(way).collect::<Result<_>>()?);
+        let ways = Variants::new(WAYS.into_iter().map(way).collect::<Result<_>>()?);
         let limits = Limits { target_partitions: Some(threads), memory_bytes: None };
-        let open = async |way: &Way| match suite {
+        let open = async |way: &Variant| match suite {
             Suite::Tpch => tpch::open(way, &tables.tpch, limits, spill).await,
             Suite::Clickbench => clickbench::open(way, &tables.clickbench, limits, spill).await,
         };
@@ -184,8 +184,8 @@ impl Open {
 /// Returns a way with its options: without the user's profile, because results must be repeatable,
 /// and with the joins and groupings of stock, because repartitions are compared: with the joins of
 /// Annulus few are left.
-fn way(way: QueryWay) -> Result<Way> {
-    let mut parsed: Way = way.way.parse().map_err(anyhow::Error::msg)?;
+fn way(way: QueryWay) -> Result<Variant> {
+    let mut parsed: Variant = way.way.parse().map_err(anyhow::Error::msg)?;
     if let Some(groups) = way.groups {
         let groups = groups.to_string();
         let of_stock = [("joins", "never"), ("skip_partial_aggregation", "false"), ("merge_runs", "false")];

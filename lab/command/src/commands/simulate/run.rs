@@ -3,7 +3,9 @@
 use std::io::{Write, stdout};
 
 use annulus_bench::Stop;
-use annulus_simulate::{Fitted, PublishedRow, agreement, assumptions, cells, compare, facts, fit, predict, published};
+use annulus_simulate::{
+    FittedParameters, PublishedRow, agreement, assumptions, cells, compare, facts, fit, predict, published,
+};
 use annulus_terminal::{progress, unfinished::Files};
 use anyhow::{Context, Result};
 
@@ -30,7 +32,7 @@ fn exchange(args: &ExchangeArgs, stop: &Stop) -> Result<()> {
     let names = ["exchange.json", "exchange.csv", "exchange.html"];
     let files = args.out.as_ref().map(|out| Files::create(out, names)).transpose()?;
     let rows = published()?;
-    let fitted = if args.refit { refit(&rows, args.seed, stop)? } else { Fitted::STORED };
+    let fitted = if args.refit { refit(&rows, args.seed, stop)? } else { FittedParameters::STORED };
 
     let published_cells: usize = rows.iter().map(|row| row.gb_s.len()).sum();
     let bar = progress::bar((published_cells + predictions) as u64, "simulations");
@@ -65,9 +67,9 @@ fn exchange(args: &ExchangeArgs, stop: &Stop) -> Result<()> {
 }
 
 /// Fits the parameters from the start, and reports the loss while it runs.
-fn refit(rows: &[PublishedRow], seed: u64, stop: &Stop) -> Result<Fitted> {
+fn refit(rows: &[PublishedRow], seed: u64, stop: &Stop) -> Result<FittedParameters> {
     let bar = progress::bar(USUAL_TRIALS, "trials");
-    let fitted = fit(rows, &Fitted::START, seed, |trial| {
+    let fitted = fit(rows, &FittedParameters::START, seed, |trial| {
         bar.set_position(trial.trials as u64);
         bar.set_length(USUAL_TRIALS.max(trial.trials as u64));
         bar.set_message(format!("mean square error {:.4}", trial.loss));

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::args::TpcdsArgs;
 use crate::{
-    comparison::{self, Benchmark, TpcSuite, Way},
+    comparison::{self, Benchmark, TpcSuite, Variant},
     outcome::Outcome,
     suites::{text, tpcds},
 };
@@ -22,10 +22,10 @@ async fn compare(job: &TpcSuite, texts: &Path, spill: &Path) -> Result<Outcome> 
     let TpcSuite { scale, suite, data } = job;
     let (page, cluster) = suite.prepare(spill).await?;
     let folder = tpcds::ensure(data, *scale, "--data").await?;
-    let open = async |way: &Way| tpcds::open(way, &folder, suite.comparison.limits(), spill).await;
-    let planner = open(&Way::stock()).await?;
+    let open = async |way: &Variant| tpcds::open(way, &folder, suite.comparison.limits(), spill).await;
+    let planner = open(&Variant::stock()).await?;
     let queries = tpcds::read(&planner, texts, &suite.queries).await?;
-    let queries = text::within(suite.comparison.limits(), queries);
+    let queries = text::without_witnesses(suite.comparison.limits(), queries);
     let benchmark = Benchmark { name: "TPC-DS", size: format!("Scale factor {scale}"), queries };
     comparison::run(&suite.comparison, &benchmark, page, cluster.remote(), open).await
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::args::TpchArgs;
 use crate::{
-    comparison::{self, Benchmark, TpcSuite, Way},
+    comparison::{self, Benchmark, TpcSuite, Variant},
     outcome::Outcome,
     suites::tpch::{self, queries::Query},
 };
@@ -25,8 +25,8 @@ async fn compare(job: &TpcSuite, spill: &Path) -> Result<Outcome> {
     let benchmark = Benchmark {
         name: "TPC-H",
         size: format!("Scale factor {scale}"),
-        queries: queries.map(|query| query.at(*scale)).collect(),
+        queries: queries.map(|query| query.for_scale(*scale)).collect(),
     };
-    let open = async |way: &Way| tpch::open(way, &folder, suite.comparison.limits(), spill).await;
+    let open = async |way: &Variant| tpch::open(way, &folder, suite.comparison.limits(), spill).await;
     comparison::run(&suite.comparison, &benchmark, page, cluster.remote(), open).await
 }

@@ -72,7 +72,7 @@ fn of_rows_that_tie_at_a_cut_only_the_order_is_compared() {
     let left = answer(&[Some("a"), Some("b"), Some("c")], &[3, 2, 2], &[None; 3]);
     let right = answer(&[Some("a"), Some("b"), Some("d")], &[3, 2, 2], &[None; 3]);
     let cut = |by: &'static [usize], limit, offset| {
-        left.difference(&right, &Order { by: by.into(), cut: Some(Cut { limit, offset }) }).expect("comparable")
+        left.difference(&right, &Order { by: by.into(), cut: Some(RowLimit { limit, offset }) }).expect("comparable")
     };
     // The third row was chosen among those with a count of 2.
     assert_eq!(cut(&[1], 3, 0), None);
@@ -89,7 +89,7 @@ fn of_rows_that_tie_with_skipped_ones_only_the_order_is_compared() {
     let left = answer(&[Some("a"), Some("b"), Some("c")], &[3, 3, 2], &[None; 3]);
     let right = answer(&[Some("x"), Some("b"), Some("c")], &[3, 3, 2], &[None; 3]);
     let cut = |right: &Answer, offset| {
-        left.difference(right, &Order { by: Cow::Borrowed(&[1]), cut: Some(Cut { limit: 10, offset }) })
+        left.difference(right, &Order { by: Cow::Borrowed(&[1]), cut: Some(RowLimit { limit: 10, offset }) })
             .expect("comparable")
     };
     assert_eq!(cut(&right, 5), None);
@@ -99,7 +99,7 @@ fn of_rows_that_tie_with_skipped_ones_only_the_order_is_compared() {
     let empty = answer(&[], &[], &[]);
     assert_eq!(
         empty
-            .difference(&empty, &Order { by: Cow::Borrowed(&[1]), cut: Some(Cut { limit: 1, offset: 1 }) })
+            .difference(&empty, &Order { by: Cow::Borrowed(&[1]), cut: Some(RowLimit { limit: 1, offset: 1 }) })
             .expect("none"),
         None
     );

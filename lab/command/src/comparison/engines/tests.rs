@@ -4,7 +4,7 @@ use datafusion::prelude::SessionConfig;
 
 use super::*;
 use crate::{
-    comparison::answer::{Cut, Order},
+    comparison::answer::{Order, RowLimit},
     session::Limits,
 };
 
@@ -12,9 +12,9 @@ use crate::{
 /// stock and `stock` rows otherwise.
 async fn measured(query: Query, stock: &str, annulus: &str) -> (QueryReport, Vec<String>) {
     let spill = tempfile::tempdir().expect("a folder");
-    let ways: Ways = "auto,ring".parse().expect("ways");
+    let ways: Variants = "auto,ring".parse().expect("ways");
     let limits = Limits { target_partitions: Some(2), memory_bytes: None };
-    let open = async |way: &Way| {
+    let open = async |way: &Variant| {
         let ctx = way.open(limits, spill.path(), SessionConfig::new()).await?;
         let rows = if way.name == "ring" { annulus } else { stock };
         ctx.sql(&format!("CREATE TABLE t AS SELECT column1 AS x FROM (VALUES {rows})")).await?;
@@ -50,7 +50,7 @@ async fn a_way_with_another_answer_is_named_and_not_timed() {
 
 #[tokio::test]
 async fn a_witness_tells_what_the_answer_does_not() {
-    let any = Order { by: Cow::Borrowed(&[]), cut: Some(Cut { limit: 1, offset: 0 }) };
+    let any = Order { by: Cow::Borrowed(&[]), cut: Some(RowLimit { limit: 1, offset: 0 }) };
     let alone = query("SELECT x FROM t LIMIT 1", any.clone(), None);
     assert!(measured(alone, "(1), (2)", "(1), (3)").await.1.is_empty(), "nothing is determined");
     let witness = Some(("SELECT sum(x) FROM t", Order::default()));

@@ -10,7 +10,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 pub use queries::{LAST, Texts};
 pub use table::ensure;
 
-use crate::{comparison::Way, session::Limits};
+use crate::{comparison::Variant, session::Limits};
 
 /// The folder for generated tables in the user's cache.
 pub const CACHE: &str = "clickbench";
@@ -27,7 +27,7 @@ pub async fn check(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// If the path is not ClickBench's table, or a setting of the way is invalid.
-pub async fn open(way: &Way, path: &Path, limits: Limits, spill: &Path) -> Result<SessionContext> {
+pub async fn open(way: &Variant, path: &Path, limits: Limits, spill: &Path) -> Result<SessionContext> {
     let mut config = SessionConfig::new();
     // Some of ClickBench's files do not say that their binary columns are text.
     config.options_mut().execution.parquet.binary_as_string = true;

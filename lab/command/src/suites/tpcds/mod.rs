@@ -10,7 +10,7 @@ use datafusion::prelude::SessionContext;
 pub use queries::{LAST, read};
 pub use tables::ensure;
 
-use crate::{comparison::Way, session::Limits, suites};
+use crate::{comparison::Variant, session::Limits, suites};
 
 /// The folder for generated tables in the user's cache.
 pub const CACHE: &str = "tpcds";
@@ -19,6 +19,6 @@ pub const CACHE: &str = "tpcds";
 ///
 /// # Errors
 /// If a table cannot be read, or a setting of the way is invalid.
-pub async fn open(way: &Way, folder: &Path, limits: Limits, spill: &Path) -> Result<SessionContext> {
+pub async fn open(way: &Variant, folder: &Path, limits: Limits, spill: &Path) -> Result<SessionContext> {
     suites::tables::open(way, folder, tables::names(), limits, spill).await
 }

@@ -25,7 +25,7 @@ impl Query {
     }
 
     /// Returns the query for tables of a scale factor.
-    pub fn at(&self, scale: f64) -> comparison::Query {
+    pub fn for_scale(&self, scale: f64) -> comparison::Query {
         let order = Order { by: Cow::Borrowed(self.ordered_by), cut: None };
         comparison::Query { number: self.number, sql: self.sql(scale), order, witness: None }
     }

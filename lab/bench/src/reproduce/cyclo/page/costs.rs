@@ -13,7 +13,7 @@ use crate::{
         record::{Record, What},
     },
     roundabout::{
-        Way,
+        Transport,
         cost::{Cost, MEMCPY},
     },
 };
@@ -30,7 +30,7 @@ struct Parts {
 impl Parts {
     /// Returns the parts of `cost`. `copying` is the time in which the kernel copies, from a
     /// sender and to a receiver.
-    fn of(cost: &Cost, copying: Option<f64>) -> Self {
+    fn from_cost(cost: &Cost, copying: Option<f64>) -> Self {
         let copying = if copies(&cost.way) { copying.unwrap_or(0.0).min(cost.system_s) } else { 0.0 };
         Self { application: cost.application_s, copying, kernel: cost.system_s - copying, user: cost.user_s }
     }
@@ -44,7 +44,7 @@ impl Parts {
 
 /// Returns whether the kernel copies each byte of this way from the sender and to the receiver.
 fn copies(way: &str) -> bool {
-    [Way::Plain.name(), Way::Tcp.name(), "ofi-tcp"].contains(&way)
+    [Transport::Plain.name(), Transport::Tcp.name(), "ofi-tcp"].contains(&way)
 }
 
 /// Returns an estimate of the seconds in which the kernel copies 1e9 bytes twice: as long as copies
@@ -61,7 +61,7 @@ pub(super) fn costs(records: &[Record]) -> String {
         .collect();
     let copying = copying(&costs);
     let group = |cost: &&Cost| {
-        let Parts { application, copying, kernel, user } = Parts::of(cost, copying);
+        let Parts { application, copying, kernel, user } = Parts::from_cost(cost, copying);
         let values = [application, copying, kernel, user].map(|value| (!cost.too_short).then_some(value));
         let note = if cost.too_short { TOO_SHORT.to_owned() } else { String::new() };
         BarGroup { label: cost.way.clone(), values: values.into(), note }
@@ -99,13 +99,13 @@ const EXPLAINED: &str = "<ul>\n\
     memory are here.</li>\n</ul>";
 
 fn share(cost: &Cost, copying: Option<f64>) -> Option<f64> {
-    Parts::of(cost, copying).copying_percent().filter(|_| !cost.too_short)
+    Parts::from_cost(cost, copying).copying_percent().filter(|_| !cost.too_short)
 }
 
 /// Returns a table of what was measured.
 fn all(costs: &[&Cost], copying: Option<f64>) -> String {
     let row = |cost: &&Cost| {
-        let Parts { copying, kernel, .. } = Parts::of(cost, copying);
+        let Parts { copying, kernel, .. } = Parts::from_cost(cost, copying);
         let seconds = |value: f64| if cost.too_short { TOO_SHORT.to_owned() } else { format!("{value:.3}") };
         vec![
             cost.way.clone(),

@@ -27,7 +27,7 @@ fn times(title: &str, lines: &[&Line]) -> String {
     bars(title, &["setup", "join", "waiting for data"], "s", None, &lines.iter().map(group).collect::<Vec<_>>())
 }
 
-fn alone<'a>(lines: &[&'a Line]) -> Vec<&'a Line> {
+fn one_at_a_time<'a>(lines: &[&'a Line]) -> Vec<&'a Line> {
     lines.iter().copied().filter(|line| line.one_at_a_time).collect()
 }
 
@@ -40,7 +40,7 @@ pub(super) fn fixed(number: &str, join: &str, lines: &[&Line]) -> String {
          table.{}</p>\n<h3>One at a time, the slowest host</h3>\n{}",
         million(rows),
         if number == "10" { " Its text has no numbers for this figure." } else { "" },
-        times("Seconds of a host", &alone(lines))
+        times("Seconds of a host", &one_at_a_time(lines))
     );
     let together: Vec<_> = lines.iter().copied().filter(|line| !line.one_at_a_time).collect();
     if !together.is_empty() {
@@ -53,7 +53,7 @@ pub(super) fn fixed(number: &str, join: &str, lines: &[&Line]) -> String {
 /// Draws setup and memory by number of hosts, as percentages of those of one host, with the paper's
 /// values and 1/T.
 pub(super) fn setup(lines: &[&Line]) -> String {
-    let mut lines = alone(lines);
+    let mut lines = one_at_a_time(lines);
     lines.retain(|line| !line.too_short);
     let Some(one) = lines.iter().find(|line| line.hosts == 1) else { return String::new() };
     let share = |value: f64, of: f64| 100.0 * value / of;
@@ -80,7 +80,7 @@ pub(super) fn setup(lines: &[&Line]) -> String {
 
 /// Returns a table of work, which does not depend on the machine, and of memory.
 pub(super) fn work(lines: &[&Line]) -> String {
-    let lines = alone(lines);
+    let lines = one_at_a_time(lines);
     let Some(one) = lines.iter().find(|line| line.hosts == 1) else { return String::new() };
     let row = |line: &&Line| {
         let times = f64::from(line.hosts);
@@ -115,7 +115,7 @@ pub(super) fn growing(number: &str, join: &str, lines: &[&Line]) -> String {
          host, one host at a time. In the paper, setup stays the same and the join grows with the rotating \
          table.</p>\n{}",
         million(rows),
-        times("Seconds of a host", &alone(lines))
+        times("Seconds of a host", &one_at_a_time(lines))
     )
 }
 

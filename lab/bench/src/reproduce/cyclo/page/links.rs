@@ -12,7 +12,7 @@ use crate::{
         paper,
         record::{Record, What},
     },
-    roundabout::{self, Way},
+    roundabout::{self, Transport},
 };
 
 /// The text in place of columns over libfabric.
@@ -62,9 +62,9 @@ pub(super) fn transfer(records: &[Record]) -> String {
             &["plain TCP", "tcp", "plain TLS", "tls"],
             "GB/s",
             Some(paper::LINK_GB_PER_S),
-            &groups(&[Way::Plain, Way::Tcp, Way::Rustls, Way::Tls].map(Way::name))
+            &groups(&[Transport::Plain, Transport::Tcp, Transport::Rustls, Transport::Tls].map(Transport::name))
         ),
-        bars("Throughput in shared memory", &["shared memory"], "GB/s", None, &groups(&[Way::Shared.name()]))
+        bars("Throughput in shared memory", &["shared memory"], "GB/s", None, &groups(&[Transport::Shared.name()]))
     )
 }
 
@@ -112,7 +112,7 @@ mod tests {
     fn a_transfer_that_is_too_short_has_no_bar() {
         let drawn = |too_short: bool| {
             let line = roundabout::Line {
-                way: Way::Tls.name().to_owned(),
+                way: Transport::Tls.name().to_owned(),
                 element_bytes: 1 << 20,
                 elements: 3,
                 gb_per_s: 133.7,

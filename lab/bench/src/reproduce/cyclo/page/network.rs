@@ -12,7 +12,7 @@ use crate::{
     join::Line,
     reproduce::cyclo::{
         cells::LIMITS,
-        network::{AGREES, Limited},
+        network::{AGREES, LimitedRing},
         paper,
         record::{Record, What},
     },
@@ -32,7 +32,7 @@ const MODEL: &str = "<p>The prediction simulates a ring from its parts, each mea
 pub(super) fn waiting(lines: &[&Line], records: &[Record]) -> String {
     let limited: Vec<_> = records
         .iter()
-        .filter_map(|record| if let What::Limited(limited) = &record.what { Some(limited) } else { None })
+        .filter_map(|record| if let What::LimitedRing(limited) = &record.what { Some(limited) } else { None })
         .collect();
     let together: Vec<_> = lines.iter().copied().filter(|line| !line.one_at_a_time).collect();
     let group = |line: &&Line| BarGroup {
@@ -77,8 +77,8 @@ fn published() -> f64 {
 }
 
 /// Draws the rings with one of the limits.
-fn chart(times: f64, limited: &[&Limited]) -> String {
-    let group = |ring: &&Limited| {
+fn chart(times: f64, limited: &[&LimitedRing]) -> String {
+    let group = |ring: &&LimitedRing| {
         let share = |share: f64| (!ring.too_short).then_some(100.0 * share);
         BarGroup {
             label: hosts(ring.hosts),
@@ -92,9 +92,9 @@ fn chart(times: f64, limited: &[&Limited]) -> String {
 }
 
 /// Returns a table of the model's parts, of predictions and measurements.
-fn numbers(limited: &[&Limited]) -> String {
-    let row = |ring: &&Limited| {
-        let Limited { transfer, model, .. } = ring;
+fn numbers(limited: &[&LimitedRing]) -> String {
+    let row = |ring: &&LimitedRing| {
+        let LimitedRing { transfer, model, .. } = ring;
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let unless_short = |text: String| if ring.too_short { TOO_SHORT.to_owned() } else { text };
         vec![

@@ -31,7 +31,7 @@ pub(super) fn figure_7(results: &Results) -> String {
             format!("{} over {}", words(ahead), words(behind)),
             percent.into(),
         ];
-        row.extend(of.iter().map(|lines| here(lines, published)));
+        row.extend(of.iter().map(|lines| measured(lines, published)));
         row
     };
     let header = ["published", "row bytes", "K", "lead there, %", "ring here, %", "paper-ring here, %"];
@@ -48,7 +48,7 @@ fn words(numbers: &[impl ToString]) -> String {
 }
 
 /// Returns a ring's own lead where the paper has one: the least and the most, in percent.
-fn here(lines: &[&Line], published: &GroupsLead) -> String {
+fn measured(lines: &[&Line], published: &GroupsLead) -> String {
     let at = |bytes: u32, groups: usize| lines.iter().find(|line| (line.row_bytes, line.groups) == (bytes, groups));
     let speed = |bytes, groups| at(bytes, groups).and_then(|line| line.measured_gb_per_s());
     let mut leads = Vec::new();
@@ -90,9 +90,9 @@ mod tests {
             cells.collect::<Vec<_>>()
         };
         let lines = of([2.0, 2.5, 1.8, 1.0], false);
-        assert_eq!(here(&lines.iter().collect::<Vec<_>>(), &LEAD), "-10 to +25");
+        assert_eq!(measured(&lines.iter().collect::<Vec<_>>(), &LEAD), "-10 to +25");
         let short = of([2.0, 2.5, 1.8, 1.0], true);
-        assert_eq!(here(&short.iter().collect::<Vec<_>>(), &LEAD), TOO_SHORT);
-        assert_eq!(here(&lines.iter().collect::<Vec<_>>(), &GroupsLead { row_bytes: &[64], ..LEAD }), "-");
+        assert_eq!(measured(&short.iter().collect::<Vec<_>>(), &LEAD), TOO_SHORT);
+        assert_eq!(measured(&lines.iter().collect::<Vec<_>>(), &GroupsLead { row_bytes: &[64], ..LEAD }), "-");
     }
 }

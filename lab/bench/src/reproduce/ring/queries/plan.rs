@@ -61,7 +61,7 @@ impl QueryPlan {
             [] => vec![ring.full().min(paper::QUERY_THREADS)],
             threads => threads.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
         };
-        // Their licence grants no commercial use, so that they are no part of Annulus.
+        // Their licence grants no commercial use, so that they are not part of Annulus.
         let is_there = |suite| suite != Suite::Clickbench || args.clickbench.is_some();
         let cells = threads.iter().flat_map(|&threads| {
             let suites = Suite::ALL.into_iter().filter(|suite| is_there(*suite));

@@ -10,19 +10,19 @@ use anyhow::{Result, anyhow};
 
 use super::{
     links::Links,
-    run::{HostStats, Joined, Ring, Totals, revolve},
+    run::{HostStats, JoinOutcome, Ring, Totals, revolve},
 };
 
 /// The fragments that each host sends around, kept so that every host can get them.
 pub(super) struct Fragments {
     of_hosts: Vec<Vec<Fragment>>,
-    /// How many times each host sends its own.
+    /// The number of times that each host sends its own.
     times: usize,
 }
 
 impl Fragments {
     /// Prepares the fragments of all hosts. A ring of one host needs none.
-    pub(super) fn of(ring: &Ring<'_>) -> Result<Self> {
+    pub(super) fn prepare(ring: &Ring<'_>) -> Result<Self> {
         let hosts = if ring.hosts == 1 { 0 } else { ring.hosts };
         let of_hosts = (0..hosts).map(|me| Ok(ring.prepare(me)?.into_fragments())).collect::<Result<_>>()?;
         Ok(Self { of_hosts, times: ring.times })
@@ -41,13 +41,13 @@ impl Fragments {
 
 impl Ring<'_> {
     /// Joins on one host after another.
-    pub(super) fn join_one_at_a_time(&self, fragments: &Fragments) -> Result<Joined> {
+    pub(super) fn join_one_at_a_time(&self, fragments: &Fragments) -> Result<JoinOutcome> {
         let totals = Totals::default();
-        let hosts = (0..self.hosts).map(|me| self.alone(me, fragments, &totals)).collect::<Result<_>>()?;
-        Ok(Joined { answer: totals.answer(), hosts, cpu_load: None, cpu: None, others_share: 0.0 })
+        let hosts = (0..self.hosts).map(|me| self.join_one(me, fragments, &totals)).collect::<Result<_>>()?;
+        Ok(JoinOutcome { answer: totals.answer(), hosts, cpu_load: None, cpu: None, others_share: 0.0 })
     }
 
-    fn alone(&self, me: u16, fragments: &Fragments, totals: &Totals) -> Result<HostStats> {
+    fn join_one(&self, me: u16, fragments: &Fragments, totals: &Totals) -> Result<HostStats> {
         let (resident, on_core) = (ResidentPeak::start(), OnCore::start());
         let share = self.prepare(me)?;
         let peak = resident.and_then(|resident| resident.bytes());

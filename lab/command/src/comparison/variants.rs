@@ -27,7 +27,7 @@ const DISTRIBUTED: &str = "distributed";
 
 /// A way to run queries.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct Variant {
     /// Its name, as users write it: a strategy, or a strategy and a path, such as `ring+cluster`.
     pub name: String,
     pub engine: Engine,
@@ -37,18 +37,18 @@ pub struct Way {
     pub remote: Option<Remote>,
 }
 
-/// Ways to compare. Stock DataFusion is the first.
+/// Variants to compare. Stock DataFusion is the first.
 #[derive(Clone, Debug)]
-pub struct Ways(Vec<Way>);
+pub struct Variants(Vec<Variant>);
 
-impl Ways {
+impl Variants {
     /// Returns stock DataFusion, and Annulus with its default options.
     pub fn default_pair() -> Self {
-        Self(vec![Way::stock(), Way::annulus("auto".to_owned(), Vec::new())])
+        Self(vec![Variant::stock(), Variant::annulus("auto".to_owned(), Vec::new())])
     }
 
     /// Returns `ways`, of which the first must be stock DataFusion.
-    pub fn of(ways: Vec<Way>) -> Self {
+    pub fn new(ways: Vec<Variant>) -> Self {
         debug_assert!(ways.first().is_some_and(|way| way.engine == Engine::Stock), "stock is the first");
         Self(ways)
     }
@@ -60,17 +60,17 @@ impl Ways {
     }
 
     /// Lets the workers of `remote` run the queries of all ways but stock DataFusion.
-    pub fn on(mut self, remote: Option<&Remote>) -> Self {
-        self.0 = self.0.into_iter().map(|way| way.on(remote)).collect();
+    pub fn with_remote(mut self, remote: Option<&Remote>) -> Self {
+        self.0 = self.0.into_iter().map(|way| way.with_remote(remote)).collect();
         self
     }
 
-    pub fn list(&self) -> &[Way] {
+    pub fn list(&self) -> &[Variant] {
         &self.0
     }
 }
 
-impl Way {
+impl Variant {
     /// Adds `settings` to the options. Stock DataFusion has none of those of Annulus and of workers.
     pub fn with_settings(mut self, settings: &[Setting]) -> Self {
         let has = |(key, _): &&Setting| self.engine == Engine::Annulus || !is_of_annulus(key);
@@ -79,7 +79,7 @@ impl Way {
     }
 
     /// Lets the workers of `remote` run the queries, unless this is stock DataFusion.
-    pub fn on(mut self, remote: Option<&Remote>) -> Self {
+    pub fn with_remote(mut self, remote: Option<&Remote>) -> Self {
         self.remote = remote.filter(|_| self.engine == Engine::Annulus).cloned();
         self
     }
@@ -110,7 +110,7 @@ fn is_of_annulus(key: &str) -> bool {
     key.split_once('.').is_some_and(|(prefix, _)| ours.iter().any(|ours| prefix.eq_ignore_ascii_case(ours)))
 }
 
-impl FromStr for Way {
+impl FromStr for Variant {
     type Err = String;
 
     /// Parses a value of `annulus.strategy`, and after a `+` one of `annulus.path`.
@@ -128,14 +128,14 @@ impl FromStr for Way {
     }
 }
 
-impl FromStr for Ways {
+impl FromStr for Variants {
     type Err = String;
 
     /// Parses ways separated by commas, and adds stock if it is missing.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut ways = vec![Way::stock()];
+        let mut ways = vec![Variant::stock()];
         for part in text.split(',') {
-            let way: Way = part.trim().parse()?;
+            let way: Variant = part.trim().parse()?;
             // Stock may be anywhere in the list, once.
             let is_new = ways.iter().all(|other| other.name != way.name);
             if way.name != STOCK {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        let ways: Ways = text.parse().expect(text);
+        let ways: Variants = text.parse().expect(text);
         ways.list().iter().map(|way| way.name.clone()).collect()
     }
 
@@ -167,12 +167,12 @@ mod tests {
     fn stock_comes_first() {
         assert_eq!(names("auto"), ["stock", "auto"]);
         assert_eq!(names("ring, stock,Auto"), ["stock", "ring", "auto"]);
-        let ways: Ways = "ring".parse().expect("ways");
+        let ways: Variants = "ring".parse().expect("ways");
         assert_eq!(ways.list().iter().map(|way| way.engine).collect::<Vec<_>>(), [Engine::Stock, Engine::Annulus]);
     }
 
     /// Returns the options of a session that runs queries in this way.
-    async fn options(way: &Way) -> ConfigOptions {
+    async fn options(way: &Variant) -> ConfigOptions {
         let spill = tempfile::tempdir().expect("a folder");
         let limits = Limits { target_partitions: None, memory_bytes: None };
         let ctx = way.open(limits, spill.path(), SessionConfig::new()).await.expect("a session");
@@ -181,7 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_way_sets_its_options() {
-        let way: Way = "ring+cluster".parse().expect("a way");
+        let way: Variant = "ring+cluster".parse().expect("a way");
         let options = options(&way).await;
         let config = options.extensions.get::<AnnulusConfig>().expect("options");
         assert_eq!((config.strategy.to_string(), config.path.to_string()), ("ring".into(), "cluster".into()));
@@ -191,7 +191,7 @@ mod tests {
     async fn settings_reach_every_session_and_those_of_annulus_not_stock() {
         let set = [("Annulus.groups", "3"), ("annulus.slots", "2"), ("datafusion.execution.batch_size", "77")];
         let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        for ways in [Ways::default_pair(), "ring,spsc+cluster".parse().expect("ways")] {
+        for ways in [Variants::default_pair(), "ring,spsc+cluster".parse().expect("ways")] {
             for way in ways.with_settings(&set).list() {
                 let options = options(way).await;
                 assert_eq!(options.execution.batch_size.get(), 77, "{}", way.name);
@@ -212,7 +212,7 @@ mod tests {
             ("stock", "nothing to compare in 'stock'"),
             ("ring,RING", "'ring' is listed twice"),
         ] {
-            let error = text.parse::<Ways>().expect_err(text);
+            let error = text.parse::<Variants>().expect_err(text);
             assert!(error.contains(named) && !error.contains("annulus:"), "{text}: {error}");
         }
     }
