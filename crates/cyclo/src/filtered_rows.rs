@@ -1,8 +1,8 @@
 //! Rows of the probe side on their way through a key filter.
 //!
-//! A build side of several parts has a filter for each part: a row goes around only in the
-//! revolutions in which it may have a partner. So all rows are kept as they were given, and those
-//! that a filter lets pass are prepared anew.
+//! A build side of several parts has a filter for each part: a row rotates only in the revolutions
+//! in which it may have a partner. So the host stores all rows as the caller supplied them, and
+//! prepares those that pass the filter in each revolution.
 //!
 //! ```text
 //! first revolution  rows ──┬──────────────────────────> filter of part 0 ──> prepared, sent

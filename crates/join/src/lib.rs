@@ -8,7 +8,7 @@ mod hash;
 mod key;
 mod key_filter;
 mod loops;
-mod match_bits;
+mod matches;
 mod merge;
 mod output;
 mod pairs;
@@ -28,7 +28,7 @@ pub use hash::{
 pub use key::Keys;
 pub use key_filter::{KeyFilter, KeyFilterBuilder, KeyFilterKind};
 pub use loops::{LoopCondition, Loops, MatchingRows, RowCondition};
-pub use match_bits::MatchBits;
+pub use matches::MatchBits;
 pub use merge::{
     Band, BandParts, Comparison, KeyPair, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePosition, Offset,
     ProbeLimits, Term,

@@ -9,7 +9,7 @@ use super::{
     cluster::{ClusteredRows, cluster},
     wire::{FragmentFormat, Sizes},
 };
-use crate::{error::JoinError, key::KeyedBatch, match_bits::MatchBits, sink::MOST_UNCHECKED_ROWS};
+use crate::{error::JoinError, key::KeyedBatch, matches::MatchBits, sink::MOST_UNCHECKED_ROWS};
 
 /// The largest number of rows of the probe side that are clustered at a time.
 const MOST_ROWS: usize = 1 << 31;

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     key::{Key, Values},
-    match_bits::MatchBits,
+    matches::MatchBits,
 };
 
 /// The number of rows that go through the loops together.

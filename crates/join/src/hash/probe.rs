@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::JoinError,
     key::{Key, KeyValues, KeyedBatch, Keys, Values},
-    match_bits::MatchBits,
+    matches::MatchBits,
     sink::{MOST_PAIRS, PairSink},
 };
 

@@ -6,7 +6,7 @@ use annulus_rows::gather::SourceBatch;
 use arrow::array::{BooleanArray, RecordBatch};
 
 use super::columns::SideColumns;
-use crate::{error::JoinError, match_bits::MatchBits, types::UnpairedRows};
+use crate::{error::JoinError, matches::MatchBits, types::UnpairedRows};
 
 /// The rows of the build side or of a fragment, and which of them have a match. Pairs refer to the
 /// rows by index. Threads may share it.

@@ -6,7 +6,7 @@ use annulus_rows::partition;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 
 use super::{columns::FilterPlan, gather::PairGather, plan::Output, side::SideRows};
-use crate::{error::JoinError, match_bits::MatchBits, sides::Side, sink::PairSink};
+use crate::{error::JoinError, matches::MatchBits, sides::Side, sink::PairSink};
 
 /// Collects the pairs that one thread finds in any number of fragments into output batches of
 /// [`OutputSpec::batch_rows`](crate::OutputSpec::batch_rows) rows, and hands them to `emit`.

@@ -12,7 +12,7 @@ use super::{ALIGN, FragmentFormat, Heading, Kind, outside};
 use crate::{
     error::JoinError,
     hash::{Fragment, build::user_batch},
-    match_bits::MatchBits,
+    matches::MatchBits,
 };
 
 impl Fragment {

@@ -28,7 +28,7 @@ use arrow::{
 };
 
 use super::radix::Partitions;
-use crate::{error::JoinError, key::Keys, match_bits::MatchBits, parallel};
+use crate::{error::JoinError, key::Keys, matches::MatchBits, parallel};
 pub(super) use encode::MOST_INLINE;
 use heading::Heading;
 pub(super) use size::Sizes;
