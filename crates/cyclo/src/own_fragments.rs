@@ -15,11 +15,11 @@ use crate::{
 
 /// The rows of the probe side that the caller supplies during the join.
 pub(crate) enum ProbeRows<'a, 'k> {
-    /// There are none.
+    /// The caller supplies no rows.
     None,
-    /// They are read in this revolution, and stored for the next ones.
+    /// The rows are read in this revolution, and stored for the next ones.
     Supplied { feed: &'a Feed, probe: &'a RowSource<'a>, store: Option<&'a mut FragmentStore<'k>> },
-    /// They were stored in the first revolution.
+    /// The rows were stored in the first revolution.
     Stored(&'a FragmentStore<'k>),
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What to do with a row that cannot be read.
+/// The treatment of a row that cannot be read.
 ///
 /// Only lines of text can be bad rows. A Parquet row group or an Arrow batch that cannot be read is
 /// always an error, because the number of its lost rows is not known.
@@ -26,6 +26,6 @@ pub struct BadRow {
     pub line: u64,
     /// The text of the row without its line end. Bytes that are not UTF-8 are replaced.
     pub text: String,
-    /// What is wrong with the row.
+    /// The reason why the row cannot be read.
     pub reason: String,
 }

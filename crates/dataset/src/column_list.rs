@@ -27,7 +27,7 @@ pub fn parse_columns(text: &str) -> Result<Vec<String>, DatasetError> {
     items(text).ok_or_else(invalid)?.into_iter().map(name).collect()
 }
 
-/// How to write any name.
+/// The syntax of any name.
 pub(crate) const QUOTING: &str =
     r#"write a name with a comma as "a,b", and a quote at the beginning of a name as """x""#;
 
@@ -37,7 +37,7 @@ pub(crate) struct Item<'a> {
     pub(crate) name: Cow<'a, str>,
     /// Whether the name was in quotes.
     pub(crate) is_quoted: bool,
-    /// What follows the closing quote.
+    /// The text after the closing quote.
     pub(crate) end: &'a str,
 }
 

@@ -72,7 +72,7 @@ impl FolderTypes {
     }
 }
 
-/// What helps if values of a type cannot name folders.
+/// The remedy if values of a type cannot name folders.
 pub(crate) const CAST: &str =
     "choose integers, texts, dates, timestamps, booleans or decimals, or cast it to one of them in a query";
 

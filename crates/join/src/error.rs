@@ -62,7 +62,7 @@ pub enum JoinError {
     /// A fragment was not prepared for this build side, or is damaged.
     #[error("invalid fragment: {what}")]
     Fragment {
-        /// What is wrong with the fragment.
+        /// The reason why the fragment is invalid.
         what: &'static str,
     },
     /// The join was cancelled.

@@ -58,11 +58,11 @@ pub trait RowCondition: Send {
 /// The rows that match a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MatchingRows {
-    /// All of them.
+    /// All rows match.
     All,
-    /// None of them.
+    /// No row matches.
     None,
-    /// Those with true; null counts as false.
+    /// The rows with true match; null counts as false.
     Some(BooleanArray),
 }
 

@@ -84,7 +84,7 @@ impl JoinType {
     }
 }
 
-/// What a local join emits.
+/// The rows that a local join emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Emission {
     /// Whether it emits every pair that matches.

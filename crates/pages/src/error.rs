@@ -22,7 +22,7 @@ pub enum PagesError {
         /// The largest number of bytes that a page has room for.
         most: usize,
     },
-    /// There is no memory for another page.
+    /// The memory for pages is exhausted.
     #[error(
         "the page memory is exhausted: {pages} pages of {page_bytes} bytes are in use; raise its limit, or drop \
          pages that are read"
@@ -44,7 +44,7 @@ pub enum PagesError {
     Option {
         /// The name of the setting.
         option: &'static str,
-        /// Its value.
+        /// The value.
         value: usize,
         /// The allowed values.
         reason: &'static str,
@@ -52,7 +52,7 @@ pub enum PagesError {
     /// The columns of a batch do not fit together.
     #[error("a batch of tuples has {what}")]
     Batch {
-        /// What is wrong.
+        /// The reason.
         what: &'static str,
     },
 }

@@ -12,13 +12,13 @@ use crate::ring::HostId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Its connection ended without a goodbye.
+    /// The host's connection ended without a goodbye.
     Closed,
-    /// It sent nothing for the agreed time.
+    /// The host sent nothing for the agreed time.
     Silent,
-    /// It reported that it cannot continue.
+    /// The host reported that it cannot continue.
     GaveUp,
-    /// It broke the protocol.
+    /// The host broke the protocol.
     Broke,
 }
 
@@ -48,7 +48,7 @@ pub struct Failure {
     pub reason: Reason,
 }
 
-/// What one host knows of failures: the first one it learned of.
+/// The first failure that a host has learned of.
 #[derive(Debug, Default)]
 pub struct Alarm {
     first: Option<Failure>,

@@ -15,7 +15,7 @@ pub enum RoundaboutError {
     Failed {
         /// The failed host, and the reason.
         failure: Failure,
-        /// What this host observed, if it detected the failure itself.
+        /// The observation of this host, if it detected the failure itself.
         detail: Option<String>,
     },
     /// This host was [stopped](crate::StopHandle) before it had reached its neighbours.
@@ -56,7 +56,7 @@ pub enum RoundaboutError {
     Connect {
         /// The successor.
         host: HostId,
-        /// Its address.
+        /// The address.
         address: String,
         /// The time limit.
         within: Duration,
@@ -104,7 +104,7 @@ pub enum RoundaboutError {
     Secure {
         /// The successor.
         host: HostId,
-        /// Its address.
+        /// The address.
         address: String,
         /// The error of the handshake.
         source: SecureError,
@@ -116,9 +116,9 @@ pub enum RoundaboutError {
         host: HostId,
         /// The name of the option.
         option: &'static str,
-        /// Its value on the neighbour.
+        /// The value on the neighbour.
         theirs: u64,
-        /// Its value on this host.
+        /// The value on this host.
         ours: u64,
     },
     /// A neighbour sent an invalid message while the ring was set up.

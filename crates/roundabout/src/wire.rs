@@ -39,7 +39,7 @@ pub enum Message {
     Handed {
         /// The fragment.
         frame: Frame,
-        /// Its size.
+        /// The size.
         bytes: u32,
         /// The buffer.
         number: u32,
@@ -62,7 +62,7 @@ pub enum Message {
     },
     /// The number of fragments of a host.
     Announcement(Announcement),
-    /// There is room for this number of further frames.
+    /// The sender has room for this number of further frames.
     Credit(u32),
     /// A host failed.
     Failure(Failure),

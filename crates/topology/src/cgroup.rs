@@ -79,7 +79,7 @@ impl Limits {
 struct Mount<'a> {
     /// The folder of the hierarchy that is mounted.
     root: &'a str,
-    /// Where it is mounted.
+    /// The mount point.
     point: &'a str,
     is_v2: bool,
     /// Its controllers are among these words. Empty for version 2, which has all.

@@ -23,7 +23,7 @@ pub enum TopologyError {
     NotAllowed {
         /// The CPUs that were asked for.
         cpus: CpuList,
-        /// Those of them that the system refuses.
+        /// The CPUs that the system refuses.
         refused: CpuList,
     },
     /// The system could not read or set the thread's CPUs, for another reason.

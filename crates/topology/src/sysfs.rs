@@ -24,7 +24,7 @@ pub struct Cache {
     pub cpus: CpuList,
 }
 
-/// What sysfs says about one CPU.
+/// The facts that sysfs reports about one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Cpu {
     /// The CPUs of its core, itself included.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use libc::{CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, clock_gettime, clockid_t, timespec};
 
-/// What time is measured by.
+/// The clock that measures time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
     /// Time that passes.

@@ -24,7 +24,7 @@ const SITES: f64 = 6_500.0;
 /// The key of the pinned visitor. No rank has it: as a float it is not a number.
 const PINNED_VISITOR_KEY: u64 = u64::MAX;
 
-/// Where a hit came from.
+/// The origin of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Internal,

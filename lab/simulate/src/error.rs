@@ -9,7 +9,7 @@ pub enum Error {
     Range {
         /// The name of the count.
         what: &'static str,
-        /// Its value.
+        /// The value.
         value: usize,
         /// The least allowed value.
         least: usize,

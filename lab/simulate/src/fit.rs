@@ -85,7 +85,7 @@ pub fn in_parallel<T: Sync, R: Send>(
     items.par_iter().with_max_len(1).filter_map(one).collect()
 }
 
-/// Where a fit is.
+/// The position of a fit.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
     /// The trials so far.

@@ -13,7 +13,7 @@ const CHIPLET_DOMAINS: usize = 3;
 /// cost of moving a cache line between them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Hardware threads. Each runs one producer and one consumer.
     pub cores: usize,

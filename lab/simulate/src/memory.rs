@@ -11,7 +11,7 @@ use crate::{
 /// The size from which an allocation is mapped by itself: `M_MMAP_THRESHOLD` of mallopt(3).
 const MAPPED_BYTES: f64 = 131_072.0;
 
-/// What a domain has of a batch.
+/// The part of a batch that a domain has fetched.
 #[derive(Clone, Copy, Debug)]
 struct CachedBatch {
     /// The part of the rows' lines that it has not fetched.

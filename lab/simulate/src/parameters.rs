@@ -5,15 +5,15 @@ use serde::Serialize;
 /// A parameter as a report shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Parameter {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: f64,
     /// The unit of the value.
     pub unit: &'static str,
     /// Whether the value was fitted to published cells.
     pub fitted: bool,
-    /// Where the value is from.
+    /// The source of the value.
     pub source: &'static str,
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{Error, FittedParameters, Machine, Outcome, RowSizes, StrategyKind, Workload, in_parallel, simulate};
 
-/// What is predicted.
+/// The quantity to predict.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// Cores, each with one producer and one consumer.

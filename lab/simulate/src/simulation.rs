@@ -11,7 +11,7 @@ const VISITS: usize = 150_000;
 const LEAST_ROUNDS: usize = 8;
 const MOST_ROUNDS: usize = 64;
 
-/// What a simulation found.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// GB of rows that were consumed each second.

@@ -7,7 +7,7 @@ pub const LINE: f64 = 64.0;
 /// Bytes of a page of memory.
 pub const PAGE: f64 = 4096.0;
 
-/// How the sizes of rows are distributed.
+/// The distribution of the sizes of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowSizes {
@@ -24,7 +24,7 @@ pub struct Workload {
     pub rows: usize,
     /// The mean size of a row, in bytes.
     pub row_bytes: usize,
-    /// How the sizes of rows are distributed.
+    /// The distribution of the sizes of rows.
     pub sizes: RowSizes,
 }
 

@@ -35,7 +35,7 @@ pub enum DatasetError {
     NoInput {
         /// The path, folder or glob as it was given.
         input: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A file's format is not known.
@@ -43,7 +43,7 @@ pub enum DatasetError {
     UnknownFormat {
         /// The file.
         path: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// A file is damaged, cut short, or of another format.
@@ -51,7 +51,7 @@ pub enum DatasetError {
     Corrupt {
         /// The file.
         path: String,
-        /// What was found, and where.
+        /// The finding and its place.
         reason: String,
     },
     /// A line cannot be read, and bad rows are errors.
@@ -68,7 +68,7 @@ pub enum DatasetError {
         line: u64,
         /// The column with the wrong value, if it is known.
         column: Option<String>,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The files of a dataset have different columns.
@@ -78,7 +78,7 @@ pub enum DatasetError {
         path: String,
         /// The column that differs.
         column: String,
-        /// How it differs, and what to do about it.
+        /// The difference and the remedy.
         reason: String,
     },
     /// A key column cannot be used.
@@ -102,7 +102,7 @@ pub enum DatasetError {
         option: DatasetOption,
         /// The value given.
         value: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// An Arrow kernel failed.

@@ -45,11 +45,11 @@ pub enum OutputError {
         path: PathBuf,
         /// The row's number in it.
         row: u64,
-        /// Its bytes on a page.
+        /// The bytes of the row on a page.
         bytes: usize,
         /// The largest row that fits on a page.
         most: usize,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// The dataset in the folder is not finished.
@@ -92,7 +92,7 @@ pub enum OutputError {
     NotOwn {
         /// The hidden folder, or a file in it.
         path: PathBuf,
-        /// What it is, like `is a link`.
+        /// A description, such as `is a link`.
         found: &'static str,
     },
     /// The run to resume had other options.
@@ -105,11 +105,11 @@ pub enum OutputError {
         path: PathBuf,
         /// The name of the option that differs.
         setting: String,
-        /// Its value in this run.
+        /// The value in this run.
         now: String,
-        /// Its value in the run that was not finished.
+        /// The value in the unfinished run.
         before: String,
-        /// What else to do about it.
+        /// A further remedy.
         remedy: String,
     },
     /// There is no dataset to append to.
@@ -126,9 +126,9 @@ pub enum OutputError {
         path: PathBuf,
         /// The name of the option.
         setting: String,
-        /// Its value in this run.
+        /// The value in this run.
         now: String,
-        /// Its value in the dataset.
+        /// The value in the dataset.
         there: String,
     },
     /// The dataset in the folder has other columns than the run that is to append.
@@ -144,13 +144,13 @@ pub enum OutputError {
     Incomplete {
         /// The file, or the folder.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         message: String,
     },
     /// The inputs can be read only once.
     #[error("{} needs inputs that can be read again, and standard input cannot; {remedy}", DatasetOption::Resume)]
     ResumeOnce {
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// A journal or manifest is damaged, or of another version.
@@ -159,7 +159,7 @@ pub enum OutputError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         message: String,
     },
     /// A kept partition has another number of rows than the inputs give now.
@@ -171,7 +171,7 @@ pub enum OutputError {
         kept: u64,
         /// Rows that the inputs give.
         found: u64,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
 }

@@ -8,7 +8,7 @@ use std::{
 
 use flate2::read::MultiGzDecoder;
 
-/// How a text file is compressed as a whole.
+/// The compression of a whole text file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// `.gz`.

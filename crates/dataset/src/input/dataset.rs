@@ -53,7 +53,7 @@ pub struct Dataset {
     pub files: Vec<DataFile>,
     /// The bytes of all files; 0 for standard input.
     pub total_bytes: u64,
-    /// How the files are partitioned by key, or why that is not known.
+    /// The partitioning of the files by key, or the reason why it is not known.
     pub layout: Result<KeyLayout, NoLayout>,
     /// Hints from the files on how to write their columns.
     pub hints: ColumnHints,
@@ -70,7 +70,7 @@ pub struct Dataset {
     /// A hash of the fingerprint without the files' real paths and times of change, which differ
     /// from machine to machine.
     pub outline: Option<u64>,
-    /// What it was opened with; `None` for a stream.
+    /// The arguments that opened it; `None` for a stream.
     pub origin: Option<Origin>,
 }
 

@@ -26,7 +26,7 @@ const MOST_MISTAKES: u64 = 100;
 /// The least number of values for each of them.
 const VALUES_PER_MISTAKE: u64 = 10;
 
-/// What the values of a column show of its type.
+/// The evidence that values of a column give of its type.
 #[derive(Clone, Debug)]
 pub(super) struct Guess {
     /// The type of all values but the texts.

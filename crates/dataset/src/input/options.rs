@@ -95,7 +95,7 @@ impl CsvOptions {
     }
 }
 
-/// How a dataset is read.
+/// The options for reading a dataset.
 ///
 /// ```
 /// use annulus_dataset::{BadRows, CsvOptions, InputOptions};
@@ -117,7 +117,7 @@ pub struct InputOptions {
     /// The types of columns of CSV and JSON files, and of columns in folder names. Other columns
     /// have inferred types.
     pub types: ColumnTypes,
-    /// What to do with rows that cannot be read.
+    /// The treatment of rows that cannot be read.
     pub on_bad_row: BadRows,
     /// The largest number of rows of a batch from Parquet, CSV, JSON or page files. Batches of
     /// Arrow IPC files keep their size.

@@ -17,7 +17,7 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
 
 use super::CsvOptions;
 
-/// How numbers, dates and times are written.
+/// The syntax of numbers, dates and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ValueSyntax {
     /// Whether a comma divides a number from its fraction; otherwise a point does.

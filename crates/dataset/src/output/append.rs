@@ -39,7 +39,7 @@ const PLACEMENT: &str = "placement";
 /// files are.
 const COMMON: [&str; 6] = ["format", PLACEMENT, "by", "into", "sort_by", KEY_TYPES];
 
-/// How to give a column of the inputs another type.
+/// The remedy that gives a column of the inputs another type.
 fn give_type() -> String {
     let types = DatasetOption::Types;
     format!("give it that type: {types} for CSV and JSON, arrow_cast in a query for files that store types")

@@ -45,7 +45,7 @@ pub struct OutputOptions {
     /// Whether files are synced to disk before they get their final names, so that they survive a
     /// power failure. Otherwise a run that resumes detects damaged files by their checksums.
     pub sync: bool,
-    /// What to do if the folder has a dataset.
+    /// The policy if the folder has a dataset.
     pub existing: ExistingPolicy,
 }
 
@@ -65,11 +65,11 @@ impl OutputOptions {
     }
 }
 
-/// What a run does if the folder has a dataset.
+/// The policy of a run whose folder has a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ExistingPolicy {
-    /// It is an error.
+    /// The run fails.
     #[default]
     Refuse,
     /// The dataset's files are removed. If the folder has other files, that is an error, and

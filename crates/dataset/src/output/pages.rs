@@ -29,7 +29,7 @@ const ENCODE_ROWS: usize = 1024;
 /// The key of all tuples. It is unused, because a file has rows of one partition.
 const NO_KEY: u32 = 0;
 
-/// What all page files of a dataset have in common.
+/// The settings that all page files of a dataset share.
 pub(crate) struct PagesEncoding {
     pub(crate) header: FileHeader,
     codec: RowCodec,

@@ -37,7 +37,7 @@ impl Slot {
     }
 }
 
-/// What all slots' files have in common.
+/// The settings that the files of all slots share.
 pub(crate) struct Common {
     pub(crate) format: OutputFormat,
     pub(crate) encoding: Encoding,

@@ -47,7 +47,7 @@ pub struct VerificationReport {
 pub struct BadFile {
     /// The name in the folder.
     pub name: String,
-    /// What is wrong, like `is missing`.
+    /// The difference, such as `is missing`.
     pub reason: String,
 }
 

@@ -76,7 +76,7 @@ pub struct Job {
     /// The share of an average partition's rows that makes a key hot, so that it is reported; see
     /// [`DEFAULT_HOT_SHARE`](crate::DEFAULT_HOT_SHARE).
     pub hot_key_share: f64,
-    /// Where the files go, and how they are written.
+    /// The options of the output: its folder, format and settings.
     pub output: OutputOptions,
     /// The number of worker threads, at least one.
     pub threads: usize,

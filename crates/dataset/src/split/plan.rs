@@ -36,13 +36,13 @@ use crate::{
 pub struct JobSpec {
     /// The inputs: files, folders or globs, or `-` for standard input. See [`Dataset::open`].
     pub inputs: Vec<String>,
-    /// How the inputs are read.
+    /// The options for reading the inputs.
     pub input: InputOptions,
     /// The key columns; empty if rows are placed in turn.
     pub by: Vec<String>,
     /// The number of partitions; `None` if each value has a folder of its own.
     pub into: Option<usize>,
-    /// How rows are placed.
+    /// The placement of rows.
     pub placing: PlacementChoice,
     /// The columns that the rows of each file are sorted by; see [`Job::sort_by`].
     pub sort_by: Vec<SortColumn>,
@@ -51,7 +51,7 @@ pub struct JobSpec {
     /// `Some` to give hot keys extra files, with the number of files if it is fixed; see
     /// [`HotFiles::sample`].
     pub split_hot_keys: Option<Option<usize>>,
-    /// Where the files go, and how they are written.
+    /// The options of the output: its folder, format and settings.
     pub output: OutputOptions,
     /// The number of worker threads, at least one.
     pub threads: usize,
@@ -60,7 +60,7 @@ pub struct JobSpec {
     pub memory_limit: usize,
 }
 
-/// How rows are placed.
+/// The placement of rows.
 #[derive(Clone, Debug)]
 pub enum PlacementChoice {
     /// By the given rule.

@@ -67,7 +67,7 @@ pub struct BuildSide {
     keys: Keys,
     partitions: Partitions,
     batch: RecordBatch,
-    /// What must be equal beside the numbers in the table.
+    /// The values that must be equal beside the numbers in the table.
     compared: Vec<Values>,
     /// The memory of the keys as bytes, if they are compared so.
     key_bytes: usize,

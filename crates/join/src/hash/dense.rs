@@ -135,7 +135,7 @@ pub(super) fn columns(keys: &Keys, pieces: &[KeyedBatch], threads: usize) -> Res
 /// Some rows of a piece.
 pub(super) struct Chunk<'a> {
     keys: &'a KeyValues,
-    /// Their indices in the piece.
+    /// The indices of these rows in the piece.
     rows: Range<usize>,
     /// The number of the first one in the build side.
     first_row: u32,

@@ -130,9 +130,9 @@ impl BuildSide {
 
 const OTHER_WIDTH: JoinError = JoinError::Fragment { what: "the width of its keys is not that of the build side" };
 
-/// What is compared beside the numbers.
+/// The values to compare beside the numbers.
 struct ComparedColumns<'a> {
-    /// What of the probe side must be equal to that of the build side.
+    /// The values of the probe side that must be equal to those of the build side.
     compared: &'a [Values],
     /// The rows of the probe side with null keys.
     nulls: Option<&'a NullBuffer>,
@@ -209,7 +209,7 @@ pub type PairSlices<'a> = (&'a [u32], &'a [u32]);
 pub struct Finder {
     keys: Keys,
     rows: Option<KeyedBatch>,
-    /// What must be equal beside the numbers.
+    /// The values that must be equal beside the numbers.
     compared: Vec<Values>,
     lookup: Lookup,
 }

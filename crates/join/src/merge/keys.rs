@@ -19,7 +19,7 @@ use crate::{
 /// The form of one part of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// There is no such part.
+    /// The keys have no such part.
     Nothing,
     /// In 64 bits.
     Words,

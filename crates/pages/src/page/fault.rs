@@ -28,7 +28,7 @@ pub enum PageError {
     Field {
         /// The field.
         field: &'static str,
-        /// Its value.
+        /// The value.
         value: u64,
     },
     /// The shape is impossible.

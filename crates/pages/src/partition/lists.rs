@@ -26,9 +26,9 @@ pub(super) struct Lists {
 /// The entry of a listed row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// Its key.
+    /// The key.
     Key,
-    /// Its position in the block.
+    /// The position in the block.
     Row,
 }
 

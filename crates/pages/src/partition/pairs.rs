@@ -148,7 +148,7 @@ impl PendingTuples {
         }
     }
 
-    /// Does so for all partitions.
+    /// Places the waiting tuples of all partitions.
     fn finish_all<S: PageSink>(&mut self, shared: &Shared<S>, open: &mut [OpenClaim], size: usize) {
         for (partition, open) in open.iter_mut().enumerate() {
             self.finish(shared, open, partition, size);

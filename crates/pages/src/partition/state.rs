@@ -67,7 +67,7 @@ impl ClaimWord {
 pub(super) struct Part {
     /// The number of tuples that fit: 0 only if the part closes the page.
     pub(super) tuples: u32,
-    /// Their payload bytes.
+    /// The payload bytes of these tuples.
     pub(super) bytes: u32,
     /// Whether nothing else fits, so that the page accepts no further claims.
     pub(super) closes: bool,

@@ -39,7 +39,7 @@ pub struct Host {
 /// A fragment at a host.
 #[derive(Debug)]
 pub struct Fragment<'a> {
-    /// Its origin and number.
+    /// The fragment's origin and number.
     pub frame: Frame,
     /// Its bytes. Changes to them are visible to the hosts after this one.
     pub bytes: &'a mut [u8],

@@ -63,7 +63,7 @@ impl AddAssign for Revolution {
 /// A fragment at a host, with the buffer that it lies in.
 #[derive(Debug)]
 pub struct OwnedFragment {
-    /// Its origin and number.
+    /// The fragment's origin and number.
     pub frame: Frame,
     /// Whether it has visited all other hosts.
     pub is_last: bool,

@@ -44,7 +44,7 @@ pub(super) struct State {
     /// free.
     pub(super) waits: Option<Instant>,
     pub(super) wakes: bool,
-    /// When the calling thread was woken from it, which may be long before it has a core.
+    /// The time at which the calling thread was woken, which may be long before it has a core.
     pub(super) woken: Option<Instant>,
     /// The time of this revolution during which one thread waited while the other filled.
     pub(super) waited_for_fill: Duration,

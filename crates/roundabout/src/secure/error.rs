@@ -32,7 +32,7 @@ pub enum FileError {
     OpenEndpoint {
         /// The file.
         path: PathBuf,
-        /// Its permissions.
+        /// The permissions.
         mode: u32,
     },
     /// A file has invalid content.
@@ -112,7 +112,7 @@ fn member(name: &Option<HostName>) -> &str {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It was not issued by the ring's authority.
+    /// The certificate was not issued by the ring's authority.
     #[error("it was not issued by the authority of ring {ring}{}; {}", stranger(.ring, .claim), ONE_AUTHORITY)]
     Stranger {
         /// The ring that was expected.
@@ -128,7 +128,7 @@ pub enum Refusal {
         /// The host that it names.
         claim: Option<Box<Member>>,
     },
-    /// It belongs to a member of the ring with another role.
+    /// The certificate belongs to a member of the ring with another role.
     #[error("it is that of {} {}, and this connection is for a {}", .found.role, .found.host, expected)]
     WrongRole {
         /// The role that was expected.
@@ -136,7 +136,7 @@ pub enum Refusal {
         /// The member that it belongs to.
         found: Box<Member>,
     },
-    /// It belongs to another host.
+    /// The certificate belongs to another host.
     #[error("it is that of host {found}, not of host {expected}")]
     WrongHost {
         /// The expected host.
@@ -144,19 +144,19 @@ pub enum Refusal {
         /// The actual host.
         found: HostName,
     },
-    /// It has expired.
+    /// The certificate has expired.
     #[error("it expired {} ago: issue a new one, or set this host's clock right", days(*.ago))]
     Expired {
         /// The time since it expired.
         ago: Duration,
     },
-    /// It is not valid yet.
+    /// The certificate is not valid yet.
     #[error("it is valid only in {}: set the clocks right", days(*.ahead))]
     NotYetValid {
         /// The time until it is valid.
         ahead: Duration,
     },
-    /// It is not suitable for this use, or cannot be read.
+    /// The certificate is not suitable for this use, or cannot be read.
     #[error("it cannot be used: {0}")]
     Unusable(String),
 }

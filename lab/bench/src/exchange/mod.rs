@@ -79,7 +79,7 @@ pub(crate) fn runs(args: &ExchangeArgs) -> usize {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Measurement {
     pub(crate) lines: Vec<Line>,
-    /// What was not measured, and why.
+    /// The cells that were not measured, and the reasons.
     pub(crate) absent: Vec<String>,
 }
 

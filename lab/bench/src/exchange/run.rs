@@ -27,7 +27,7 @@ use super::{
 };
 use crate::Stop;
 
-/// What is the same in all runs of a cell.
+/// The values that all runs of a cell share.
 pub struct Cell<'a> {
     pub shape: Shape,
     /// The templates of each producer.
@@ -36,7 +36,7 @@ pub struct Cell<'a> {
     pub batches: usize,
     pub rows: usize,
     pub modulo: Modulo,
-    /// Where threads are pinned.
+    /// The CPUs that threads are pinned to.
     pub placement: Option<Placement>,
     pub stop: &'a Stop,
 }
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub switches: Option<u64>,
 }
 
-/// What a thread reports.
+/// The report of a thread.
 struct Report {
     /// When all threads were there, and this one ran.
     start: Instant,

@@ -69,7 +69,7 @@ pub(super) struct HostStats {
     pub(super) setup_cpu: Option<Duration>,
 }
 
-/// What hosts need to begin together.
+/// The state that hosts share to begin together.
 #[derive(Clone, Copy)]
 struct Start<'a> {
     /// Held by the host that prepares.

@@ -26,7 +26,7 @@ pub(super) struct Time {
 
 impl Time {
     /// Returns the time of shuffling alone.
-    pub(super) fn partition(&self) -> f64 {
+    pub(super) fn shuffle(&self) -> f64 {
         (self.total - self.generate).max(1e-9)
     }
 }
@@ -51,7 +51,7 @@ pub struct PageSizeTrial {
     pub mtuples_per_s: f64,
 }
 
-/// What was measured of a variant in a cell.
+/// The measurements of a variant in a cell.
 pub(super) struct Measurement {
     pub(super) variant: Variant,
     pub(super) page_bytes: usize,

@@ -184,7 +184,7 @@ impl<'a> Measurer<'a> {
                     let kib = page_bytes >> 10;
                     self.bar.set_message(format!("{} {variant}, pages of {kib} KiB", describe(&bench.cell)));
                     let time = bench.run(&bench.way(*variant, page_bytes)?)?;
-                    let mtuples_per_s = rounded(bench.cell.tuples as f64 / time.partition() / 1e6, 3);
+                    let mtuples_per_s = rounded(bench.cell.tuples as f64 / time.shuffle() / 1e6, 3);
                     match before {
                         Some(before) => before.mtuples_per_s = before.mtuples_per_s.max(mtuples_per_s),
                         None => tried.push(PageSizeTrial { page_bytes, mtuples_per_s }),

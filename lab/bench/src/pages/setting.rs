@@ -7,7 +7,7 @@ use annulus_baselines::{
 use annulus_pages::{
     PagesError,
     page::{HEADER_BYTES, PageLayout, PageShape, PayloadSize, SLOT_BYTES},
-    ranges::default_page_bytes,
+    partition::default_page_bytes,
 };
 use annulus_rows::partition::Modulo;
 use annulus_terminal::units::counted;
@@ -55,7 +55,7 @@ pub struct Setting {
     pub memory_bytes: u64,
     /// The largest number of bytes that each thread writes to measure the limit.
     pub limit_bytes: u64,
-    /// What runs are timed by.
+    /// The clock that times runs.
     pub clock: Clock,
     /// Whether hardware events are counted.
     pub counters: bool,

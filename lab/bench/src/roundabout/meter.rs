@@ -33,7 +33,7 @@ pub(super) struct Meter {
     end: Mutex<Option<CpuUsage>>,
 }
 
-/// What this process spent.
+/// The time that this process spent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CpuUsage {
     /// Seconds on cores outside the kernel.

@@ -17,7 +17,7 @@ use serde::Serialize;
 /// terms.
 const TOLERANCE: f64 = 1e-9;
 
-/// What is determined of the order and the rows of a query's answer.
+/// The order and the rows of an answer that the query determines.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Order {
     /// The columns by which the answer is ordered, by position. Rows with equal values in them may

@@ -26,7 +26,7 @@ pub struct Benchmark {
 pub struct Query {
     pub number: u8,
     pub sql: Cow<'static, str>,
-    /// What is determined of its answer.
+    /// The properties of the answer that the query determines.
     pub order: Order,
     /// Another query whose answers are compared, where too little of this one's is determined.
     pub witness: Option<(Cow<'static, str>, Order)>,

@@ -23,7 +23,7 @@ pub(super) struct Event {
     pub(super) sequence: u64,
     /// The thread.
     pub(super) thread: usize,
-    /// What happens to it.
+    /// The event.
     pub(super) kind: Kind,
 }
 

@@ -14,7 +14,7 @@ use schedule::{Core, State, Thread};
 
 use crate::{Error, FittedParameters, Machine, parameters::OWN_NS};
 
-/// What a thread does next.
+/// The next step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Step {
     /// Occupies its core for this time, in ns.

@@ -19,11 +19,11 @@ pub(super) struct Thread {
     pub(super) generation: u32,
     /// The lock that it takes next.
     pub(super) retry: Option<usize>,
-    /// When its step ends, while it runs.
+    /// The time at which its step ends, while it runs.
     end: f64,
-    /// What is left of its step, while it does not run.
+    /// The rest of its step, while it does not run.
     remaining: f64,
-    /// When it began to run.
+    /// The time at which it began to run.
     since: f64,
     /// The time for which it ran before that.
     ran: f64,

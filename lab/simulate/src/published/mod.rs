@@ -25,7 +25,7 @@ pub struct PublishedRow {
     pub threads: usize,
     /// The mean size of a row, in bytes.
     pub row_bytes: usize,
-    /// How the sizes of rows are distributed.
+    /// The distribution of the sizes of rows.
     pub sizes: RowSizes,
     /// Whether the row belongs to the fitted half.
     pub fitted: bool,

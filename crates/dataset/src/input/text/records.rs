@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr2, memchr3};
 
-/// How records are separated.
+/// The separator of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
     /// A record per line. Lines of only white space are not records.

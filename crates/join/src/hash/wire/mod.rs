@@ -57,7 +57,7 @@ struct CodedColumns {
     codec: RowCodec,
 }
 
-/// How the buffers of a column are sent.
+/// The form in which the buffers of a column are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Values of this many bytes.

@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Arenas {
     /// Has [`RingConfig::own`] buffers.
     pub(super) own: Arc<SharedArena>,
-    /// Those of all hosts, in order.
+    /// The arenas of all hosts, in order.
     pub(super) all: Vec<Arc<Arena>>,
 }
 

@@ -62,13 +62,13 @@ pub struct Connection<S> {
 /// The four connections of a host.
 #[derive(Debug)]
 pub struct Connections<S> {
-    /// To the successor: fragments.
+    /// The queue of fragments to the successor.
     pub forward_out: Connection<S>,
     /// From the successor: credits.
     pub back_in: Connection<S>,
     /// From the predecessor: fragments.
     pub forward_in: Connection<S>,
-    /// To the predecessor: credits.
+    /// The queue of credits to the predecessor.
     pub back_out: Connection<S>,
     /// The number of frames that the successor has room for.
     pub credits: u32,

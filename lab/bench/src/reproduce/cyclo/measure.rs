@@ -32,7 +32,7 @@ pub(super) struct Run<'a> {
     pub(super) store: &'a mut Store,
     pub(super) bar: ProgressBar,
     pub(super) stop: &'a Stop,
-    /// What this machine cannot measure, and why.
+    /// The measurements that this machine cannot make, and the reasons.
     pub(super) absent: BTreeSet<String>,
     /// The links over libfabric that it has.
     pub(super) providers: Vec<Provider>,

@@ -164,10 +164,10 @@ impl Ring<'_> {
         self.hosts[me].unsent = 1.0;
         let Some((slot, frame)) = self.hosts[me].sending.pop_front() else { return };
         let host = &mut self.hosts[next];
-        let slot = host.free.pop().expect("a credit is a place");
+        let received = host.free.pop().expect("a credit is a place");
         let due = host.credits.due(host.free.len() as u32);
         self.handle(me, Event::Credited(due));
-        self.handle(next, Event::Received(slot, frame));
+        self.handle(next, Event::Received(received, frame));
         self.handle(me, Event::Sent(slot));
         if slot < self.of.config.own {
             self.handle(me, Event::Returned(slot));

@@ -40,7 +40,7 @@ const ALL: &[&str] = &[
     "SmbLockFreeBatched",
 ];
 
-/// What is compared.
+/// The quantities to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantity {
     /// Tuples per second. The others are the fastest of them.

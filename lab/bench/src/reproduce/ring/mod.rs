@@ -47,7 +47,7 @@ struct Results {
     /// The reason why there are no hardware events; `None` if there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_counters: Option<String>,
-    /// What was not measured, and why.
+    /// The cells that were not measured, and the reasons.
     absent: Vec<String>,
     cells: Vec<FigureLines>,
     #[serde(serialize_with = "published_rows")]

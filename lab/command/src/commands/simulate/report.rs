@@ -11,7 +11,7 @@ use super::{
     lead::{self, Lead},
 };
 
-/// What the table of leads shows.
+/// The note on the table of leads.
 pub const LEADS: &str = "From how many of these cores on ring is faster, and its GB/s / the rival's";
 
 /// The whole report.

@@ -14,7 +14,7 @@ use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use crate::comparison::generated::{self, TableFile, Tables};
 
 const NAME: &str = "hits";
-/// What to give instead of files that are not the table.
+/// The remedy for files that are not the table.
 const REMEDY: &str = "expected ClickBench's hits.parquet, or a folder of its parts";
 /// The number of rows of a file, each of which one thread writes.
 const FILE_ROWS: u64 = 250_000;

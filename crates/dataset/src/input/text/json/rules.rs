@@ -10,7 +10,7 @@ use super::{
 };
 use crate::input::{ColumnType, types::has_text, values::float};
 
-/// How the values at one place are read.
+/// The rule for reading the values at one place.
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
     /// As a type that the sample shows. Another value is a mistake.

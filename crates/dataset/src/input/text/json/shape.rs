@@ -41,7 +41,7 @@ impl Sample {
     }
 }
 
-/// What the values at one place show.
+/// The evidence of the values at one place.
 #[derive(Default)]
 struct Shape {
     has_bools: bool,
@@ -53,7 +53,7 @@ struct Shape {
     is_too_deep: bool,
 }
 
-/// What numbers show.
+/// The evidence of numbers.
 #[derive(Clone, Copy)]
 struct Numbers {
     are_integers: bool,
@@ -62,7 +62,7 @@ struct Numbers {
     fit_f64: bool,
 }
 
-/// What objects show.
+/// The evidence of objects.
 #[derive(Default)]
 struct Objects {
     /// The place of each key.

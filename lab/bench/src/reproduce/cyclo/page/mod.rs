@@ -19,12 +19,12 @@ use crate::{
     reproduce::{self, origin::Origin},
 };
 
-/// What the page shows.
+/// The content of the page.
 pub(super) struct Page<'a> {
     pub(super) origin: &'a Origin,
     pub(super) args: &'a CycloJoinArgs,
     pub(super) records: &'a [Record],
-    /// What was not measured, and why.
+    /// The cells that were not measured, and the reasons.
     pub(super) absent: &'a BTreeSet<String>,
 }
 

@@ -115,7 +115,7 @@ pub enum Hits {
 pub struct QueryCell {
     /// The benchmark that it is from.
     pub suite: Suite,
-    /// Its number, from 1.
+    /// The number, from 1.
     pub query: u8,
     /// The number of worker threads, and of partitions.
     pub threads: usize,
@@ -143,7 +143,7 @@ pub struct WayTime {
 pub struct QueryLine {
     /// The benchmark that it is from.
     pub suite: Suite,
-    /// Its number, from 1.
+    /// The number, from 1.
     pub query: u8,
     /// The number of worker threads, and of partitions.
     pub threads: usize,
@@ -220,7 +220,7 @@ pub trait QueryRunner {
 pub struct Whole<'a> {
     /// The tables and threads.
     pub args: &'a QueryArgs,
-    /// What runs the queries.
+    /// The runner of the queries.
     pub runner: &'a mut dyn QueryRunner,
 }
 

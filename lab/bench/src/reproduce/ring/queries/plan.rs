@@ -50,7 +50,7 @@ pub(in crate::reproduce::ring) struct QueryPlan {
     threads: Vec<usize>,
     #[serde(skip)]
     cells: Vec<QueryCell>,
-    /// What is left out, and why.
+    /// The queries that are left out, and the reason.
     #[serde(skip)]
     pub absent: Option<String>,
 }
