@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use annulus_distributed::{Channels, DEFAULT_SILENCE, Workers, WorkersError};
+use annulus_distributed::{Connections, DEFAULT_SILENCE, Workers, WorkersError};
 use annulus_roundabout::secure::{Authority, HostName, Identity, Role};
 use anyhow::{Context, Error, Result, bail};
 use futures::future::join_all;
@@ -64,17 +64,17 @@ impl AskedWorkers {
     /// # Errors
     /// If the certificates cannot be used.
     pub fn remote(&self) -> Result<Remote> {
-        let channels = channels(DEFAULT_SILENCE, self.certificates.as_deref())?;
-        Ok(Remote { workers: self.workers.clone(), channels })
+        let connections = connections(DEFAULT_SILENCE, self.certificates.as_deref())?;
+        Ok(Remote { workers: self.workers.clone(), connections })
     }
 }
 
 /// Returns connections with these certificates, if there are any.
-fn channels(silence: Duration, certificates: Option<&Path>) -> Result<Channels> {
-    let channels = Channels::new(silence);
+fn connections(silence: Duration, certificates: Option<&Path>) -> Result<Connections> {
+    let connections = Connections::new(silence);
     match certificates {
-        Some(certificates) => Ok(channels.with_identity(credentials::load(certificates, Role::Submitter)?)),
-        None => Ok(channels),
+        Some(certificates) => Ok(connections.with_identity(credentials::load(certificates, Role::Submitter)?)),
+        None => Ok(connections),
     }
 }
 
@@ -90,7 +90,7 @@ const SUBMITTER: &str = "command";
 #[derive(Clone, Debug)]
 pub struct Remote {
     pub workers: Workers,
-    pub channels: Channels,
+    pub connections: Connections,
 }
 
 /// The workers of a command. Those that were started for it end when this is dropped.
@@ -112,11 +112,11 @@ impl ClusterArgs {
     /// # Errors
     /// If a worker does not start.
     pub fn start(&self, memory_bytes: Option<usize>) -> Result<Cluster> {
-        let channels = channels(self.silence.unwrap_or(DEFAULT_SILENCE), self.certificates.as_deref())?;
+        let connections = connections(self.silence.unwrap_or(DEFAULT_SILENCE), self.certificates.as_deref())?;
         if let Some(count) = self.cluster {
-            return Cluster::local(count, memory_bytes, channels);
+            return Cluster::local(count, memory_bytes, connections);
         }
-        let remote = self.workers.clone().map(|workers| Remote { workers, channels });
+        let remote = self.workers.clone().map(|workers| Remote { workers, connections });
         Ok(Cluster { remote, processes: Vec::new(), _certificates: None })
     }
 }
@@ -124,7 +124,7 @@ impl ClusterArgs {
 impl Cluster {
     /// Starts `count` workers on this machine. They have certificates that nobody else has: other users
     /// reach the loopback interface, too.
-    fn local(count: usize, memory_bytes: Option<usize>, channels: Channels) -> Result<Self> {
+    fn local(count: usize, memory_bytes: Option<usize>, connections: Connections) -> Result<Self> {
         let certificates = TempDir::new().context("cannot create a folder for certificates")?;
         let folder = certificates.path();
         let authority = Authority::create(folder, RING.parse()?)?;
@@ -138,8 +138,8 @@ impl Cluster {
             processes.push(started.with_context(|| format!("cannot start worker {number}"))?);
         }
         let workers = Workers::new(processes.iter().map(|process| &process.address))?;
-        let channels = channels.with_identity(Identity::in_folder(folder, Role::Submitter, None)?);
-        Ok(Self { remote: Some(Remote { workers, channels }), processes, _certificates: Some(certificates) })
+        let connections = connections.with_identity(Identity::in_folder(folder, Role::Submitter, None)?);
+        Ok(Self { remote: Some(Remote { workers, connections }), processes, _certificates: Some(certificates) })
     }
 
     /// Returns the workers, if the command has any.
@@ -153,10 +153,10 @@ impl Cluster {
     /// # Errors
     /// If none answers.
     pub async fn greet(&self) -> Result<()> {
-        let Some(Remote { workers, channels }) = self.remote().filter(|_| self.processes.is_empty()) else {
+        let Some(Remote { workers, connections }) = self.remote().filter(|_| self.processes.is_empty()) else {
             return Ok(());
         };
-        let answers = join_all(workers.urls().iter().map(|worker| channels.version_of(worker))).await;
+        let answers = join_all(workers.urls().iter().map(|worker| connections.version_of(worker))).await;
         let silent: Vec<Error> = answers.into_iter().filter_map(|answer| answer.err().map(Error::from)).collect();
         match silent.len() == workers.urls().len() {
             true => silent.into_iter().next().map_or(Ok(()), |error| Err(error.context("no worker answers"))),

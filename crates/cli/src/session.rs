@@ -58,8 +58,8 @@ pub fn open(
     let state = match (engine, remote) {
         (Engine::Stock, _) => state,
         (Engine::Annulus, None) => state.with_annulus(),
-        (Engine::Annulus, Some(Remote { workers, channels })) => {
-            state.with_annulus_workers(workers.clone(), channels.clone())
+        (Engine::Annulus, Some(Remote { workers, connections })) => {
+            state.with_annulus_workers(workers.clone(), connections.clone())
         }
     };
     Ok(SessionContext::new_with_state(state.build()))

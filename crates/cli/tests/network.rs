@@ -20,7 +20,7 @@ use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use support::{
     Annulus, Running, names,
     processes::{listening, ticks},
-    workers::{TINY, certificates, list, serving, worker},
+    workers::{TINY, certificates, list, serving, worker_apart},
 };
 
 /// The longest time until an error, on a busy machine.
@@ -212,7 +212,7 @@ fn strangers_at_all_ports_disturb_no_query() {
         .into_iter()
         .map(|host| {
             let own = ["--certificates", &format!("certs/host-{host}.pem"), "--status", "127.0.0.1:0"];
-            worker(at, &[&own[..], &["--allow-read", ".", "--allow-write", "."]].concat())
+            worker_apart(at, &[&own[..], &["--allow-read", ".", "--allow-write", "."]].concat())
         })
         .collect();
     let all = list(&workers);
@@ -240,7 +240,7 @@ fn strangers_at_all_ports_disturb_no_query() {
         // Also at the ports of rings, which are open for a moment.
         while rounds < 3 || came.load(Relaxed) < 50 {
             for (query, expected) in [SHUFFLE, BAND].iter().zip(&expected) {
-                let more = [query, "--set", "annulus.cyclo_join=always", "--set", "annulus.share_memory=false"];
+                let more = [query, "--set", "annulus.cyclo_join=always"];
                 let there = sql(at, &[&on[..], &more].concat()).tries();
                 let there = there.unwrap_or_else(|failed| {
                     is_over.store(true, Relaxed);

@@ -18,7 +18,7 @@ use support::workers::certificates;
 use support::{
     Annulus, names,
     processes::{children, state, ticks},
-    workers::{TINY, list, worker},
+    workers::{TINY, list, long_path, worker, worker_apart},
 };
 
 const QUERY: &str = "SELECT a.v, count(*) AS n, sum(b.k) AS s FROM 'a/' a JOIN 'b/' b ON a.k = b.k GROUP BY a.v \
@@ -182,19 +182,18 @@ fn joins_go_around_a_ring_of_workers() {
     write_tables(folder.path());
     let band = "SELECT a.v, count(*), sum(b.k) FROM 'a/' a JOIN 'b/' b ON a.k BETWEEN b.k - 4 AND b.k + 4 GROUP BY a.v \
                 ORDER BY a.v";
-    let workers: Vec<_> = (0..3).map(|_| worker(folder.path(), &["--allow-read", "."])).collect();
-    let list = list(&workers);
+    let workers: Vec<_> = (0..3).map(|_| worker_apart(folder.path(), &["--allow-read", "."])).collect();
+    let (list, long) = (list(&workers), long_path(folder.path()));
     for query in [band, QUERY] {
         let here = sql(folder.path(), &[query]).succeeds();
         // With certificates, and without; through shared memory, and not.
-        for (workers, share) in [
-            (["--cluster", "3"], "annulus.share_memory=true"),
-            (["--cluster", "3"], "annulus.share_memory=false"),
-            (["--workers", list.as_str()], "annulus.share_memory=false"),
+        for (workers, temp) in [
+            (["--cluster", "3"], folder.path()),
+            (["--cluster", "3"], &long),
+            (["--workers", list.as_str()], folder.path()),
         ] {
-            let there =
-                sql(folder.path(), &[&[query, "--set", share][..], &workers, AROUND, &TINY].concat()).succeeds();
-            assert_eq!(there.stdout, here.stdout, "{workers:?}, {share}: {query}");
+            let there = sql(folder.path(), &[&[query][..], &workers, AROUND, &TINY].concat()).temp(temp).succeeds();
+            assert_eq!(there.stdout, here.stdout, "{workers:?}, {}: {query}", temp.display());
             let explain = format!("EXPLAIN {query}");
             let plan = sql(folder.path(), &[&[explain.as_str()][..], &workers, AROUND, &TINY].concat()).succeeds();
             assert!(plan.stdout.contains("CycloJoinExec") && plan.stdout.contains("tasks=3"), "{}", plan.stdout);
@@ -285,17 +284,15 @@ fn lose_a_worker(random: &mut StdRng) {
     let folder = tempfile::tempdir().expect("a folder");
     write_tables(folder.path());
     let more = ["--allow-read", ".", "--silence", SILENCE];
-    let mut workers: Vec<_> = (0..3).map(|_| worker(folder.path(), &more)).collect();
+    // A ring of workers that are apart uses connections.
+    let (ring, is_apart) = [(&[][..], false), (AROUND, false), (AROUND, true)][random.random_range(0..3)];
+    let start = if is_apart { worker_apart } else { worker };
+    let mut workers: Vec<_> = (0..3).map(|_| start(folder.path(), &more)).collect();
     let sql = |list: &str, query: &str| {
         sql(folder.path(), &[&["--workers", list, "--silence", SILENCE, query][..], &TINY].concat())
     };
     // Four hundred million pairs.
     let long = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.v % 3 = b.v % 3 GROUP BY a.v";
-    let ring = match random.random_range(0..3) {
-        0 => &[],
-        1 => AROUND,
-        _ => &[AROUND, &["--set", "annulus.share_memory=false"]].concat()[..],
-    };
     let all = list(&workers);
     let more = [&["--workers", &all, "--silence", SILENCE, long][..], ring, &TINY].concat();
     let mut running = crate::sql(folder.path(), &more).start();
@@ -309,7 +306,7 @@ fn lose_a_worker(random: &mut StdRng) {
     let code = running.exit_code();
     let took = start.elapsed();
     let said = running.stderr();
-    println!("worker {lost}, {signal} after {moment} ticks, {ring:?}: {took:?}, {said}");
+    println!("worker {lost}, {signal} after {moment} ticks, {ring:?}, apart: {is_apart}: {took:?}, {said}");
     assert!(code == Some(1) && took < LIMIT && said.contains(&address), "{code:?} after {took:?}: {said}");
     drop(process);
     // The others go on.
@@ -319,7 +316,11 @@ fn lose_a_worker(random: &mut StdRng) {
         process.end_by("TERM", 143);
     }
     // A process that was killed leaves its folder of spilled rows, and the next one removes it.
-    Annulus::new(["sql", "SELECT 1"]).at(folder.path()).temp(folder.path()).succeeds();
+    let temp = if is_apart { long_path(folder.path()) } else { folder.path().to_owned() };
+    Annulus::new(["sql", "SELECT 1"]).at(folder.path()).temp(&temp).succeeds();
+    if is_apart {
+        fs::remove_dir(temp).expect("it is empty");
+    }
     assert_eq!(names(folder.path()), ["a", "b"], "nothing is left");
 }
 

@@ -5,7 +5,7 @@ use std::{any::Any, fmt, str::FromStr};
 pub use annulus_exchange::{DataPath, Strategy as ExchangeStrategy};
 use datafusion::{
     common::{config_err, config_field, config_namespace},
-    config::{ConfigEntry, ConfigExtension, ConfigField, ExtensionOptions, Visit},
+    config::{ConfigEntry, ConfigExtension, ConfigField, ConfigOptions, ExtensionOptions, Visit},
     error::{DataFusionError, Result},
 };
 
@@ -65,10 +65,6 @@ config_namespace! {
         /// visits all workers: 'never' is none, 'always' is all that can, 'auto' is those for which it is
         /// the cheapest way
         pub cyclo_join: Joins, default = Joins::Auto
-        /// Bytes of the largest side of a join that 'auto' sends whole to each worker
-        pub broadcast_limit: usize, default = 64 << 20
-        /// Whether a ring of workers that are on one machine hands its rows over in shared memory
-        pub share_memory: bool, default = true
         /// Whether tables that are partitioned by a key declare it, so that joins and groupings on the key
         /// need no exchange, and run partition by partition
         pub partitioned_tables: bool, default = true
@@ -110,25 +106,42 @@ impl ExtensionOptions for AnnulusConfig {
     }
 }
 
-/// An extension without options. It tells the rules of Annulus that a plan stays in this process,
-/// though its session has the options of `datafusion-distributed`.
+/// Where the plans of a session are executed. It is an extension without options in SQL: the crate that
+/// sends plans to other processes sets it, and the rules of Annulus leave such plans to operators that can be
+/// sent.
 ///
 /// ```
-/// use annulus_datafusion::config::InProcess;
+/// use annulus_datafusion::config::PlacementMode;
 /// use datafusion::config::ConfigOptions;
 ///
 /// let mut options = ConfigOptions::new();
-/// options.extensions.insert(InProcess);
-/// assert!(options.extensions.get::<InProcess>().is_some());
+/// assert_eq!(PlacementMode::from_options(&options), PlacementMode::InProcess);
+/// options.extensions.insert(PlacementMode::Shipped);
+/// assert_eq!(PlacementMode::from_options(&options), PlacementMode::Shipped);
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InProcess;
-
-impl ConfigExtension for InProcess {
-    const PREFIX: &'static str = "annulus_in_process";
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlacementMode {
+    /// In the process that plans them, on all operators of Annulus.
+    #[default]
+    InProcess,
+    /// Parts of them in other processes, which receive DataFusion's operators alone and
+    /// [replace](crate::replace_in_stage) them.
+    Shipped,
 }
 
-impl ExtensionOptions for InProcess {
+impl PlacementMode {
+    /// Returns the mode of a session; [`InProcess`](Self::InProcess) if none was set.
+    pub fn from_options(options: &ConfigOptions) -> Self {
+        options.extensions.get().copied().unwrap_or_default()
+    }
+}
+
+impl ConfigExtension for PlacementMode {
+    const PREFIX: &'static str = "annulus_placement";
+}
+
+impl ExtensionOptions for PlacementMode {
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -27,7 +27,7 @@ pub use choice::profile;
 pub use compare::{Comparisons, Incomparable, compare};
 pub use config::{AnnulusConfig, DataPath, Joins};
 pub use exec::{InTurnExec, RingRepartitionExec};
-pub use join::{BandJoinExec, CycloJoin, CycloMethod, KeyFilterExec, LoopJoinExec, SharedHashJoinExec};
+pub use join::{BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, PairMethod, SharedHashJoinExec};
 pub use report::{ExchangeReport, exchange_report};
 pub use rule::{
     BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins,

@@ -1,31 +1,20 @@
 //! Sessions whose plans are sent to other processes have DataFusion's own joins.
 
-use annulus_datafusion::{AnnulusConfig, SessionStateBuilderExt, config::Joins};
+use annulus_datafusion::{
+    AnnulusConfig, SessionStateBuilderExt,
+    config::{Joins, PlacementMode},
+};
 use datafusion::{
-    common::extensions_options,
-    config::ConfigExtension,
     execution::SessionStateBuilder,
     physical_plan::displayable,
     prelude::{SessionConfig, SessionContext},
 };
 
-extensions_options! {
-    /// Options with the prefix of `datafusion-distributed`.
-    struct Distributed {
-        /// Any option
-        pub tasks: usize, default = 2
-    }
-}
-
-impl ConfigExtension for Distributed {
-    const PREFIX: &'static str = "distributed";
-}
-
-fn session(joins: Joins, is_distributed: bool) -> SessionContext {
+fn session(joins: Joins, is_shipped: bool) -> SessionContext {
     let mut config = SessionConfig::new().with_target_partitions(4);
     config = config.with_option_extension(AnnulusConfig { joins, profile: "none".to_owned(), ..Default::default() });
-    if is_distributed {
-        config = config.with_option_extension(Distributed::default());
+    if is_shipped {
+        config = config.with_option_extension(PlacementMode::Shipped);
     }
     let builder = SessionStateBuilder::new_with_default_features().with_config(config);
     SessionContext::new_with_state(builder.with_annulus().build())
@@ -38,7 +27,7 @@ async fn plan(session: &SessionContext, condition: &str) -> String {
 }
 
 #[tokio::test]
-async fn joins_stay_with_datafusion_in_distributed_sessions() {
+async fn joins_stay_with_datafusion_in_plans_that_are_shipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.parquet").display().to_string();
     let write = format!("COPY (SELECT value AS k, value % 7 AS v FROM range(1000)) TO '{path}' STORED AS PARQUET");
@@ -48,14 +37,14 @@ async fn joins_stay_with_datafusion_in_distributed_sessions() {
         ("a.k BETWEEN b.v - 1 AND b.v + 1", &["BandJoinExec"][..], "NestedLoopJoinExec"),
     ] {
         let mut rows = Vec::new();
-        for is_distributed in [false, true] {
-            let session = session(Joins::Always, is_distributed);
+        for is_shipped in [false, true] {
+            let session = session(Joins::Always, is_shipped);
             session.register_parquet("t", &path, Default::default()).await.unwrap();
             let plan = plan(&session, condition).await;
             for name in ours {
-                assert_eq!(plan.contains(name), !is_distributed, "{name}\n{plan}");
+                assert_eq!(plan.contains(name), !is_shipped, "{name}\n{plan}");
             }
-            assert!(!is_distributed || plan.contains(stock), "{plan}");
+            assert!(!is_shipped || plan.contains(stock), "{plan}");
             let query = format!("SELECT 1 FROM t AS a JOIN t AS b ON {condition}");
             rows.push(session.sql(&query).await.unwrap().count().await.unwrap());
         }

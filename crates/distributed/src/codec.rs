@@ -1,4 +1,4 @@
-//! How the operators of this crate travel to the workers.
+//! The encoding of the operators of this crate for workers.
 
 use std::{any::Any, sync::Arc};
 
@@ -17,16 +17,18 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::{
-    cyclo::{CycloJoinExec, FilterSizes, Place},
-    resident::{KeepExec, ResidentScanExec, Shares, TableInfo},
-    results::{Target, WriteExec},
-    roots::WorkerFiles,
+    cyclo::{CycloJoinExec, FilterSizes, RingPlan},
+    files::WorkerFiles,
+    resident::{KeepExec, ResidentScanExec, Shares},
+    results::WriteExec,
+    state::{TableInfo, Target},
 };
 
 /// Encodes the operators as JSON. Their inputs travel beside them.
 #[derive(Debug)]
 pub(crate) struct AnnulusCodec;
 
+/// An encoded operator, without its inputs.
 #[derive(Serialize, Deserialize)]
 enum Sent {
     Cyclo {
@@ -35,7 +37,7 @@ enum Sent {
         workers: usize,
         filter: Option<FilterSizes>,
         why: String,
-        /// The stock join that describes it, with empty inputs.
+        /// The stock join that describes the operator, with empty inputs.
         join: Vec<u8>,
     },
     Keep {
@@ -62,7 +64,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
     ) -> Result<()> {
         let sent = if let Some(node) = node.downcast_ref::<CycloJoinExec>() {
             let join = node.encoded()?;
-            let Place { id, meeting_at, workers, filter } = node.place().clone();
+            let RingPlan { id, meeting_at, workers, filter } = node.ring().clone();
             Sent::Cyclo { id, meeting_at: meeting_at.into(), workers, filter, why: node.why().to_owned(), join }
         } else if let Some(node) = node.downcast_ref::<KeepExec>() {
             Sent::Keep { table: node.table().as_ref().clone(), workers: node.workers() }
@@ -74,7 +76,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
         } else if let Some(units) = UnitScan::of(node.as_ref()) {
             Sent::Units(units)
         } else {
-            return internal_err!("{} is not known here", node.name());
+            return internal_err!("cannot serialize operator {} for a worker", node.name());
         };
         serde_json::to_writer(buffer, &sent).map_err(|error| DataFusionError::External(error.into()))
     }
@@ -93,13 +95,13 @@ impl PhysicalExtensionCodec for AnnulusCodec {
                 let stock = physical_plan_from_bytes(&join, context)?.replace_children(inputs.to_vec(), RECOMPUTE)?;
                 let stock = (stock as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>();
                 let stock = stock.map_err(|_| internal_datafusion_err!("a join was sent as another operator"))?;
-                let ours = CycloJoinExec::try_new(stock, Place { id, meeting_at, workers, filter }, why)?;
+                let ours = CycloJoinExec::try_new(stock, RingPlan { id, meeting_at, workers, filter }, why)?;
                 let ours = ours.ok_or_else(|| internal_datafusion_err!("a ring cannot run the join that was sent"))?;
                 Ok(Arc::new(ours))
             }
             Sent::Keep { table, workers } => match inputs {
                 [input] => Ok(Arc::new(KeepExec::new(Arc::clone(input), Arc::new(table), workers))),
-                _ => internal_err!("a table is made of {} inputs", inputs.len()),
+                _ => internal_err!("a table is created from {} inputs", inputs.len()),
             },
             Sent::Scan { shares, projection, partitions } => {
                 Ok(Arc::new(ResidentScanExec::new(Arc::new(shares), projection, partitions, None)?))

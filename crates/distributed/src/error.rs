@@ -1,8 +1,53 @@
-//! What goes wrong before a query runs.
+//! The errors of this crate.
 
-use std::io;
+use std::{error::Error, io, iter};
 
-/// A list of workers that cannot be used.
+use datafusion::error::DataFusionError;
+
+/// An error of a query on a worker, or of the connection to a worker.
+///
+/// Errors of queries have it as a cause, which [`find_in`](Self::find_in) returns.
+#[derive(Debug, thiserror::Error)]
+#[error("worker {address}: {}", message_of(source))]
+pub struct WorkerError {
+    /// The address of the worker, `HOST:PORT`.
+    pub address: String,
+    /// The cause.
+    pub source: DataFusionError,
+}
+
+impl WorkerError {
+    /// Returns the error of a worker that is `error` or one of its causes.
+    pub fn find_in(error: &DataFusionError) -> Option<&Self> {
+        causes_of(error).find_map(|cause| cause.downcast_ref())
+    }
+}
+
+impl From<WorkerError> for DataFusionError {
+    fn from(error: WorkerError) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+/// Returns the text of an error, without the type of errors of execution.
+pub(crate) fn message_of(error: &DataFusionError) -> String {
+    match error {
+        DataFusionError::Execution(message) => message.clone(),
+        error => error.strip_backtrace(),
+    }
+}
+
+/// Returns an error and its causes.
+pub(crate) fn causes_of<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    let mut next = Some(error);
+    iter::from_fn(move || {
+        let error = next?;
+        next = error.source();
+        Some(error)
+    })
+}
+
+/// An invalid list of workers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkersError {
@@ -42,7 +87,7 @@ pub enum WorkersError {
     },
 }
 
-/// A worker that cannot serve.
+/// An error of a worker's server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {

@@ -1,10 +1,13 @@
-//! Tables that only take what is inserted into them.
+//! Tables for insertion alone, and the counts that insertions return.
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use datafusion::{
-    arrow::datatypes::SchemaRef,
+    arrow::{
+        array::{RecordBatch, UInt64Array},
+        datatypes::{DataType, Field, Schema, SchemaRef},
+    },
     catalog::{Session, TableProvider},
     common::exec_err,
     error::Result,
@@ -12,9 +15,9 @@ use datafusion::{
     physical_plan::ExecutionPlan,
 };
 
-/// A table that is being made: an operator takes what is inserted.
+/// A table that is being created: an operator receives the rows that are inserted.
 pub(crate) struct Inserts<F> {
-    /// What it is called in errors.
+    /// The name of the table in errors.
     pub(crate) name: String,
     pub(crate) schema: SchemaRef,
     /// Returns the operator above the rows.
@@ -58,4 +61,20 @@ where
     ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok((self.operator)(input))
     }
+}
+
+/// Returns the schema of the counts of an INSERT.
+pub(crate) fn count_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]))
+}
+
+/// Returns a number of rows in the form that an INSERT returns.
+pub(crate) fn count_batch(rows: u64) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(UInt64Array::from(vec![rows]))])?)
+}
+
+/// Returns the sum of the counts that an INSERT has returned.
+pub(crate) fn sum_of_counts(counts: &[RecordBatch]) -> u64 {
+    let counts = counts.iter().flat_map(|batch| batch.column(0).as_any().downcast_ref::<UInt64Array>());
+    counts.flatten().flatten().sum()
 }

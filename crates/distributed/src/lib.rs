@@ -2,38 +2,36 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod asks;
-mod channels;
-mod codec;
-mod cyclo;
+// Each module uses only those above it.
 mod error;
-mod failures;
-mod head;
-mod inserts;
-mod large_lists;
-mod members;
-mod network;
-mod options;
-mod planner;
-mod resident;
-mod results;
-mod roots;
-mod scans;
-mod server;
-mod session;
-mod status;
-mod windows;
-mod worker;
 mod workers;
 
-pub use channels::{Channels, DEFAULT_SILENCE};
-pub use cyclo::CycloJoinExec;
-pub use error::{ServeError, WorkersError};
-pub use resident::{ResidentStatement, ResidentTables};
+mod net;
+
+mod files;
+mod state;
+
+mod inserts;
+mod resident;
+mod results;
+
+mod cyclo;
+mod stage;
+mod status;
+
+mod codec;
+mod coordinator;
+mod worker;
+
+pub use coordinator::SessionStateBuilderExt;
+pub use cyclo::{CycloJoinExec, RingJoinOptions};
+pub use error::{ServeError, WorkerError, WorkersError};
+pub use files::{ReadOnlyStore, Roots, WorkerFiles};
+pub use net::{Connections, DEFAULT_SILENCE};
+pub use resident::{NewResidentTable, ResidentStatement, ResidentTables};
 pub use results::{NewDataset, Written};
-pub use roots::{ReadOnlyStore, Roots, WorkerFiles};
-pub use server::Server;
-pub use session::SessionStateBuilderExt;
-pub use status::{ClusterReport, OperatorReport, QueryReport, StatusServer, TaskReport, WorkerAnswer, WorkerReport};
-pub use worker::{AnnulusWorker, on_worker};
+pub use status::{
+    ClusterReport, OperatorReport, QueryReport, StatusServer, TaskReport, WorkerAnswer, WorkerReport, WorkerStatus,
+};
+pub use worker::{AnnulusWorker, Server, on_worker};
 pub use workers::{Workers, address_of};

@@ -8,10 +8,10 @@ use url::Url;
 
 use crate::error::WorkersError;
 
-/// A name before which the addresses that it resolves to are meant.
+/// The prefix of a name that stands for all addresses it resolves to.
 const DNS: &str = "dns:";
 
-/// A list of workers: each has a task of every stage that is large enough.
+/// A list of workers. Each worker runs a task of every stage that is large enough.
 ///
 /// ```
 /// use annulus_distributed::Workers;
@@ -29,7 +29,7 @@ impl Workers {
     /// Returns the workers at these addresses, each `HOST:PORT`.
     ///
     /// # Errors
-    /// If there is none, one is invalid, or one is there twice.
+    /// If the list is empty, or an address is invalid or listed twice.
     pub fn new<A: AsRef<str>>(addresses: impl IntoIterator<Item = A>) -> Result<Self, WorkersError> {
         let urls = addresses.into_iter().map(|address| url_of(address.as_ref())).collect::<Result<Vec<_>, _>>()?;
         if urls.is_empty() {
@@ -84,7 +84,7 @@ impl WorkerResolver for Workers {
 }
 
 /// Returns the URL of the worker at `HOST:PORT`. An IPv6 address is in brackets.
-fn url_of(text: &str) -> Result<Url, WorkersError> {
+pub(crate) fn url_of(text: &str) -> Result<Url, WorkersError> {
     let invalid = || WorkersError::Address { text: text.to_owned() };
     let has_port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0));
     let url = Url::parse(&format!("http://{text}")).map_err(|_| invalid())?;
@@ -97,7 +97,7 @@ fn url_of(text: &str) -> Result<Url, WorkersError> {
     if has_port && is_plain { Ok(url) } else { Err(invalid()) }
 }
 
-/// Returns the address of a worker as people write it.
+/// Returns the address of a worker, `HOST:PORT`.
 pub fn address_of(url: &Url) -> String {
     format!("{}:{}", url.host_str().unwrap_or(""), url.port_or_known_default().unwrap_or(0))
 }

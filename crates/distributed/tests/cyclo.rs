@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use annulus_distributed::RingJoinOptions;
 use common::{Cluster, analyzed, register, register_all, rows, stock, write_tables};
 use datafusion::{
     execution::{
@@ -103,7 +104,7 @@ async fn answers_are_those_of_one_machine() {
     let mut answers: HashMap<&str, Vec<String>> = HashMap::new();
     for (workers, settings) in [
         (3, &[][..]),
-        (5, &[("datafusion.execution.batch_size", "100"), ("annulus.share_memory", "false")][..]),
+        (5, &[("datafusion.execution.batch_size", "100")][..]),
         (1, &[]),
         (2, &[("datafusion.execution.target_partitions", "1")]),
         (2, &[("distributed.dynamic_task_count", "true"), ("distributed.dynamic_bytes_per_partition", "10000")]),
@@ -116,7 +117,8 @@ async fn answers_are_those_of_one_machine() {
             ],
         ),
     ] {
-        let cluster = Cluster::start(workers).await;
+        // Of five workers, fragments do not go through shared memory.
+        let cluster = if workers == 5 { Cluster::start_apart(workers).await } else { Cluster::start(workers).await };
         let many = session(&cluster, &folder, &[settings, &[ALWAYS]].concat()).await;
         let all = JOINS.iter().chain(AROUND);
         // Each number of workers and each setting has another share of the queries, the first one all.
@@ -157,22 +159,25 @@ async fn joins_run_around_the_ring() {
 async fn the_cheapest_way_is_chosen() {
     let folder = tables().await;
     let cluster = Cluster::start(3).await;
-    let plan = async |settings: &[(&str, &str)], query: &str| {
+    let plan = async |broadcast_limit: Option<usize>, settings: &[(&str, &str)], query: &str| {
         let many = session(&cluster, &folder, settings).await;
+        if let Some(broadcast_limit) = broadcast_limit {
+            let options = RingJoinOptions { broadcast_limit };
+            many.state_ref().write().config_mut().options_mut().extensions.insert(options);
+        }
         rows(&many, &format!("EXPLAIN {query}")).await.unwrap().join("\n")
     };
     // All pairs of two large sides: neither fits on all workers.
     let theta = "SELECT a.id, b.id FROM big a JOIN big b ON (a.id + b.id) % 1000 = 1";
-    let small = ("annulus.broadcast_limit", "1000");
-    let ring = plan(&[small], theta).await;
+    let ring = plan(Some(1000), &[], theta).await;
     assert!(ring.contains("CycloJoinExec") && ring.contains("around the ring"), "{ring}");
-    assert!(!plan(&[small, ("annulus.cyclo_join", "never")], theta).await.contains("CycloJoinExec"));
+    assert!(!plan(Some(1000), &[("annulus.cyclo_join", "never")], theta).await.contains("CycloJoinExec"));
     // A few rows go to all workers, and equal keys divide both sides.
     for query in [
         "SELECT count(*) FROM big b JOIN small s ON b.k BETWEEN s.k - 1 AND s.k + 1",
         "SELECT count(*) FROM big a JOIN big b ON a.id = b.k",
     ] {
-        let other = plan(&[], query).await;
+        let other = plan(None, &[], query).await;
         assert!(!other.contains("CycloJoinExec"), "{other}");
     }
 }
@@ -208,7 +213,7 @@ async fn large_rings_sort_equal_keys() {
 /// Seven of a hundred rows of a side whose keys are unique: whichever side goes around, few rows do.
 #[tokio::test(flavor = "multi_thread")]
 async fn few_rows_go_around_if_conditions_leave_few() {
-    let (folder, cluster) = (tempfile::tempdir().unwrap(), Cluster::start(3).await);
+    let (folder, cluster) = (tempfile::tempdir().unwrap(), Cluster::start_apart(3).await);
     let one = stock();
     for part in 0..3 {
         for (name, rows, columns) in [
@@ -221,7 +226,7 @@ async fn few_rows_go_around_if_conditions_leave_few() {
             one.sql(&query).await.unwrap().collect().await.unwrap();
         }
     }
-    let many = cluster.session(&[ALWAYS, ("annulus.share_memory", "false")]).await;
+    let many = cluster.session(&[ALWAYS]).await;
     for session in [&one, &many] {
         register_all(session, folder.path(), &["orders", "lines"]).await;
     }

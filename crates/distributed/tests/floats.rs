@@ -5,7 +5,7 @@ mod common;
 use std::{fs::File, path::Path, sync::Arc, time::Duration};
 
 use annulus_datafusion::SessionStateBuilderExt;
-use annulus_distributed::{Channels, ResidentStatement, ResidentTables};
+use annulus_distributed::{Connections, ResidentStatement, ResidentTables};
 use common::{Cluster, rows};
 use datafusion::{
     arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch},
@@ -89,7 +89,7 @@ async fn workers_read_nan_and_zeros_as_one_process_does() {
         let path = folder.path().to_str().unwrap();
         many.register_parquet("t", path, ParquetReadOptions::default()).await.unwrap();
         check(&one, &many, " t").await;
-        let tables = ResidentTables::new(cluster.workers.clone(), Channels::default());
+        let tables = ResidentTables::new(cluster.workers.clone(), Connections::default());
         tables.install(&many).unwrap();
         let make = "CREATE RESIDENT TABLE r PARTITIONED BY (x) AS SELECT i, x FROM t WHERE i >= 0";
         let drop = "DROP RESIDENT TABLE r";

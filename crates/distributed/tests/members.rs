@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use annulus_distributed::{Channels, ClusterReport};
+use annulus_distributed::{ClusterReport, Connections};
 use annulus_roundabout::secure::{Authority, Identity, Role};
 use common::{Cluster, register, rows, stock, write_tables};
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -126,7 +126,7 @@ async fn only_submitters_see_what_workers_do() {
     let hosts = [alpha.clone(), beta].map(|host| (Arc::new(RuntimeEnv::default()), Some(host)));
     let cluster = Cluster::start_as(hosts).await;
     let all = async |identity: Identity| {
-        ClusterReport::ask(&cluster.workers, &Channels::default().with_identity(identity)).await.workers
+        ClusterReport::ask(&cluster.workers, &Connections::default().with_identity(identity)).await.workers
     };
     let seen = all(me).await;
     assert!(seen.len() == 2 && seen.iter().all(|worker| worker.report.as_ref().is_some_and(|report| report.ready)));

@@ -4,7 +4,7 @@ mod common;
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
-use annulus_distributed::{Channels, ResidentStatement, ResidentTables, Workers};
+use annulus_distributed::{Connections, ResidentStatement, ResidentTables, Workers};
 use common::{Cluster, analyzed, register, rows, stock, write_tables};
 use datafusion::{
     execution::{
@@ -29,7 +29,7 @@ async fn tables() -> TempDir {
 async fn session(cluster: &Cluster, folder: &TempDir, settings: &[(&str, &str)]) -> (SessionContext, ResidentTables) {
     let session = cluster.session(settings).await;
     register(&session, folder.path()).await;
-    let tables = ResidentTables::new(cluster.workers.clone(), Channels::default());
+    let tables = ResidentTables::new(cluster.workers.clone(), Connections::default());
     tables.install(&session).unwrap();
     (session, tables)
 }

@@ -5,7 +5,7 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use annulus_distributed::{
-    AnnulusWorker, Channels, Server, SessionStateBuilderExt, StatusServer, WorkerFiles, WorkerReport, Workers,
+    AnnulusWorker, Connections, Server, SessionStateBuilderExt, StatusServer, WorkerFiles, WorkerReport, Workers,
     address_of,
 };
 use common::{Cluster, register, rows, write_tables};
@@ -35,9 +35,13 @@ struct Shown {
 }
 
 async fn shown(folder: &std::path::Path, most: usize) -> Shown {
-    let worker =
-        AnnulusWorker::with_limits(Arc::new(RuntimeEnv::default()), Channels::default(), WorkerFiles::default(), most);
-    let status = StatusServer::bind("127.0.0.1:0", &worker).await.unwrap();
+    let worker = AnnulusWorker::with_limits(
+        Arc::new(RuntimeEnv::default()),
+        Connections::default(),
+        WorkerFiles::default(),
+        most,
+    );
+    let status = StatusServer::bind("127.0.0.1:0", worker.status()).await.unwrap();
     let address = status.address().unwrap().to_string();
     let server = Server::bind("127.0.0.1:0", worker).await.unwrap();
     let other = Cluster::start(1).await;
@@ -52,7 +56,7 @@ async fn shown(folder: &std::path::Path, most: usize) -> Shown {
     showing.spawn(async { status.serve().await.unwrap() });
     let config = SessionConfig::new().with_target_partitions(3);
     let builder = SessionStateBuilder::new().with_default_features().with_config(config);
-    let state = builder.with_annulus_workers(workers, Channels::default()).build();
+    let state = builder.with_annulus_workers(workers, Connections::default()).build();
     let session = SessionContext::new_with_state(state);
     session.sql("SET distributed.file_scan_config_bytes_per_partition = '1'").await.unwrap();
     register(&session, folder).await;

@@ -7,6 +7,7 @@ use std::{error::Error as StdError, io};
 
 use annulus_datafusion::{Comparisons, Incomparable};
 use annulus_dataset::DatasetOption;
+use annulus_distributed::WorkerError;
 use anyhow::{Error, anyhow};
 use arrow::error::ArrowError;
 use datafusion::{error::DataFusionError, sql::sqlparser::parser::ParserError};
@@ -78,6 +79,10 @@ const RULES: [&str; 5] = [
 fn add(text: &mut String, error: &(dyn StdError + 'static)) {
     if let Some(error) = error.downcast_ref::<Incomparable>() {
         return add_part(text, &incomparable(error));
+    }
+    if let Some(WorkerError { address, source }) = error.downcast_ref() {
+        add_part(text, &format!("worker {address}"));
+        return add_of_datafusion(text, source);
     }
     match error.downcast_ref::<DataFusionError>() {
         Some(error) => add_of_datafusion(text, error),
@@ -163,6 +168,16 @@ mod tests {
         assert_eq!(text(&error.into()), "table 't': cannot read 'a': no such folder");
     }
 
+    fn worker(source: DataFusionError) -> WorkerError {
+        WorkerError { address: "10.0.0.1:7500".to_owned(), source }
+    }
+
+    #[test]
+    fn a_worker_is_named_before_its_error() {
+        let error = DataFusionError::from(worker(DataFusionError::Execution("it was lost".to_owned())));
+        assert_eq!(text(&error.context("a join").into()), "a join: worker 10.0.0.1:7500: it was lost");
+    }
+
     #[test]
     fn rules_are_not_named() {
         let refused = DataFusionError::NotImplemented("PIVOT".to_owned());
@@ -176,7 +191,7 @@ mod tests {
         assert!(is_closed_pipe(&pipe));
         assert!(!is_closed_pipe(&Error::from(io::Error::from(io::ErrorKind::NotFound))));
         let connection = io::Error::from(io::ErrorKind::BrokenPipe);
-        let query = DataFusionError::External(connection.into()).context("worker 10.0.0.1:7500");
+        let query = DataFusionError::from(worker(DataFusionError::External(connection.into())));
         assert!(!is_closed_pipe(&Error::from(query).context("the query")));
     }
 }

@@ -1,6 +1,9 @@
 //! Workers that are processes.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use annulus_roundabout::secure::{Authority, HostName};
 
@@ -25,6 +28,20 @@ pub fn certificates(folder: &Path, ring: &str, hosts: &[&str]) {
 pub fn worker(folder: &Path, more: &[&str]) -> (Running, String) {
     let fixed = ["worker", "--listen", "127.0.0.1:0"];
     serving(Annulus::new(fixed.iter().chain(more)).at(folder).temp(folder))
+}
+
+/// Starts a worker whose rings use connections, even to workers of this machine.
+pub fn worker_apart(folder: &Path, more: &[&str]) -> (Running, String) {
+    let fixed = ["worker", "--listen", "127.0.0.1:0"];
+    serving(Annulus::new(fixed.iter().chain(more)).at(folder).temp(&long_path(folder)))
+}
+
+/// Returns a folder for temporary files whose path is too long for a socket, so that processes which use it
+/// cannot share memory. It is created if it is not there.
+pub fn long_path(folder: &Path) -> PathBuf {
+    let long = folder.join("l".repeat(120));
+    fs::create_dir_all(&long).expect("a folder");
+    long
 }
 
 /// Starts a worker, and returns its address.

@@ -9,14 +9,13 @@
 //!               by sorting and merging                         band/
 //!               by comparing all pairs                         loops/
 //!
-//! left side  -> stays on its worker  --+
-//! right side -> visits all workers   --+--> in `annulus-distributed`: its columns are in cyclo.rs
+//! a join that another crate runs -> its columns and its condition    described.rs
 //! ```
 
 mod band;
 mod collect;
 mod convert;
-mod cyclo;
+mod described;
 mod hash;
 mod key_filter;
 mod loops;
@@ -25,7 +24,7 @@ mod properties;
 
 pub use band::BandJoinExec;
 pub(crate) use band::as_nested_loops;
-pub use cyclo::{CycloJoin, CycloMethod};
+pub use described::{DescribedJoin, PairMethod};
 pub use hash::SharedHashJoinExec;
 pub use key_filter::KeyFilterExec;
 pub(crate) use key_filter::arrives;

@@ -101,7 +101,7 @@ impl BandJoin {
 impl PhysicalOptimizerRule for BandJoin {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
-        if super::is_distributed(config) && options.joins != Joins::Never {
+        if super::is_shipped(config) && options.joins != Joins::Never {
             return advice::attach(plan, |stock| why_not_hashed(stock, options));
         }
         match super::joins(config, &self.defaults) {

@@ -24,7 +24,7 @@ use datafusion::{
     physical_plan::{ExecutionPlan, StatisticsArgs, statistics::StatisticsContext},
 };
 
-use crate::config::{AnnulusConfig, InProcess, Joins};
+use crate::config::{AnnulusConfig, Joins, PlacementMode};
 
 pub use band::BandJoin;
 pub(crate) use bounds::SoundBounds;
@@ -38,21 +38,17 @@ pub use stage::replace_in_stage;
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 
-/// The prefix of the options of `datafusion-distributed`. It sends plans to other processes, which
-/// know DataFusion's operators only.
-const DISTRIBUTED: &str = "distributed";
-
 /// Returns which joins a session has on Annulus. Without `annulus.*` options, `defaults` count.
 fn joins(config: &ConfigOptions, defaults: &AnnulusConfig) -> Joins {
-    if is_distributed(config) {
+    if is_shipped(config) {
         return Joins::Never;
     }
     config.extensions.get::<AnnulusConfig>().unwrap_or(defaults).joins
 }
 
 /// Returns whether the plans of a session are sent to other processes.
-fn is_distributed(config: &ConfigOptions) -> bool {
-    config.extensions.iter().any(|(prefix, _)| prefix == DISTRIBUTED) && config.extensions.get::<InProcess>().is_none()
+fn is_shipped(config: &ConfigOptions) -> bool {
+    PlacementMode::from_options(config) == PlacementMode::Shipped
 }
 
 /// Inserts `rule` before the one that is named `before`, or at the end. A list that already has the

@@ -10,7 +10,7 @@ use datafusion::{
     physical_plan::ExecutionPlan,
 };
 
-use super::{Rules, in_turn, install, is_distributed, kept, unused};
+use super::{Rules, in_turn, install, is_shipped, kept, unused};
 use crate::table::is_declared;
 
 /// A rule for plans with scans that declare the partitioning of a
@@ -43,8 +43,8 @@ impl PhysicalOptimizerRule for PartitionedTables {
         })?;
         match self {
             _ if !any => Ok(plan),
-            Self::InTurn if is_distributed(config) => Ok(plan),
-            Self::Unused if is_distributed(config) => unused::optimize(unused::without_ranges(plan, config)?, config),
+            Self::InTurn if is_shipped(config) => Ok(plan),
+            Self::Unused if is_shipped(config) => unused::optimize(unused::without_ranges(plan, config)?, config),
             Self::Unused => unused::optimize(plan, config),
             Self::Kept => kept::optimize(plan, config),
             Self::InTurn => in_turn::optimize(plan, config),

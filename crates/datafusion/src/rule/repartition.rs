@@ -110,7 +110,7 @@ pub fn why_stock_repartitions(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOpti
     let defaults = AnnulusConfig::default();
     let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&defaults);
     let mut all = Vec::new();
-    if options.strategy != Strategy::Stock && !super::is_distributed(config) {
+    if options.strategy != Strategy::Stock && !super::is_shipped(config) {
         plan.apply(|node| {
             if let Some(stock) = stock_of(node)
                 && let Partitioning::Hash(exprs, _) = stock.partitioning()

@@ -1,4 +1,4 @@
-//! The operator.
+//! The operator of a join around a ring.
 
 mod plan;
 
@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use annulus_datafusion::{CycloJoin, executions::Executions};
+use annulus_datafusion::{DescribedJoin, executions::Executions};
 use annulus_join::{Side, Sides};
 use datafusion::{
     common::exec_err,
@@ -26,47 +26,49 @@ use datafusion::{
 use datafusion_distributed::{DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedTaskContext};
 use datafusion_proto::bytes::physical_plan_to_bytes;
 use tokio::{runtime::Handle, sync::mpsc};
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{
     input::Input,
-    kept::Resident,
     key_filter::FilterSizes,
     metrics::RunMetrics,
-    output::Running,
-    run::{Leaving, Run},
+    output::RunningJoin,
+    resident::ResidentSide,
+    stationary::StationaryInput,
+    task::{RingTask, TaskSetup},
 };
 use crate::resident::ResidentScanExec;
 
 /// A join around a ring of workers.
 ///
-/// Each task of a stage has a part of both sides. The rows of its left side stay; those of its right
-/// side visit the tasks one after the other (the cyclo-join paper, section IV). Each task outputs what
-/// it finds. It takes no more memory than the pool of its worker grants: stationary rows that do not
-/// fit go to disk in parts, and the others go around once for each part.
+/// Each task of a stage has a part of both sides. The left side is stationary; the right side rotates: its
+/// fragments visit the tasks one after the other (the cyclo-join paper, section IV). Each task outputs the
+/// pairs that it finds. It takes no more memory than the pool of its worker grants: stationary rows that do
+/// not fit go to disk in parts, and the rotating side makes a revolution for each part.
 ///
 /// It contains the stock operator that it replaced, over the same children, which answers the
 /// optimizer's questions and is never executed.
 pub struct CycloJoinExec {
     stock: Arc<NestedLoopJoinExec>,
-    join: Arc<CycloJoin>,
-    place: Place,
+    join: Arc<DescribedJoin>,
+    ring: RingPlan,
     why: Arc<str>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    executions: Executions<Arc<Running>>,
+    executions: Executions<Arc<RunningJoin>>,
 }
 
-/// Which join it is, and where its tasks meet.
+/// The ring of a join, as the coordinator plans it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    /// What no other join of a plan has.
+pub(crate) struct RingPlan {
+    /// Unique to the join in all plans.
     pub(crate) id: String,
     /// The worker at which the tasks meet.
     pub(crate) meeting_at: Url,
-    /// The number of workers, which is that of the tasks.
+    /// The number of workers. There is a task on each.
     pub(crate) workers: usize,
-    /// What is known for a filter of keys.
+    /// The sizes by which tasks choose a filter of keys, if they are known.
     pub(crate) filter: Option<FilterSizes>,
 }
 
@@ -77,10 +79,10 @@ impl CycloJoinExec {
     /// If the stock operator is invalid.
     pub(crate) fn try_new(
         stock: Arc<NestedLoopJoinExec>,
-        place: Place,
+        ring: RingPlan,
         why: impl Into<Arc<str>>,
     ) -> Result<Option<Self>> {
-        let Some(join) = CycloJoin::of(&stock)? else { return Ok(None) };
+        let Some(join) = DescribedJoin::from_plan(&stock)? else { return Ok(None) };
         let partitions = [stock.left(), stock.right()].map(|side| side.output_partitioning().partition_count());
         let properties = PlanProperties::new(
             EquivalenceProperties::new(stock.schema()),
@@ -91,7 +93,7 @@ impl CycloJoinExec {
         Ok(Some(Self {
             stock,
             join: Arc::new(join),
-            place,
+            ring,
             why: why.into(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -99,8 +101,8 @@ impl CycloJoinExec {
         }))
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn ring(&self) -> &RingPlan {
+        &self.ring
     }
 
     /// Returns the reason for the choice, as `EXPLAIN` prints it.
@@ -119,59 +121,54 @@ impl CycloJoinExec {
         Ok(physical_plan_to_bytes(stock.replace_children(empty, options)?)?.to_vec())
     }
 
-    /// Starts a task's part in the join.
-    fn start(&self, context: &Arc<TaskContext>) -> Result<Arc<Running>> {
+    /// Starts a task of the join.
+    fn start(&self, context: &Arc<TaskContext>) -> Result<Arc<RunningJoin>> {
         let Ok(runtime) = Handle::try_current() else { return exec_err!("a join needs a runtime of tokio") };
-        let leaving = Leaving::default();
+        let cancel = CancellationToken::new();
         let sides = Sides { left: self.stock.left(), right: self.stock.right() };
         let Sides { left, right } = Sides::try_from_fn(|side: Side| {
             let partitions = sides[side].output_partitioning().partition_count();
             let streams = (0..partitions).map(|partition| sides[side].execute(partition, Arc::clone(context)));
             let streams = streams.collect::<Result<_>>()?;
-            Ok::<_, DataFusionError>(Input { streams, runtime: runtime.clone(), leaving: leaving.token.clone() })
+            Ok::<_, DataFusionError>(Input { streams, runtime: runtime.clone(), cancel: cancel.clone() })
         })?;
         let task = DistributedTaskContext::from_ctx(context);
         let resident = self.stock.left().downcast_ref::<ResidentScanExec>().and_then(|scan| {
             let share = scan.own_share(context)?;
-            let mut purpose = self.encoded().ok()?;
+            let mut join = self.encoded().ok()?;
             // Columns of equal names and types may be others of the table.
-            purpose.extend(format!("{:?}", scan.projection()).into_bytes());
-            Some(Resident { share, projection: scan.projection().cloned(), purpose })
+            join.extend(format!("{:?}", scan.projection()).into_bytes());
+            Some(ResidentSide { share, projection: scan.projection().cloned(), join })
         });
         let partitions = self.properties.partitioning.partition_count();
         let (output, batches) = mpsc::channel(2 * partitions);
         let outcome = Arc::new(OnceLock::new());
-        let run = Run {
+        let setup = TaskSetup {
             join: Arc::clone(&self.join),
-            id: self.place.id.clone(),
-            meeting_at: self.place.meeting_at.clone(),
-            filter: self.place.filter,
+            ring: self.ring.clone(),
             index: task.task_index,
             count: task.task_count,
             is_resident: self.stock.left().is::<ResidentScanExec>(),
-            resident,
-            stationary: left,
-            rotating: right,
-            output,
-            outcome: Arc::clone(&outcome),
-            leaving: leaving.clone(),
+            cancel: cancel.clone(),
             context: Arc::clone(context),
             runtime,
             metrics: RunMetrics::new(&self.metrics),
         };
-        thread::Builder::new().name("cyclo-join".to_owned()).spawn(move || run.run())?;
-        Ok(Arc::new(Running::new(batches, outcome, leaving)))
+        let stationary = StationaryInput { input: left, resident };
+        let task = RingTask { setup, stationary, rotating: right, output, outcome: Arc::clone(&outcome) };
+        thread::Builder::new().name("cyclo-join".to_owned()).spawn(move || task.run())?;
+        Ok(Arc::new(RunningJoin::new(batches, outcome, cancel)))
     }
 }
 
-/// Lets a join run on all workers.
+/// Sets the number of tasks of a stage with such a join to the number of workers.
 pub(crate) fn on_all_workers(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
     let join = event.plan.downcast_ref::<CycloJoinExec>()?;
-    Some(Ok(DesiredTaskCountEventResponse::desired(join.place.workers)))
+    Some(Ok(DesiredTaskCountEventResponse::desired(join.ring.workers)))
 }
 
 impl fmt::Debug for CycloJoinExec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CycloJoinExec").field("stock", &self.stock).field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("CycloJoinExec").field("stock", &self.stock).field("ring", &self.ring).finish_non_exhaustive()
     }
 }

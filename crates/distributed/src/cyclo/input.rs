@@ -1,4 +1,4 @@
-//! Reads a side of a join, for the thread that joins.
+//! The reading of a side of a join, for the thread that joins.
 
 use std::panic::AssertUnwindSafe;
 
@@ -16,34 +16,34 @@ pub(super) struct Input {
     pub(super) streams: Vec<SendableRecordBatchStream>,
     pub(super) runtime: Handle,
     /// Ends the reading.
-    pub(super) leaving: CancellationToken,
+    pub(super) cancel: CancellationToken,
 }
 
 /// The batches of a side. Dropping it ends the tasks that read.
 pub(super) struct Batches {
     batches: Receiver<Result<RecordBatch>>,
-    leaving: CancellationToken,
+    cancel: CancellationToken,
     _tasks: JoinSet<()>,
 }
 
 impl Input {
     /// Reads all streams at once, each in a task of its own, some batches ahead.
     pub(super) fn read(self) -> Batches {
-        let Self { streams, runtime, leaving } = self;
+        let Self { streams, runtime, cancel } = self;
         let (sender, batches) = mpsc::channel(streams.len().max(1));
         let mut tasks = JoinSet::new();
         for stream in streams {
-            let (sender, leaving) = (sender.clone(), leaving.clone());
+            let (sender, cancel) = (sender.clone(), cancel.clone());
             let reading = async move {
                 tokio::select! {
                     biased;
-                    () = leaving.cancelled() => {}
+                    () = cancel.cancelled() => {}
                     () = pass_on(stream, sender) => {}
                 }
             };
             tasks.spawn_on(reading, &runtime);
         }
-        Batches { batches, leaving, _tasks: tasks }
+        Batches { batches, cancel, _tasks: tasks }
     }
 }
 
@@ -63,11 +63,11 @@ impl Batches {
     /// Waits for the next batch; `None` after the last.
     ///
     /// # Errors
-    /// Those of the input, and if the reading has been ended.
+    /// If the input fails, or the join was cancelled.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
         let next = self.batches.blocking_recv().transpose()?;
-        // Else the end of the tasks would look like that of the rows.
-        if next.is_none() && self.leaving.is_cancelled() {
+        // Otherwise, the end of the tasks would look like the end of the rows.
+        if next.is_none() && self.cancel.is_cancelled() {
             return exec_err!("the join was ended");
         }
         Ok(next)

@@ -1,4 +1,4 @@
-//! What a task of a join counts.
+//! The counters of a task of a join.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use annulus_cyclo::{JoinStats, JoinedFragment, KeyFilterChoice, Watch};
 use annulus_join::KeyFilterKind;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time};
 
-/// What a task counts, beside its rows.
+/// The counters of a task, beside its rows.
 pub(super) struct RunMetrics {
     pub(super) spill: SpillMetrics,
     /// Reading the stationary rows.
@@ -41,9 +41,9 @@ pub(super) struct RunMetrics {
     bloom_filters: Count,
     /// Whether an exact filter does.
     exact_filters: Count,
-    /// What the cost model expects a filter to cost this task.
+    /// The expected cost of a filter for this task.
     expected_filter_cost: Time,
-    /// What it expects the filter to save.
+    /// The expected saving by the filter.
     expected_filter_saving: Time,
 }
 
@@ -75,7 +75,7 @@ impl RunMetrics {
         }
     }
 
-    /// Returns what counts fragments while the ring turns.
+    /// Returns a function that counts fragments while the ring turns.
     pub(super) fn watch(&self) -> Watch {
         let (rows, bytes) = (self.probed_rows.clone(), self.ring_bytes.clone());
         Arc::new(move |visit: JoinedFragment| {
@@ -95,9 +95,9 @@ impl RunMetrics {
         self.expected_filter_saving.add_duration(Duration::from_nanos(saved_ns as u64));
     }
 
-    /// Adds what is known at the end.
-    pub(super) fn add(&self, turn: &JoinStats) {
-        let JoinStats { setup, revolution, prepared, dropped, filter_bytes, compared, .. } = turn;
+    /// Adds the counters that are known at the end.
+    pub(super) fn add(&self, stats: &JoinStats) {
+        let JoinStats { setup, revolution, prepared, dropped, filter_bytes, compared, .. } = stats;
         self.setup_time.add_duration(*setup);
         self.join_time.add_duration(revolution.joining);
         self.wait_time.add_duration(revolution.waiting);

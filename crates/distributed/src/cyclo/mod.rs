@@ -1,36 +1,57 @@
-//! Joins around a ring of workers: one side stays where it was read, the other visits all workers.
+//! Joins around a ring of workers: the stationary side stays where it was read, and the fragments of the
+//! rotating side visit all workers.
 //!
 //! ```text
-//! coordinator: rule.rs  chooses the joins (cost.rs), lift.rs lets both sides have several tasks
-//! worker:      left side  -> input.rs -> stationary.rs: rows in memory, and on disk
-//!              meeting.rs: all tasks of the join learn each other's addresses
-//!              ring.rs: connects them
-//!              agreed.rs: the algorithm, by what the sizes suggest (algorithm.rs, key_filter.rs)
-//!              right side -> input.rs -> `annulus-cyclo` (run.rs) -> output.rs
+//! coordinator  rule.rs        chooses the joins (cost.rs), and puts exec.rs into the plan
+//! worker       exec.rs        starts a thread for the task (task.rs) and reads both sides (input.rs)
+//!   left       stationary.rs  reads the stationary side: rows in memory and on disk, or a share of a resident
+//!                             table (resident.rs), within budget.rs
+//!              meet.rs        registers with the meeting, where all tasks learn each other's addresses
+//!              ring.rs        connects the task to its neighbours
+//!              choice.rs      chooses the algorithm (algorithm.rs) and a filter of keys (key_filter.rs)
+//!   right      task.rs        rotates the other side through `annulus-cyclo`
+//!              output.rs      passes joined rows to the partitions of the operator
 //! ```
+//!
+//! failure.rs says why a task ended early, cancel.rs ends it from outside, metrics.rs has its counters.
 
-mod access;
-mod agreed;
 mod algorithm;
 mod budget;
+mod cancel;
+mod choice;
 mod cost;
 mod exec;
+mod failure;
 mod input;
-mod kept;
 mod key_filter;
-mod lift;
-mod meeting;
+mod meet;
 mod metrics;
+mod options;
 mod output;
+mod resident;
 mod ring;
 mod rule;
-mod run;
 mod stationary;
+mod task;
 
-pub(crate) use access::RingAccess;
+use annulus_roundabout::secure::Member;
+
+use crate::{net::AskService, state::Meetings};
+
 pub use exec::CycloJoinExec;
-pub(crate) use exec::{Place, on_all_workers};
+pub(crate) use exec::{RingPlan, on_all_workers};
 pub(crate) use key_filter::FilterSizes;
-pub(crate) use lift::LiftInputs;
-pub(crate) use meeting::{Meetings, Met, Present};
+pub use options::RingJoinOptions;
 pub(crate) use rule::ChooseCycloJoins;
+
+/// Lets the tasks of joins meet at a worker.
+pub(crate) fn serve(asks: AskService, meetings: &Meetings) -> AskService {
+    let meetings = meetings.clone();
+    asks.with(move |registration, member: Option<Member>| {
+        let meetings = meetings.clone();
+        async move {
+            let agreed = meetings.meet(registration, member.map(|member| member.host.to_string())).await;
+            agreed.map_err(Into::into)
+        }
+    })
+}

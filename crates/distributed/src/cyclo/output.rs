@@ -11,23 +11,22 @@ use datafusion::{
 };
 use futures::stream;
 use tokio::sync::{Mutex, mpsc::Receiver};
+use tokio_util::sync::CancellationToken;
 
-use super::run::Leaving;
-
-/// How a join has ended.
+/// The outcome of a join, once it has ended.
 pub(super) type Outcome = OnceLock<Result<(), Arc<DataFusionError>>>;
 
-/// A join that runs on a thread of its own. Any partition takes the next batch, so none that is not
-/// read holds up the others. Dropping it ends the join.
-pub(super) struct Running {
+/// A join that runs on a thread of its own. Any partition takes the next batch, so a partition that is not
+/// read does not block the others. Dropping this ends the join.
+pub(super) struct RunningJoin {
     batches: Mutex<Receiver<RecordBatch>>,
     outcome: Arc<Outcome>,
-    leaving: Leaving,
+    cancel: CancellationToken,
 }
 
-impl Running {
-    pub(super) fn new(batches: Receiver<RecordBatch>, outcome: Arc<Outcome>, leaving: Leaving) -> Self {
-        Self { batches: Mutex::new(batches), outcome, leaving }
+impl RunningJoin {
+    pub(super) fn new(batches: Receiver<RecordBatch>, outcome: Arc<Outcome>, cancel: CancellationToken) -> Self {
+        Self { batches: Mutex::new(batches), outcome, cancel }
     }
 
     async fn next(&self) -> Result<Option<RecordBatch>> {
@@ -59,8 +58,8 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningJoin {
     fn drop(&mut self) {
-        self.leaving.leave();
+        self.cancel.cancel();
     }
 }

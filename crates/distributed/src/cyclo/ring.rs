@@ -1,4 +1,4 @@
-//! Connects the tasks of a join to a ring.
+//! The connections of a task to its neighbours in the ring.
 
 use std::{
     fs, io,
@@ -18,22 +18,21 @@ use annulus_roundabout::{
 use tempfile::TempDir;
 use url::Url;
 
-use super::meeting::{LocalAddress, Met, MetHost};
-use crate::channels::Channels;
+use crate::state::{LocalAddress, RingAgreement, RingHost, TaskAccess};
 
-/// Where a task waits for its predecessor.
+/// The sockets at which a task waits for its predecessor.
 pub(super) struct Listening {
     tcp: TcpListener,
     /// The address of `tcp`, for others.
     pub(super) address: String,
     unix: Option<(UnixListener, LocalAddress)>,
-    /// Has the socket, until the task is connected.
+    /// The folder of the socket, until the task is connected.
     _folder: Option<TempDir>,
 }
 
 impl Listening {
-    /// Listens at a free port, where others reach the worker `own`, and at a socket in the first of
-    /// `folders` whose path is not too long for that.
+    /// Listens at a free port of the address by which others reach the worker `own`, and at a socket in the first
+    /// of `folders` whose path is short enough.
     ///
     /// # Errors
     /// If the worker's name cannot be resolved, or no port is free.
@@ -48,7 +47,7 @@ impl Listening {
         let tcp = TcpListener::bind((address, 0)).or_else(|_| TcpListener::bind((any, 0)))?;
         let address = format!("{name}:{}", tcp.local_addr()?.port());
         // Without it, the ring uses the port.
-        let (folder, unix) = folders.iter().find_map(|folder| local(folder).ok()).unzip();
+        let (folder, unix) = folders.iter().find_map(|folder| listen_locally(folder).ok()).unzip();
         Ok(Self { tcp, address, unix, _folder: folder })
     }
 
@@ -58,16 +57,16 @@ impl Listening {
     }
 }
 
-/// Listens at a socket in a folder of this user's own.
-fn local(parent: &Path) -> io::Result<(TempDir, (UnixListener, LocalAddress))> {
+/// Listens at a socket in a new folder, which belongs to this user.
+fn listen_locally(parent: &Path) -> io::Result<(TempDir, (UnixListener, LocalAddress))> {
     let folder = tempfile::Builder::new().prefix("annulus-ring-").tempdir_in(parent)?;
     let path = folder.path().join("host");
     let listener = UnixListener::bind(&path)?;
     Ok((folder, (listener, LocalAddress { machine: machine()?, path })))
 }
 
-/// Returns what processes have in common that reach each other's files: the boot of the machine, the view of
-/// its files, and the user.
+/// Returns an identifier that processes share if they reach each other's files: the boot of the machine, the
+/// mount namespace, and the user.
 fn machine() -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let files = fs::read_link("/proc/self/ns/mnt")?;
@@ -92,27 +91,28 @@ pub(super) fn config(fragment_bytes: u32, silence: Duration) -> RingConfig {
 /// # Errors
 /// If they cannot be reached, or have no certificates though this task has one.
 pub(super) fn connect(
-    met: &Met,
+    agreement: &RingAgreement,
     index: u16,
     listening: Listening,
-    channels: &Channels,
+    access: &TaskAccess,
     stopper: &StopHandle,
 ) -> Result<Host, CycloError> {
-    let position = u16::try_from(met.hosts.len()).ok().and_then(|hosts| RingPosition::new(index, hosts));
-    let position = position.ok_or_else(|| refuse(format!("a ring of {} workers is too large", met.hosts.len())))?;
+    let position = u16::try_from(agreement.hosts.len()).ok().and_then(|hosts| RingPosition::new(index, hosts));
+    let position =
+        position.ok_or_else(|| refuse(format!("a ring of {} workers is too large", agreement.hosts.len())))?;
     let (successor, predecessor) =
-        (&met.hosts[position.successor().index()], &met.hosts[position.predecessor().index()]);
+        (&agreement.hosts[position.successor().index()], &agreement.hosts[position.predecessor().index()]);
     let Listening { tcp, unix, _folder, .. } = listening;
-    let config = config(met.fragment_bytes, met.silence);
+    let config = config(agreement.fragment_bytes, agreement.silence);
     let joining = |address| {
-        HostBuilder::new(position, met.session, address)
+        HostBuilder::new(position, agreement.session, address)
             .with_config(&config)
             .with_stop_handle(stopper)
-            .with_buffer_cache(channels.buffers())
+            .with_buffer_cache(&access.state.buffers)
     };
-    let fabric = channels.fabric().filter(|_| met.fabric().is_some());
+    let fabric = access.connections.ring().fabric.as_deref().filter(|_| agreement.fabric().is_some());
     if fabric.is_none()
-        && met.is_local()
+        && agreement.is_local()
         && let Some((listener, _)) = unix
         && let Some(local) = &successor.local
     {
@@ -121,7 +121,7 @@ pub(super) fn connect(
     }
     let address = resolve(&successor.address).map_err(RoundaboutError::from)?;
     let joining = joining(Address::Tcp { listener: tcp, successor: address });
-    let identity = channels.identity();
+    let identity = access.connections.identity();
     #[cfg(feature = "ofi")]
     let options = fabric.map(|name| FabricOptions::named(name).with_sealed(identity.is_some()));
     #[cfg(feature = "ofi")]
@@ -132,13 +132,14 @@ pub(super) fn connect(
     Ok(match identity {
         None => Host::join_ring(joining)?,
         Some(identity) => {
-            let (predecessor, successor) = (name(predecessor)?, name(successor)?);
+            let (predecessor, successor) = (name_of(predecessor)?, name_of(successor)?);
             Host::join_ring(joining.with_protect(&Tls { identity, predecessor, successor }))?
         }
     })
 }
 
-fn name(host: &MetHost) -> Result<HostName, CycloError> {
+/// Returns the name in the certificate of a host.
+fn name_of(host: &RingHost) -> Result<HostName, CycloError> {
     let name = host.member.as_deref().and_then(|name| name.parse().ok());
     name.ok_or_else(|| refuse(format!("{} has no certificate, but this worker has one", host.worker)))
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_datafusion::{AnnulusConfig, CycloJoin, Joins, config::InProcess};
+use annulus_datafusion::{AnnulusConfig, DescribedJoin, Joins, config::PlacementMode};
 use annulus_join::{Side, Sides};
 use datafusion::{
     common::{
@@ -28,19 +28,20 @@ use uuid::Uuid;
 use crate::resident::ResidentScanExec;
 
 use super::{
-    cost::{Answer, Question, SideSize},
-    exec::{CycloJoinExec, Place},
+    cost::{JoinEstimate, RingChoice, SideSize},
+    exec::{CycloJoinExec, RingPlan},
     key_filter::FilterSizes,
+    options::RingJoinOptions,
 };
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 
-/// The bytes of a value whose type and statistics do not tell.
+/// The bytes of a value that neither types nor statistics tell.
 const UNKNOWN_BYTES: f64 = 32.0;
-/// The rows of a side that is not known.
+/// The rows of a side without statistics.
 const MANY_ROWS: f64 = 1e9;
 
-/// Replaces joins by [`CycloJoinExec`] where that is the cheapest way, or as `annulus.cyclo_join` says.
+/// Replaces joins by [`CycloJoinExec`] where that is expected to be the fastest, or as `annulus.cyclo_join` says.
 ///
 /// It runs after the sides have been chosen, and before inputs are brought into one partition for the
 /// operators that it replaces.
@@ -70,12 +71,13 @@ impl PhysicalOptimizerRule for ChooseCycloJoins {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let defaults = AnnulusConfig::default();
         let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&defaults);
-        if options.cyclo_join == Joins::Never || config.extensions.get::<InProcess>().is_some() {
+        if options.cyclo_join == Joins::Never || PlacementMode::from_options(config) == PlacementMode::InProcess {
             return Ok(plan);
         }
         let workers = self.workers.get_urls()?;
         let choice = Choice {
-            options,
+            cyclo_join: options.cyclo_join,
+            options: config.extensions.get().copied().unwrap_or_default(),
             workers: &workers,
             broadcasts: DistributedConfig::from_config_options(config)?.broadcast_joins,
             filters: config.optimizer.enable_join_dynamic_filter_pushdown,
@@ -93,7 +95,8 @@ impl PhysicalOptimizerRule for ChooseCycloJoins {
 }
 
 struct Choice<'a> {
-    options: &'a AnnulusConfig,
+    cyclo_join: Joins,
+    options: RingJoinOptions,
     workers: &'a [Url],
     /// Whether the engine sends a side to all workers where that is possible.
     broadcasts: bool,
@@ -103,26 +106,32 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     fn replace(&self, node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-        let Some(stock) = CycloJoin::described(&node)? else { return Ok(Transformed::no(node)) };
-        let Some(join) = CycloJoin::of(&stock)? else { return Ok(Transformed::no(node)) };
-        let Some(Answer { stays, why }) = self.answer(&node, &stock, &join) else { return Ok(Transformed::no(node)) };
+        let Some(stock) = DescribedJoin::stock_form(&node)? else { return Ok(Transformed::no(node)) };
+        let Some(join) = DescribedJoin::from_plan(&stock)? else { return Ok(Transformed::no(node)) };
+        let Some(choice) = self.choose(&node, &stock, &join) else { return Ok(Transformed::no(node)) };
         let id = Uuid::new_v4();
         let at = (id.as_u128() % self.workers.len().max(1) as u128) as usize;
         let Some(meeting_at) = self.workers.get(at).cloned() else { return Ok(Transformed::no(node)) };
-        let (stationary, rotating) = match stays {
+        let (stationary, rotating) = match choice.stationary {
             Side::Left => (stock.left(), stock.right()),
             Side::Right => (stock.right(), stock.left()),
         };
         let filter = if self.filters { filter_sizes(stationary, rotating) } else { None };
-        let place = Place { id: id.simple().to_string(), meeting_at, workers: self.workers.len(), filter };
-        let described = if stays == Side::Left { stock as _ } else { stock.swap_inputs()? };
-        CycloJoinExec::within(described, &place, &why.into()).map(Transformed::yes)
+        let ring = RingPlan { id: id.simple().to_string(), meeting_at, workers: self.workers.len(), filter };
+        // The operator's left side is stationary.
+        let stock = if choice.stationary == Side::Left { stock as _ } else { stock.swap_inputs()? };
+        CycloJoinExec::replace_stock(stock, &ring, &choice.why.into()).map(Transformed::yes)
     }
 
-    /// Returns which side stays, and why, if the join is to run around a ring.
-    fn answer(&self, node: &Arc<dyn ExecutionPlan>, stock: &NestedLoopJoinExec, join: &CycloJoin) -> Option<Answer> {
+    /// Returns the stationary side and the reason, if the join is to run around a ring.
+    fn choose(
+        &self,
+        node: &Arc<dyn ExecutionPlan>,
+        stock: &NestedLoopJoinExec,
+        join: &DescribedJoin,
+    ) -> Option<RingChoice> {
         let sizes = [stock.left(), stock.right()].map(size_of);
-        let is_always = self.options.cyclo_join == Joins::Always;
+        let is_always = self.cyclo_join == Joins::Always;
         let unknown = SideSize { rows: MANY_ROWS, bytes: MANY_ROWS * UNKNOWN_BYTES };
         let [left, right] = sizes;
         let is_known = left.is_some() && right.is_some();
@@ -137,18 +146,21 @@ impl Choice<'_> {
             _ => None,
         };
         let (has_keys, workers) = (node.is::<HashJoinExec>(), self.workers.len());
-        let question = Question { method: join.method(), sides, workers, broadcast, has_keys, resident };
+        let estimate = JoinEstimate { method: join.method(), sides, workers, broadcast, has_keys, resident };
         if is_always {
-            return Some(Answer { stays: question.stays(), why: "annulus.cyclo_join".to_owned() });
+            return Some(RingChoice { stationary: estimate.stationary_side(), why: "annulus.cyclo_join".to_owned() });
         }
         if self.workers.len() < 2 {
             return None;
         }
         match (is_known, has_keys) {
-            (true, _) => question.answer(),
+            (true, _) => estimate.choose_ring(),
             // A side that is not known may be too large for one worker, unless keys divide it.
             (false, true) => None,
-            (false, false) => Some(Answer { stays: question.stays(), why: "a number of rows is unknown".to_owned() }),
+            (false, false) => Some(RingChoice {
+                stationary: estimate.stationary_side(),
+                why: "a number of rows is unknown".to_owned(),
+            }),
         }
     }
 }
@@ -158,7 +170,7 @@ fn size_of(side: &Arc<dyn ExecutionPlan>) -> Option<SideSize> {
     size(&known, side)
 }
 
-/// Returns what a filter of keys depends on, if it is known.
+/// Returns the sizes on which a filter of keys depends, if they are known.
 fn filter_sizes(stationary: &Arc<dyn ExecutionPlan>, rotating: &Arc<dyn ExecutionPlan>) -> Option<FilterSizes> {
     let mut whole = stationary;
     while whole.is::<FilterExec>() || whole.is::<ProjectionExec>() || whole.is::<RepartitionExec>() {

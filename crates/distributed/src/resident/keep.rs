@@ -1,12 +1,9 @@
-//! Keeps the rows of a stage's task in the memory of its worker.
+//! The operator that keeps the rows of a task in the memory of its worker.
 
 use std::{fmt, sync::Arc};
 
 use datafusion::{
-    arrow::{
-        array::{RecordBatch, UInt64Array},
-        datatypes::{DataType, Field, Schema, SchemaRef},
-    },
+    arrow::array::RecordBatch,
     common::{exec_err, tree_node::TreeNodeRecursion, utils::memory::RecordBatchMemoryCounter},
     error::Result,
     execution::{TaskContext, memory_pool::MemoryConsumer},
@@ -22,15 +19,18 @@ use datafusion::{
 use datafusion_distributed::DistributedTaskContext;
 use futures::{StreamExt, stream};
 
-use super::store::TableInfo;
-use crate::{cyclo::RingAccess, workers::address_of};
+use crate::{
+    inserts::{count_batch, count_schema},
+    state::{ShareRows, TableInfo, TaskAccess},
+    workers::address_of,
+};
 
-/// Keeps all rows of its input, and outputs how many each partition has kept.
+/// Keeps all rows of its input, and outputs the number of rows of each partition.
 #[derive(Debug)]
 pub(crate) struct KeepExec {
     input: Arc<dyn ExecutionPlan>,
     table: Arc<TableInfo>,
-    /// The number of workers, which is that of the tasks.
+    /// The number of workers. There is a task on each.
     workers: usize,
     properties: Arc<PlanProperties>,
 }
@@ -54,7 +54,7 @@ impl KeepExec {
         self.workers
     }
 
-    /// Returns the columns by which rows are spread over the workers: all if the table has no key.
+    /// Returns the columns by which rows are distributed over the workers: all columns if the table has no key.
     pub(crate) fn keys(&self) -> Vec<Arc<dyn PhysicalExpr>> {
         let schema = self.input.schema();
         let is_key = |name: &str| self.table.key.is_empty() || self.table.key.iter().any(|key| key == name);
@@ -123,9 +123,9 @@ async fn keep(
     table: Arc<TableInfo>,
     context: Arc<TaskContext>,
 ) -> Result<RecordBatch> {
-    let Some(access) = RingAccess::of(&context) else {
+    let Some(access) = TaskAccess::from_context(&context) else {
         return exec_err!(
-            "resident table '{}' cannot be made here: its query must run on workers, which read files",
+            "resident table '{}' cannot be created here: its query must run on workers, which read files",
             table.name
         );
     };
@@ -140,29 +140,13 @@ async fn keep(
                 "resident table '{}' does not fit in the memory of worker {}: allow it more, use more workers, or \
                  drop other tables",
                 table.name,
-                address_of(&access.own)
+                address_of(&access.worker)
             ))
         })?;
         rows += batch.num_rows() as u64;
         batches.push(batch);
     }
     let index = DistributedTaskContext::from_ctx(&context).task_index;
-    let resident = access.channels.resident().clone();
-    resident.add(&table.id, (index, access), batches, memory);
+    access.state.resident.add(&table.id, ShareRows { index, batches, memory }, access.query());
     count_batch(rows)
-}
-
-pub(crate) fn count_schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]))
-}
-
-/// Returns the number of rows as an INSERT returns it.
-pub(crate) fn count_batch(rows: u64) -> Result<RecordBatch> {
-    Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(UInt64Array::from(vec![rows]))])?)
-}
-
-/// Returns the sum of all counts that an INSERT has returned.
-pub(crate) fn sum_of_counts(counts: &[RecordBatch]) -> u64 {
-    let counts = counts.iter().flat_map(|batch| batch.column(0).as_any().downcast_ref::<UInt64Array>());
-    counts.flatten().flatten().sum()
 }

@@ -1,10 +1,12 @@
-//! Reads a resident table.
+//! The scan of a resident table.
 
 use std::{fmt, sync::Arc};
 
 use datafusion::{
     arrow::{array::RecordBatch, datatypes::SchemaRef},
-    common::{ColumnStatistics, Statistics, exec_datafusion_err, stats::Precision, tree_node::TreeNodeRecursion},
+    common::{
+        ColumnStatistics, Statistics, exec_datafusion_err, exec_err, stats::Precision, tree_node::TreeNodeRecursion,
+    },
     error::Result,
     execution::TaskContext,
     physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr},
@@ -26,11 +28,14 @@ use url::Url;
 
 use super::{
     keep::KeepExec,
-    store::{Share, TableInfo},
+    rows::{RowsRequest, read_from},
 };
-use crate::{channels::Channels, cyclo::RingAccess};
+use crate::{
+    net::Connections,
+    state::{Share, SharePart, TableInfo, TaskAccess},
+};
 
-/// Which shares there are, and where.
+/// The shares of a table, and their workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shares {
     pub(crate) table: TableInfo,
@@ -40,16 +45,16 @@ pub(crate) struct Shares {
     pub(crate) bytes: u64,
 }
 
-/// Reads the shares of a table: a task reads that of its own number, if there are as many tasks as shares,
-/// and it is on that share's worker; other shares come from their workers.
+/// Reads the shares of a table. A task reads the share of its own number if there are as many tasks as shares.
+/// If that share is not on its worker, the rows come from another one.
 #[derive(Debug)]
 pub(crate) struct ResidentScanExec {
     shares: Arc<Shares>,
     projection: Option<Vec<usize>>,
     schema: SchemaRef,
     partitions: usize,
-    /// The connections of the process that asks.
-    channels: Option<Channels>,
+    /// The connections of the coordinator.
+    connections: Option<Connections>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -59,7 +64,7 @@ impl ResidentScanExec {
         shares: Arc<Shares>,
         projection: Option<Vec<usize>>,
         partitions: usize,
-        channels: Option<Channels>,
+        connections: Option<Connections>,
     ) -> Result<Self> {
         let all = shares.table.schema()?;
         let schema = match &projection {
@@ -73,7 +78,7 @@ impl ResidentScanExec {
             Boundedness::Bounded,
         );
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { shares, projection, schema, partitions, channels, properties: Arc::new(properties), metrics })
+        Ok(Self { shares, projection, schema, partitions, connections, properties: Arc::new(properties), metrics })
     }
 
     pub(crate) fn shares(&self) -> &Arc<Shares> {
@@ -90,12 +95,12 @@ impl ResidentScanExec {
 
     /// Returns the share that is the only one of a task, if it is on the task's worker.
     pub(crate) fn own_share(&self, context: &Arc<TaskContext>) -> Option<Arc<Share>> {
-        let access = RingAccess::of(context)?;
+        let access = TaskAccess::from_context(context)?;
         let task = DistributedTaskContext::from_ctx(context);
         let is_own = task.task_count == self.shares.workers.len()
-            && self.shares.workers.get(task.task_index).is_some_and(|worker| *worker == access.own.as_str());
+            && self.shares.workers.get(task.task_index).is_some_and(|worker| *worker == access.worker.as_str());
         let table = &self.shares.table;
-        if is_own { access.channels.resident().share(&table.name, &table.id).ok() } else { None }
+        if is_own { access.state.resident.share(&table.name, &table.id).ok() } else { None }
     }
 }
 
@@ -141,16 +146,19 @@ impl ExecutionPlan for ResidentScanExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let task = DistributedTaskContext::from_ctx(&context);
-        let access = RingAccess::of(&context);
-        let channels = access.as_ref().map(|access| &access.channels).or(self.channels.as_ref());
-        let channels = channels.ok_or_else(|| {
-            exec_datafusion_err!("resident table '{}' needs a session with workers", self.shares.table.name)
-        })?;
+        let source = match (TaskAccess::from_context(&context), &self.connections) {
+            (Some(access), _) => Source::Worker(access),
+            (None, Some(connections)) => Source::Coordinator(connections.clone()),
+            (None, None) => {
+                return exec_err!("resident table '{}' needs a session with workers", self.shares.table.name);
+            }
+        };
         let numbers = (task.task_index..self.shares.workers.len()).step_by(task.task_count.max(1));
-        let (channels, shares, partitions) = (channels.clone(), Arc::clone(&self.shares), self.partitions);
+        let part = SharePart { index: partition, count: self.partitions };
+        let shares = Arc::clone(&self.shares);
         let streams = stream::iter(numbers).then(move |number| {
-            let (channels, shares) = (channels.clone(), Arc::clone(&shares));
-            async move { read(&channels, &shares, number, (partition, partitions)).await }
+            let (source, shares) = (source.clone(), Arc::clone(&shares));
+            async move { source.read(&shares, number, part).await }
         });
         let (projection, metrics) = (self.projection.clone(), BaselineMetrics::new(&self.metrics, partition));
         let batches = streams.try_flatten().map(move |batch| {
@@ -182,25 +190,41 @@ impl ExecutionPlan for ResidentScanExec {
     }
 }
 
-/// Returns a part of a share, from this worker or another one.
-async fn read(
-    channels: &Channels,
-    shares: &Shares,
-    number: usize,
-    (part, parts): (usize, usize),
-) -> Result<stream::BoxStream<'static, Result<RecordBatch>>> {
-    let worker = shares.workers.get(number).and_then(|worker| Url::parse(worker).ok());
-    let worker = worker.ok_or_else(|| exec_datafusion_err!("share {number} has no worker"))?;
-    if channels.is_own(&worker) {
-        let share = channels.resident().share(&shares.table.name, &shares.table.id)?;
-        let batches: Vec<_> = share.part(part, parts).cloned().map(Ok).collect();
-        return Ok(stream::iter(batches).boxed());
-    }
-    channels.read_share(&worker, &shares.table, (part, parts)).await
+/// The process that reads shares.
+#[derive(Clone)]
+enum Source {
+    Worker(Arc<TaskAccess>),
+    Coordinator(Connections),
 }
 
-/// Gives the tasks that read a resident table the number of its shares, and those that keep one that of the
-/// workers.
+impl Source {
+    /// Returns a part of a share, from this worker or another one.
+    async fn read(
+        &self,
+        shares: &Shares,
+        number: usize,
+        part: SharePart,
+    ) -> Result<stream::BoxStream<'static, Result<RecordBatch>>> {
+        let worker = shares.workers.get(number).and_then(|worker| Url::parse(worker).ok());
+        let worker = worker.ok_or_else(|| exec_datafusion_err!("share {number} has no worker"))?;
+        let TableInfo { name, id, .. } = &shares.table;
+        if let Self::Worker(access) = self
+            && access.worker == worker
+        {
+            let share = access.state.resident.share(name, id)?;
+            let batches: Vec<_> = share.part(part).cloned().map(Ok).collect();
+            return Ok(stream::iter(batches).boxed());
+        }
+        let connections = match self {
+            Self::Worker(access) => &access.connections,
+            Self::Coordinator(connections) => connections,
+        };
+        read_from(connections, &worker, &RowsRequest { name: name.clone(), id: id.clone(), part }).await
+    }
+}
+
+/// Sets the number of tasks of a stage that reads a resident table to the number of its shares, and of a stage
+/// that keeps one to the number of workers.
 pub(crate) fn with_shares(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
     let scan = event.plan.downcast_ref::<ResidentScanExec>().map(|scan| scan.shares.workers.len());
     let count = scan.or_else(|| event.plan.downcast_ref().map(KeepExec::workers))?;

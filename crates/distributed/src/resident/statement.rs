@@ -19,35 +19,40 @@ use datafusion::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResidentStatement {
-    /// Makes a table of the rows of a query.
-    Create {
-        /// The table, without the schema.
-        name: String,
-        /// The columns by which its rows are spread over the workers; all of them if there are none.
-        key: Vec<String>,
-        /// The query.
-        query: String,
-        /// Whether another table of this name is dropped then.
-        replaces: bool,
-        /// Whether nothing happens if there is one.
-        keeps_existing: bool,
-    },
+    /// Creates a table.
+    Create(NewResidentTable),
     /// Drops a table.
     Drop {
-        /// The table, without the schema.
+        /// The name of the table, without the schema.
         name: String,
-        /// Whether nothing happens if there is none.
+        /// Whether it is not an error if the table does not exist.
         if_exists: bool,
     },
     /// Lists all tables.
     Show,
 }
 
+/// A table of the rows of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewResidentTable {
+    /// The name, without the schema.
+    pub name: String,
+    /// The columns by which rows are distributed over the workers; if empty, all columns.
+    pub key: Vec<String>,
+    /// The query.
+    pub query: String,
+    /// Whether it replaces a table of the same name.
+    pub replaces: bool,
+    /// Whether a table of the same name stays, and nothing is created.
+    pub keeps_existing: bool,
+}
+
 impl ResidentStatement {
     /// Parses a statement; `None` if it is about something else.
     ///
     /// # Errors
-    /// If it is about resident tables, and has an error.
+    /// If a statement about resident tables is invalid.
     pub fn parse(text: &str, dialect: &dyn Dialect) -> Result<Option<Self>> {
         let tokens = Tokenizer::new(dialect, text).with_unescape(false).tokenize();
         // Another parser says what is wrong.
@@ -74,7 +79,7 @@ impl ResidentStatement {
             return plan_err!("expected AS and a query after the name of resident table '{name}'");
         }
         let query: String = words.tokens.iter().map(Token::to_string).collect();
-        Ok(Some(Self::Create { name, key, query: query.trim().to_owned(), replaces, keeps_existing }))
+        Ok(Some(Self::Create(NewResidentTable { name, key, query: query.trim().to_owned(), replaces, keeps_existing })))
     }
 }
 
@@ -168,7 +173,7 @@ mod tests {
         let create = |name: &str, key: &[&str], query: &str, replaces, keeps_existing| {
             let (name, query, key) =
                 (name.to_owned(), query.to_owned(), key.iter().map(|&key| key.to_owned()).collect());
-            Ok(Some(ResidentStatement::Create { name, key, query, replaces, keeps_existing }))
+            Ok(Some(ResidentStatement::Create(NewResidentTable { name, key, query, replaces, keeps_existing })))
         };
         assert_eq!(
             parse("create resident table T partitioned by (K, \"Two\") as SELECT 'it''s' AS x"),

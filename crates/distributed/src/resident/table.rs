@@ -13,14 +13,14 @@ use datafusion::{
 };
 
 use super::scan::{ResidentScanExec, Shares};
-use crate::channels::Channels;
+use crate::net::Connections;
 
 /// A table whose shares are known.
 #[derive(Debug)]
 pub(super) struct ResidentTable {
     pub(super) shares: Arc<Shares>,
     pub(super) schema: SchemaRef,
-    pub(super) channels: Channels,
+    pub(super) connections: Connections,
 }
 
 #[async_trait]
@@ -46,7 +46,7 @@ impl TableProvider for ResidentTable {
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let partitions = session.config_options().execution.target_partitions.max(2);
-        let (shares, channels) = (Arc::clone(&self.shares), Some(self.channels.clone()));
-        Ok(Arc::new(ResidentScanExec::new(shares, projection.cloned(), partitions, channels)?))
+        let (shares, connections) = (Arc::clone(&self.shares), Some(self.connections.clone()));
+        Ok(Arc::new(ResidentScanExec::new(shares, projection.cloned(), partitions, connections)?))
     }
 }

@@ -21,29 +21,33 @@ use url::Url;
 use uuid::Uuid;
 
 use super::{
-    keep::{KeepExec, count_batch, sum_of_counts},
+    keep::KeepExec,
     scan::Shares,
-    service::Request,
-    statement::ResidentStatement,
-    store::{ShareInfo, TableInfo},
+    service::TableRequest,
+    statement::{NewResidentTable, ResidentStatement},
     table::ResidentTable,
 };
-use crate::{asks::Ask, channels::Channels, inserts::Inserts, workers::address_of};
+use crate::{
+    inserts::{Inserts, count_batch, sum_of_counts},
+    net::Connections,
+    state::{ShareInfo, TableInfo},
+    workers::address_of,
+};
 
-/// The schema that has the resident tables.
+/// The SQL schema of the resident tables.
 const SCHEMA: &str = "resident";
 
-/// Tables that stay in the memory of the workers, spread over them by a key. Joins around a ring keep what
-/// they prepare of them.
+/// Tables that stay in the memory of the workers, distributed by a key. Joins around a ring keep the rows
+/// that they have prepared.
 ///
-/// In a session, they are in the schema `resident`. They belong to the workers: each session of these workers
-/// sees them, until they are dropped or the workers end.
+/// In a session, the tables are in the schema `resident`. They belong to the workers: each session with these
+/// workers sees them until they are dropped or the workers end.
 #[derive(Clone)]
 pub struct ResidentTables(Arc<Known>);
 
 struct Known {
     workers: Arc<dyn WorkerResolver>,
-    channels: Channels,
+    connections: Connections,
     /// The tables of the last listing that have all their shares.
     names: Mutex<Vec<String>>,
 }
@@ -54,11 +58,18 @@ impl fmt::Debug for ResidentTables {
     }
 }
 
-/// A table, as its shares say.
+/// A share on a worker.
+struct FoundShare {
+    worker: Url,
+    rows: u64,
+    bytes: u64,
+}
+
+/// A table of which workers have shares.
 struct Found {
     info: TableInfo,
-    /// The worker, the rows and the bytes of each share.
-    shares: BTreeMap<usize, (Url, u64, u64)>,
+    /// The shares, by their numbers.
+    shares: BTreeMap<usize, FoundShare>,
 }
 
 impl Found {
@@ -66,19 +77,23 @@ impl Found {
         self.shares.len() == self.info.shares
     }
 
-    fn sum(&self, of: impl Fn(&(Url, u64, u64)) -> u64) -> u64 {
-        self.shares.values().map(of).sum()
+    fn rows(&self) -> u64 {
+        self.shares.values().map(|share| share.rows).sum()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.shares.values().map(|share| share.bytes).sum()
     }
 }
 
 impl ResidentTables {
     /// Returns the tables of these workers.
-    pub fn new(workers: impl WorkerResolver + 'static, channels: Channels) -> Self {
-        Self(Arc::new(Known { workers: Arc::new(workers), channels, names: Mutex::default() }))
+    pub fn new(workers: impl WorkerResolver + 'static, connections: Connections) -> Self {
+        Self(Arc::new(Known { workers: Arc::new(workers), connections, names: Mutex::default() }))
     }
 
     /// Adds the schema `resident` to the default catalog of a session, whose queries run on the same workers.
-    /// Workers are asked when a statement names a table of it.
+    /// The session asks the workers when a statement names a table of the schema.
     ///
     /// # Errors
     /// If the session has no default catalog.
@@ -90,8 +105,8 @@ impl ResidentTables {
         Ok(())
     }
 
-    /// Asks the workers which tables there are, for listings of the session's tables. Other listings have
-    /// those of the last statement that asked.
+    /// Asks the workers for their tables, for listings of the session's tables. Listings without a refresh
+    /// have the tables of the last statement that asked.
     ///
     /// # Errors
     /// If no worker answers.
@@ -99,42 +114,37 @@ impl ResidentTables {
         self.all().await.map(drop)
     }
 
-    /// Runs a statement about resident tables, and returns what it says: the rows of a new table, or all
-    /// tables.
+    /// Runs a statement about resident tables, and returns its answer: the number of rows of a new table, or a
+    /// list of all tables.
     ///
     /// # Errors
-    /// Those of its query, if a worker has too little memory or does not answer, if a table is there already,
-    /// or if there is none to drop.
+    /// If its query fails, a worker has too little memory or does not answer, a new table exists already, or a
+    /// table to drop does not exist.
     pub async fn run(&self, session: &SessionContext, statement: ResidentStatement) -> Result<DataFrame> {
         match statement {
-            ResidentStatement::Create { name, key, query, replaces, keeps_existing } => {
-                if keeps_existing && self.find(&name).await?.is_some() {
+            ResidentStatement::Create(table) => {
+                if table.keeps_existing && self.find(&table.name).await?.is_some() {
                     return counted(session, 0);
                 }
-                let rows = self.create(session, (name, key), query, replaces).await?;
+                let rows = self.create(session, table).await?;
                 counted(session, rows)
             }
             ResidentStatement::Drop { name, if_exists } => {
                 if self.find(&name).await?.is_none() && !if_exists {
                     return exec_err!("there is no resident table '{name}' (SHOW RESIDENT TABLES lists them)");
                 }
-                self.ask_all(&Request::Remove { name, id: None }).await?;
+                self.ask_all(&TableRequest::Remove { name, id: None }).await?;
                 counted(session, 0)
             }
             ResidentStatement::Show => self.show(session).await,
         }
     }
 
-    /// Makes a table of the rows of a query, and returns how many there are.
-    async fn create(
-        &self,
-        session: &SessionContext,
-        (name, key): (String, Vec<String>),
-        query: String,
-        replaces: bool,
-    ) -> Result<u64> {
+    /// Creates a table, and returns the number of its rows.
+    async fn create(&self, session: &SessionContext, table: NewResidentTable) -> Result<u64> {
+        let NewResidentTable { name, key, query, replaces, .. } = table;
         if self.find(&name).await?.is_some() && !replaces {
-            return exec_err!("resident table '{name}' exists already: CREATE OR REPLACE makes it anew");
+            return exec_err!("resident table '{name}' exists already: CREATE OR REPLACE replaces it");
         }
         let rows = session.sql(&query).await?;
         let schema = Arc::clone(rows.schema().inner());
@@ -144,7 +154,7 @@ impl ResidentTables {
         }
         let workers = self.0.workers.get_urls()?.len();
         if workers < 2 {
-            return exec_err!("resident tables are spread over workers: name two or more");
+            return exec_err!("resident tables are distributed over workers: name two or more");
         }
         let mut table = TableInfo::new(Uuid::new_v4().simple().to_string(), name, query, key, &schema)?;
         let (info, name) = (Arc::new(table.clone()), format!("resident table '{}'", table.name));
@@ -154,18 +164,18 @@ impl ResidentTables {
         let target = provider_as_source(Arc::new(new));
         let plan = LogicalPlanBuilder::insert_into(plan, table.name.as_str(), target, InsertOp::Append)?.build()?;
         let kept = session.execute_logical_plan(plan).await?.collect().await;
-        let forget = Request::Forget { id: table.id.clone() };
+        let forget = TableRequest::Forget { id: table.id.clone() };
         let counts = match kept {
             Ok(counts) => counts,
             Err(error) => {
-                // What cannot be dropped now is dropped by the worker itself.
+                // A worker that cannot be asked now drops the rows by itself.
                 self.ask_all(&forget).await.ok();
                 return Err(error);
             }
         };
         table.shares = workers;
-        let remove = Request::Remove { name: table.name.clone(), id: Some(table.id.clone()) };
-        let publish = Request::Publish { table, replaces };
+        let remove = TableRequest::Remove { name: table.name.clone(), id: Some(table.id.clone()) };
+        let publish = TableRequest::Publish { table, replaces };
         if let Err(error) = self.ask_all(&publish).await {
             for request in [forget, remove] {
                 self.ask_all(&request).await.ok();
@@ -184,13 +194,13 @@ impl ResidentTables {
         let columns: Vec<(&str, ArrayRef)> = vec![
             ("table_name", texts(&|table| table.info.name.clone())),
             ("state", texts(&|table| if table.is_whole() { "complete" } else { "lost" }.to_owned())),
-            ("rows", numbers(&|table| table.sum(|share| share.1))),
-            ("bytes", numbers(&|table| table.sum(|share| share.2))),
+            ("rows", numbers(&|table| table.rows())),
+            ("bytes", numbers(&|table| table.bytes())),
             ("partitioned_by", texts(&|table| table.info.key.join(", "))),
             (
                 "workers",
                 texts(&|table| {
-                    let workers = table.shares.values().map(|share| address_of(&share.0));
+                    let workers = table.shares.values().map(|share| address_of(&share.worker));
                     workers.collect::<Vec<_>>().join(", ")
                 }),
             ),
@@ -202,25 +212,25 @@ impl ResidentTables {
         session.read_batch(batch)
     }
 
-    /// Asks all workers, whatever one of them answers. The first refusal is the error.
-    async fn ask_all(&self, request: &Request) -> Result<()> {
+    /// Asks all workers, even if one of them refuses. The first refusal is the error.
+    async fn ask_all(&self, request: &TableRequest) -> Result<()> {
         let workers = self.0.workers.get_urls()?;
-        let asked = workers.iter().map(|worker| self.ask(worker, request.clone()));
+        let asked = workers.iter().map(|worker| self.ask(worker, request));
         join_all(asked).await.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
-    async fn ask(&self, worker: &Url, request: Request) -> Result<Vec<ShareInfo>> {
-        self.0.channels.ask(worker, Ask::Resident(request)).await
+    async fn ask(&self, worker: &Url, request: &TableRequest) -> Result<Vec<ShareInfo>> {
+        self.0.connections.ask(worker, request).await
     }
 
     async fn find(&self, name: &str) -> Result<Option<Found>> {
         Ok(self.all().await?.remove(name))
     }
 
-    /// Returns all tables, by name. A worker that does not answer has none.
+    /// Returns all tables, by name. A worker that does not answer has no shares.
     async fn all(&self) -> Result<BTreeMap<String, Found>> {
         let workers = self.0.workers.get_urls()?;
-        let answers = join_all(workers.iter().map(|worker| self.ask(worker, Request::List))).await;
+        let answers = join_all(workers.iter().map(|worker| self.ask(worker, &TableRequest::List))).await;
         if answers.iter().all(Result::is_err) {
             answers.into_iter().collect::<Result<Vec<_>>>()?;
             return Ok(BTreeMap::new());
@@ -231,20 +241,20 @@ impl ResidentTables {
             for ShareInfo { table, index, rows, bytes } in shares {
                 let found = Found { info: table.clone(), shares: BTreeMap::new() };
                 let found = all.entry(table.name.clone()).or_insert(found);
-                // Another one of this name was replaced while this worker was away.
+                // This worker was away when a table of this name was replaced.
                 if found.info.id == table.id {
-                    found.shares.insert(index, (worker.clone(), rows, bytes));
+                    found.shares.insert(index, FoundShare { worker: worker.clone(), rows, bytes });
                 }
             }
         }
-        // What reads all tables of a listing should not fail because one is lost.
+        // A client that reads all tables of a listing should not fail because one is lost.
         let whole = all.iter().filter(|(_, table)| table.is_whole());
         *self.0.names.lock() = whole.map(|(name, _)| name.clone()).collect();
         Ok(all)
     }
 }
 
-/// Returns the count that an INSERT returns.
+/// Returns a number of rows as the answer to a statement.
 fn counted(session: &SessionContext, rows: u64) -> Result<DataFrame> {
     session.read_batch(count_batch(rows)?)
 }
@@ -260,16 +270,16 @@ impl SchemaProvider for ResidentTables {
         if !found.is_whole() {
             let (there, all) = (found.shares.len(), found.info.shares);
             return exec_err!(
-                "resident table '{name}' has {there} of {all} shares: a worker has lost the others; make it again with \
-                 {}",
+                "resident table '{name}' has {there} of {all} shares: a worker has lost the others; create it again \
+                 with {}",
                 found.info.statement()
             );
         }
-        let (rows, bytes) = (found.sum(|share| share.1), found.sum(|share| share.2));
-        let workers = found.shares.values().map(|share| share.0.to_string()).collect();
+        let (rows, bytes) = (found.rows(), found.bytes());
+        let workers = found.shares.values().map(|share| share.worker.to_string()).collect();
         let schema = found.info.schema()?;
         let shares = Arc::new(Shares { table: found.info, workers, rows, bytes });
-        Ok(Some(Arc::new(ResidentTable { shares, schema, channels: self.0.channels.clone() })))
+        Ok(Some(Arc::new(ResidentTable { shares, schema, connections: self.0.connections.clone() })))
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {

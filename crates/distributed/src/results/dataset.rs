@@ -1,4 +1,4 @@
-//! A dataset that a query writes, as its coordinator sees it.
+//! The coordinator of a dataset that a query writes.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use std::{
 use annulus_dataset::{Collection, ExistingPolicy, Manifest, OutputFormat, Settings};
 use datafusion::{
     catalog::default_table_source::provider_as_source,
-    common::{config_err, exec_err},
+    common::{config_err, exec_datafusion_err, exec_err},
     error::Result,
     logical_expr::{LogicalPlan, LogicalPlanBuilder, dml::InsertOp},
     physical_plan::{ExecutionPlan, collect},
@@ -29,21 +29,26 @@ use tokio::{task::spawn_blocking, time::timeout};
 use url::Url;
 use uuid::Uuid;
 
-use super::{
-    exec::WriteExec,
-    store::{Request, Target, blocking},
+use super::{exec::WriteExec, service::PartsRequest};
+use crate::{
+    error::WorkerError,
+    inserts::{Inserts, sum_of_counts},
+    net::Connections,
+    state::{PublishedPart, ResultStore, Target, blocking},
+    workers::address_of,
 };
-use crate::{asks::Ask, channels::Channels, inserts::Inserts, resident::sum_of_counts, workers::address_of};
 
-/// A dataset that a query is to write, in this process or on the workers that run it: a folder for each
-/// task, as `annulus join` writes them, and a manifest of all.
+/// A dataset that a query writes, in this process or on the workers that run it: a folder for each task, as
+/// `annulus join` writes them, and a manifest of all.
 ///
-/// It appears as a whole. If the query fails, nothing is left.
+/// The dataset appears as a whole. If the query fails, its files are removed.
 pub struct NewDataset {
     target: Target,
     settings: Settings,
     workers: Option<Arc<dyn WorkerResolver>>,
-    channels: Channels,
+    connections: Connections,
+    /// The parts that this process writes.
+    own: ResultStore,
     /// The folder, while it is being written.
     collection: Mutex<Option<Collection>>,
     is_complete: AtomicBool,
@@ -61,8 +66,17 @@ pub struct Written {
     pub elapsed: Duration,
 }
 
-/// The number of a folder, its manifest, and the worker that has written it.
-type Part = (usize, Manifest, Option<Url>);
+/// A part of the dataset, and the worker that has written it.
+struct Part {
+    published: PublishedPart,
+    worker: Option<Url>,
+}
+
+/// The answer of a worker.
+struct Answer {
+    worker: Url,
+    parts: Result<Vec<PublishedPart>>,
+}
 
 impl fmt::Debug for NewDataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,22 +98,22 @@ impl NewDataset {
             existing: ExistingPolicy::Refuse,
             dictionaries: Vec::new(),
         };
-        let (channels, collection) = (Channels::default(), Mutex::default());
         Self {
             target,
             settings: Settings::default(),
             workers: None,
-            channels,
-            collection,
+            connections: Connections::default(),
+            own: ResultStore::default(),
+            collection: Mutex::default(),
             is_complete: AtomicBool::new(false),
         }
     }
 
-    /// Lets workers write it. The queries must be those of a session with these workers and channels, and the
-    /// folder an absolute path.
+    /// Lets workers write the dataset. The query must run in a session with these workers and connections, and
+    /// the folder must be an absolute path.
     #[must_use]
-    pub fn on_workers(mut self, workers: impl WorkerResolver + 'static, channels: Channels) -> Self {
-        (self.workers, self.channels) = (Some(Arc::new(workers) as _), channels);
+    pub fn on_workers(mut self, workers: impl WorkerResolver + 'static, connections: Connections) -> Self {
+        (self.workers, self.connections) = (Some(Arc::new(workers) as _), connections);
         self
     }
 
@@ -117,7 +131,7 @@ impl NewDataset {
         self
     }
 
-    /// Sets for each column whether a dictionary is expected to pay for it in a file.
+    /// Sets for each column whether a dictionary is expected to make its files smaller.
     #[must_use]
     pub fn with_dictionaries(mut self, dictionaries: Vec<bool>) -> Self {
         self.target.dictionaries = dictionaries;
@@ -138,7 +152,7 @@ impl NewDataset {
     /// If DataFusion refuses it.
     pub fn plan(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let schema = Arc::clone(plan.schema().inner());
-        let (target, own) = (Arc::new(self.target.clone()), self.channels.results().clone());
+        let (target, own) = (Arc::new(self.target.clone()), self.own.clone());
         let name = format!("'{}'", target.dir.display());
         let gathers = self.workers.is_none();
         let operator = move |input| {
@@ -148,8 +162,8 @@ impl NewDataset {
         LogicalPlanBuilder::insert_into(plan, "result", provider_as_source(Arc::new(table)), InsertOp::Append)?.build()
     }
 
-    /// Returns the physical plan of a query that writes the rows of `plan`, for [`write`](Self::write). It
-    /// counts what its operators have done.
+    /// Returns the physical plan of a query that writes the rows of `plan`, for [`write`](Self::write). Its
+    /// operators have counters.
     ///
     /// # Errors
     /// If DataFusion refuses the query.
@@ -161,7 +175,7 @@ impl NewDataset {
     /// [`abandon`](Self::abandon).
     ///
     /// # Errors
-    /// Those of the query, and if the folder cannot be written. Then nothing is left.
+    /// If the query fails, or the folder cannot be written. The files of the dataset are removed.
     pub async fn write(&self, session: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<Written> {
         let start = Instant::now();
         let workers = self.urls()?;
@@ -193,16 +207,14 @@ impl NewDataset {
         }
     }
 
-    /// Removes what was written, unless the dataset is complete, and returns whether it is. Waits for the
-    /// workers that answer in time; the others remove their parts by themselves.
+    /// Removes the files, unless the dataset is complete, and returns whether it is. Waits for the workers that
+    /// answer in time; the others remove their parts by themselves.
     pub async fn abandon(&self) -> bool {
-        let request = Request::Remove { id: self.target.id.clone() };
+        let request = PartsRequest::Remove { id: self.target.id.clone() };
         let workers = self.urls().unwrap_or_default();
-        let (_, own) = tokio::join!(
-            timeout(self.channels.silence(), self.ask(&workers, &request)),
-            self.channels.results().apply(request.clone())
-        );
-        // The next run removes what cannot be removed now.
+        let (_, own) =
+            tokio::join!(timeout(self.connections.silence(), self.ask(&workers, &request)), request.apply(&self.own));
+        // The next run removes files that cannot be removed now.
         own.ok();
         // Last, so that the folder is empty.
         let collection = self.collection.lock().take();
@@ -214,26 +226,26 @@ impl NewDataset {
         self.workers.as_ref().map_or_else(|| Ok(Vec::new()), |workers| workers.get_urls())
     }
 
-    /// Runs the query, and returns what its tasks have written.
+    /// Runs the query, and returns the parts that its tasks have written.
     async fn run(&self, session: &SessionContext, plan: Arc<dyn ExecutionPlan>, workers: &[Url]) -> Result<Vec<Part>> {
         let counts = collect(plan, session.task_ctx()).await?;
         let rows = sum_of_counts(&counts);
-        let request = Request::Publish { id: self.target.id.clone() };
-        let own = self.channels.results().apply(request.clone()).await?;
-        let mut parts: Vec<Part> = own.into_iter().map(|(member, manifest)| (member, manifest, None)).collect();
+        let request = PartsRequest::Publish { id: self.target.id.clone() };
+        let own = request.apply(&self.own).await?;
+        let mut parts: Vec<Part> = own.into_iter().map(|published| Part { published, worker: None }).collect();
         let mut failed = None;
-        for (worker, answer) in self.ask(workers, &request).await {
+        for Answer { worker, parts: answer } in self.ask(workers, &request).await {
             match answer {
                 Ok(published) => {
-                    let of_worker = |(member, manifest)| (member, manifest, Some(worker.clone()));
-                    parts.extend(published.into_iter().map(of_worker));
+                    let with_worker = |published| Part { published, worker: Some(worker.clone()) };
+                    parts.extend(published.into_iter().map(with_worker));
                 }
                 // It may have written nothing.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        parts.sort_unstable_by_key(|(member, ..)| *member);
-        let found: u64 = parts.iter().map(|(_, manifest, _)| manifest.rows).sum();
+        parts.sort_unstable_by_key(|part| part.published.member);
+        let found: u64 = parts.iter().map(|part| part.published.manifest.rows).sum();
         match failed {
             _ if found == rows => Ok(parts),
             Some(error) => Err(error),
@@ -245,24 +257,26 @@ impl NewDataset {
     async fn complete(&self, parts: Vec<Part>) -> Result<(Manifest, Vec<Option<Url>>)> {
         let Some(collection) = self.collection.lock().take() else { return exec_err!("the dataset was given up") };
         let settings = self.settings.clone();
-        let written: Vec<_> = parts.iter().map(|(member, manifest, _)| (*member, manifest.clone())).collect();
+        let written: Vec<PublishedPart> = parts.iter().map(|part| part.published.clone()).collect();
         let (collection, manifest) = blocking(move || {
-            let members: Vec<_> = written.iter().map(|(member, manifest)| (*member, manifest)).collect();
+            let members: Vec<_> = written.iter().map(|part| (part.member, &part.manifest)).collect();
             let manifest = collection.complete_with(settings, &members)?;
             Ok((collection, manifest))
         })
         .await?;
         *self.collection.lock() = Some(collection);
-        let request = Request::Keep { id: self.target.id.clone() };
-        let mut writers: Vec<Url> = parts.iter().filter_map(|(.., worker)| worker.clone()).collect();
+        let request = PartsRequest::Keep { id: self.target.id.clone() };
+        let mut writers: Vec<Url> = parts.iter().filter_map(|part| part.worker.clone()).collect();
         writers.dedup();
         let mut kept: Vec<usize> = Vec::new();
-        for (_, answer) in self.ask(&writers, &request).await {
-            kept.extend(answer?.into_iter().map(|(member, _)| member));
+        for Answer { parts, .. } in self.ask(&writers, &request).await {
+            kept.extend(parts?.into_iter().map(|part| part.member));
         }
-        kept.extend(self.channels.results().apply(request).await?.into_iter().map(|(member, _)| member));
-        if let Some((member, _, Some(worker))) = parts.iter().find(|(member, ..)| !kept.contains(member)) {
-            return exec_err!("worker {} has lost its part of the result, host-{member:02}", address_of(worker));
+        kept.extend(request.apply(&self.own).await?.into_iter().map(|part| part.member));
+        let lost = parts.iter().find(|part| !kept.contains(&part.published.member));
+        if let Some(Part { published, worker: Some(worker) }) = lost {
+            let source = exec_datafusion_err!("it has lost its part of the result, host-{:02}", published.member);
+            return Err(WorkerError { address: address_of(worker), source }.into());
         }
         self.is_complete.store(true, Release);
         let complete = self.collection.lock().take();
@@ -272,19 +286,19 @@ impl NewDataset {
             // The dataset is complete.
             tracing::warn!("{error}");
         }
-        Ok((manifest, parts.into_iter().map(|(.., worker)| worker).collect()))
+        Ok((manifest, parts.into_iter().map(|part| part.worker).collect()))
     }
 
-    async fn ask(&self, workers: &[Url], request: &Request) -> Vec<(Url, Result<Vec<(usize, Manifest)>>)> {
+    async fn ask(&self, workers: &[Url], request: &PartsRequest) -> Vec<Answer> {
         let asked = workers
             .iter()
-            .map(async |worker| (worker.clone(), self.channels.ask(worker, Ask::Results(request.clone())).await));
+            .map(async |worker| Answer { worker: worker.clone(), parts: self.connections.ask(worker, request).await });
         join_all(asked).await
     }
 }
 
 impl Drop for NewDataset {
     fn drop(&mut self) {
-        self.channels.results().forget(&self.target.id);
+        self.own.forget(&self.target.id);
     }
 }

@@ -1,4 +1,4 @@
-//! Writes the rows of a stage's task to files.
+//! The operator that writes the rows of a task to files.
 
 use std::{
     fmt,
@@ -33,11 +33,10 @@ use futures::StreamExt;
 use parking_lot::{Mutex, RwLock};
 use tokio::task::spawn_blocking;
 
-use super::store::{Results, Target, Writer};
 use crate::{
-    cyclo::RingAccess,
-    resident::{count_batch, count_schema},
-    roots::WorkerFiles,
+    files::WorkerFiles,
+    inserts::{count_batch, count_schema},
+    state::{ResultStore, Target, TaskAccess, Writer},
 };
 
 /// The memory of each file. A row group that takes as much has enough rows.
@@ -45,23 +44,23 @@ const FILE_BYTES: usize = 32 << 20;
 /// The files of a task take at most this share of the memory limit.
 const MEMORY_SHARE: usize = 8;
 
-/// Writes all rows of its input, and outputs how many each partition has written. The files of a task are
-/// hidden until the coordinator has them published.
+/// Writes all rows of its input, and outputs the number of rows of each partition. The files of a task are
+/// hidden until the coordinator publishes them.
 ///
-/// On the workers each task writes, unless this has the rows [brought](Self::gathering) to the coordinator.
+/// Each task writes its own rows, unless the rows are [gathered](Self::gathering) in the coordinator.
 #[derive(Debug)]
 pub(crate) struct WriteExec {
     input: Arc<dyn ExecutionPlan>,
     target: Arc<Target>,
-    /// Where the coordinator's own process keeps its part.
-    own: Option<Results>,
+    /// The parts that the process of the coordinator writes.
+    own: Option<ResultStore>,
     gathers: bool,
     properties: Arc<PlanProperties>,
     executions: Executions<Arc<Writing>>,
 }
 
 impl WriteExec {
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, target: Arc<Target>, own: Option<Results>) -> Self {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, target: Arc<Target>, own: Option<ResultStore>) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(count_schema()),
             Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
@@ -72,7 +71,7 @@ impl WriteExec {
         Self { input, target, own, gathers: false, properties, executions }
     }
 
-    /// Lets the coordinator's own process write all rows, if `gathers`.
+    /// Lets the process of the coordinator write all rows, if `gathers`.
     #[must_use]
     pub(crate) fn gathering(self, gathers: bool) -> Self {
         Self { gathers, ..self }
@@ -88,8 +87,8 @@ impl WriteExec {
 
     /// Begins the files of a task: one for each partition.
     fn start(&self, context: &Arc<TaskContext>) -> Result<Arc<Writing>> {
-        let access = RingAccess::of(context);
-        let results = access.as_ref().map(|access| access.channels.results()).or(self.own.as_ref()).cloned();
+        let access = TaskAccess::from_context(context);
+        let results = access.as_ref().map(|access| &access.state.results).or(self.own.as_ref()).cloned();
         let results = results.ok_or_else(|| exec_datafusion_err!("a dataset is written without its coordinator"))?;
         let task = DistributedTaskContext::from_ctx(context).task_index;
         let (member, dir) = self.target.member(task);
@@ -108,7 +107,7 @@ impl WriteExec {
         let bytes = (FILE_BYTES * partitions).min(limit);
         // A pool that refuses so little does not end the query: files have no other memory.
         memory.try_grow(bytes).ok();
-        let writer = results.enter(&self.target, access.as_ref())?;
+        let writer = results.begin(&self.target, access.map(|access| access.query()))?;
         let Target { format, compression, existing, session, dictionaries, .. } = self.target.as_ref();
         let mut options = OutputOptions::new(dir, *format);
         (options.compression, options.existing) = (*compression, *existing);
@@ -117,7 +116,7 @@ impl WriteExec {
         let schema = with_plain_text(&self.input.schema());
         let files = WholeDataset::create(&options, settings, schema, partitions, bytes, &dictionary);
         Ok(Arc::new(Writing {
-            files: RwLock::new(Some(files.map_err(outside)?)),
+            files: RwLock::new(Some(files.map_err(external)?)),
             target: Arc::clone(&self.target),
             task,
             member,
@@ -132,12 +131,12 @@ impl WriteExec {
 
 /// The files of a task. They are removed if this is dropped before all partitions have ended.
 struct Writing {
-    /// They are there until the last partition completes them.
+    /// `None` after the last partition has completed them.
     files: RwLock<Option<WholeDataset>>,
     target: Arc<Target>,
     task: usize,
     member: usize,
-    results: Results,
+    results: ResultStore,
     rows: AtomicU64,
     /// The partitions that have not written all of their rows.
     left: AtomicUsize,
@@ -164,7 +163,7 @@ impl Writing {
     }
 
     fn with_files(&self, act: impl FnOnce(&WholeDataset) -> Result<(), OutputError>) -> Result<()> {
-        self.files.read().as_ref().map_or(Ok(()), act).map_err(outside)
+        self.files.read().as_ref().map_or(Ok(()), act).map_err(external)
     }
 
     fn seal(&self) -> Result<()> {
@@ -173,7 +172,7 @@ impl Writing {
             self.with_files(|files| files.write_columns(0))?;
         }
         let Some(files) = self.files.write().take() else { return Ok(()) };
-        self.results.add(&self.target, self.member, files.seal().map_err(outside)?, &mut self.writer.lock())
+        self.results.add(&self.target, self.member, files.seal().map_err(external)?, &mut self.writer.lock())
     }
 }
 
@@ -183,7 +182,7 @@ impl fmt::Debug for Writing {
     }
 }
 
-fn outside(error: OutputError) -> DataFusionError {
+fn external(error: OutputError) -> DataFusionError {
     DataFusionError::External(error.into())
 }
 

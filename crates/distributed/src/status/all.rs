@@ -1,4 +1,4 @@
-//! What all workers do at a moment.
+//! The activity of all workers.
 
 use std::time::Duration;
 
@@ -8,14 +8,15 @@ use tokio::time::timeout;
 
 use super::report::WorkerReport;
 use crate::{
-    channels::Channels,
+    error::{WorkerError, message_of},
+    net::Connections,
     workers::{Workers, address_of},
 };
 
 /// The longest time in which a worker answers.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// What all workers do at a moment.
+/// The activity of all workers at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClusterReport {
@@ -23,27 +24,30 @@ pub struct ClusterReport {
     pub workers: Vec<WorkerAnswer>,
 }
 
-/// What one of several workers does.
+/// The answer of one of several workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkerAnswer {
     /// The address of the worker.
     pub worker: String,
-    /// What it does; none if it does not answer.
+    /// Its activity; none if it does not answer.
     pub report: Option<WorkerReport>,
-    /// Why it does not answer.
+    /// The reason, if it does not answer.
     pub error: Option<String>,
 }
 
 impl ClusterReport {
-    /// Asks all workers at once. One that does not answer is lost after the silence of `channels`, or
-    /// after five seconds.
-    pub async fn ask(workers: &Workers, channels: &Channels) -> Self {
+    /// Asks all workers at once. A worker that does not answer within the silence of `connections`, or within
+    /// five seconds, is reported as an error.
+    pub async fn ask(workers: &Workers, connections: &Connections) -> Self {
         let asked = workers.urls().iter().map(async |url| {
-            let most = channels.silence().min(LONGEST);
-            let (report, error) = match timeout(most, channels.report_of(url)).await {
+            let most = connections.silence().min(LONGEST);
+            let (report, error) = match timeout(most, WorkerReport::ask(connections, url)).await {
                 Ok(Ok(report)) => (Some(report), None),
-                Ok(Err(error)) => (None, Some(error.strip_backtrace())),
+                Ok(Err(error)) => {
+                    let cause = WorkerError::find_in(&error).map_or(&error, |error| &error.source);
+                    (None, Some(message_of(cause)))
+                }
                 Err(_) => (None, Some(format!("no answer within {most:?}"))),
             };
             WorkerAnswer { worker: address_of(url), report, error }
@@ -51,7 +55,7 @@ impl ClusterReport {
         Self { workers: join_all(asked).await }
     }
 
-    /// Returns whether all workers answer and take queries.
+    /// Returns whether all workers answer and accept queries.
     pub fn is_ready(&self) -> bool {
         self.workers.iter().all(|worker| worker.report.as_ref().is_some_and(|report| report.ready))
     }

@@ -1,4 +1,4 @@
-//! Serves what a worker does over HTTP: for probes, for Prometheus, and for people.
+//! Serves the activity of workers over HTTP: for probes, for Prometheus, and for people.
 
 use std::{
     convert::Infallible,
@@ -25,12 +25,16 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{all::ClusterReport, metrics, report::Shown};
-use crate::{channels::Channels, error::ServeError, network, worker::AnnulusWorker, workers::Workers};
+use super::{all::ClusterReport, metrics, report::WorkerStatus};
+use crate::{
+    error::ServeError,
+    net::{Connections, network_threads},
+    workers::Workers,
+};
 
 /// The most connections at a time.
 const CONNECTIONS: usize = 64;
-/// The longest time of a connection: those that ask come again.
+/// The longest time of a connection. Clients connect again.
 const LONGEST: Duration = Duration::from_secs(30);
 /// The longest time in which a request arrives.
 const REQUEST: Duration = Duration::from_secs(5);
@@ -42,16 +46,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAGE: &str = include_str!("page.html");
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A server of what workers do, at an address of its own. It is not encrypted, and asks nobody who
-/// they are: it shows plans, which have the names of files and constants of queries.
+/// A server for the activity of workers, at an address of its own. It neither encrypts nor authenticates:
+/// everyone who reaches it sees plans, with names of files and constants of queries.
 ///
 /// | path | of a worker | of several |
 /// |---|---|---|
 /// | `/healthz` | 200 while it serves | 200 while this serves |
-/// | `/readyz` | 200 while it takes queries, else 503 | 200 while all of them do |
+/// | `/readyz` | 200 while it accepts queries, else 503 | 200 while all of them do |
 /// | `/metrics` | for Prometheus | 404: each worker has its own |
 /// | `/status.json` | a [`WorkerReport`](super::WorkerReport) | an [`ClusterReport`] |
-/// | `/` | a page that shows it | the same page |
+/// | `/` | a page for people | the same page |
 pub struct StatusServer {
     listener: std::net::TcpListener,
     source: Arc<Source>,
@@ -59,14 +63,14 @@ pub struct StatusServer {
 
 /// The workers to show.
 enum Source {
-    One(Shown),
+    One(WorkerStatus),
     All(Box<All>),
 }
 
 /// Workers that are asked, with the rights of this process.
 struct All {
     workers: Workers,
-    channels: Channels,
+    connections: Connections,
     /// The name at which this server listens.
     name: String,
     /// Their last answers, which requests share.
@@ -81,7 +85,7 @@ impl All {
         {
             return Arc::clone(report);
         }
-        let report = Arc::new(ClusterReport::ask(&self.workers, &self.channels).await);
+        let report = Arc::new(ClusterReport::ask(&self.workers, &self.connections).await);
         *last = Some((Instant::now(), Arc::clone(&report)));
         report
     }
@@ -98,26 +102,26 @@ impl All {
 }
 
 impl StatusServer {
-    /// Listens at `address`, `HOST:PORT`, and shows what a worker of this process does. Port 0 takes
-    /// any free one.
+    /// Listens at `address`, `HOST:PORT`, and shows the activity of a worker of this process. Port 0 takes
+    /// any free port.
     ///
     /// # Errors
     /// If the address cannot be listened at.
-    pub async fn bind(address: &str, worker: &AnnulusWorker) -> Result<Self, ServeError> {
-        Self::of(address, Source::One(worker.shown())).await
+    pub async fn bind(address: &str, worker: WorkerStatus) -> Result<Self, ServeError> {
+        Self::with_source(address, Source::One(worker)).await
     }
 
-    /// Listens at `address`, and shows what these workers do, which it asks over `channels`.
+    /// Listens at `address`, and shows the activity of these workers, which it asks on `connections`.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
-    pub async fn bind_all(address: &str, workers: Workers, channels: Channels) -> Result<Self, ServeError> {
+    pub async fn bind_all(address: &str, workers: Workers, connections: Connections) -> Result<Self, ServeError> {
         let name = address.rsplit_once(':').map_or(address, |(name, _)| name).to_owned();
-        let all = All { workers, channels, name, last: Mutex::default() };
-        Self::of(address, Source::All(Box::new(all))).await
+        let all = All { workers, connections, name, last: Mutex::default() };
+        Self::with_source(address, Source::All(Box::new(all))).await
     }
 
-    async fn of(address: &str, source: Source) -> Result<Self, ServeError> {
+    async fn with_source(address: &str, source: Source) -> Result<Self, ServeError> {
         // Another runtime will accept.
         let listener = TcpListener::bind(address).await.and_then(TcpListener::into_std);
         let listener = listener.map_err(|source| ServeError::Listen { address: address.to_owned(), source })?;
@@ -135,9 +139,9 @@ impl StatusServer {
     /// Serves until the future is dropped, on threads that no query keeps busy.
     ///
     /// # Errors
-    /// If the system does not let it.
+    /// If connections cannot be accepted.
     pub async fn serve(self) -> Result<(), ServeError> {
-        let accepting = AbortOnDropHandle::new(network::handle().spawn(accept_all(self.listener, self.source)));
+        let accepting = AbortOnDropHandle::new(network_threads().spawn(accept_all(self.listener, self.source)));
         accepting.await.map_err(|error| ServeError::Task(error.to_string()))?.map_err(ServeError::Accept)
     }
 }
@@ -175,12 +179,17 @@ impl Source {
         if let Self::All(all) = self
             && !all.is_meant(request)
         {
-            return text(StatusCode::FORBIDDEN, "text/plain", "this page has another name\n");
+            let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+            let why = format!(
+                "unknown host '{host}': open this page at localhost, by an IP address, or by the name at which it is \
+                 served\n"
+            );
+            return text(StatusCode::FORBIDDEN, "text/plain", why);
         }
         match (request.uri().path(), self) {
             ("/", _) => text(StatusCode::OK, "text/html; charset=utf-8", PAGE),
             ("/healthz", _) => text(StatusCode::OK, "text/plain", "ok\n"),
-            ("/readyz", Self::One(worker)) => ready(worker.queries.is_ready(), "stopping\n"),
+            ("/readyz", Self::One(worker)) => ready(worker.is_ready(), "stopping\n"),
             ("/readyz", Self::All(all)) => {
                 ready(all.report().await.is_ready(), "a worker is stopping or does not answer\n")
             }

@@ -1,8 +1,7 @@
-//! What operators count, summed, and the text for Prometheus.
+//! The metrics of a worker as text for Prometheus.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::fmt;
 
-use datafusion::physical_plan::{ExecutionPlan, metrics::MetricValue};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, text},
@@ -11,49 +10,7 @@ use prometheus_client::{
 };
 
 use super::report::WorkerReport;
-
-/// Sums of the counters and times of operators, by the operators' names.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Totals(BTreeMap<(String, String), f64>);
-
-impl Totals {
-    /// Adds the operators of a plan.
-    pub(super) fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) {
-        for (name, value) in counted(plan) {
-            *self.0.entry((plan.name().to_owned(), name)).or_default() += value;
-        }
-        plan.children().into_iter().for_each(|child| self.add(child));
-    }
-
-    /// Returns the operator, the name and the value of each sum.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str, f64)> {
-        self.0.iter().map(|((operator, name), &value)| (operator.as_str(), name.as_str(), value))
-    }
-}
-
-/// Returns what an operator has counted until now. Times are in seconds.
-pub(super) fn counted(plan: &Arc<dyn ExecutionPlan>) -> Vec<(String, f64)> {
-    let Some(metrics) = plan.metrics() else { return Vec::new() };
-    let metrics = metrics.aggregate_by_name();
-    let value = |value: &MetricValue| {
-        Some(match value {
-            MetricValue::ElapsedCompute(time) | MetricValue::Time { time, .. } => time.value() as f64 / 1e9,
-            MetricValue::OutputRows(count)
-            | MetricValue::SpillCount(count)
-            | MetricValue::SpilledBytes(count)
-            | MetricValue::SpilledRows(count)
-            | MetricValue::Count { count, .. } => count.value() as f64,
-            _ => return None,
-        })
-    };
-    let metrics = metrics.iter().filter_map(|metric| {
-        let seconds = matches!(metric.value(), MetricValue::ElapsedCompute(_) | MetricValue::Time { .. });
-        let name = metric.value().name();
-        let name = if seconds { format!("{name}_seconds") } else { name.to_owned() };
-        Some((name, value(metric.value())?))
-    });
-    metrics.collect()
-}
+use crate::state::Totals;
 
 /// The metrics of a worker at a moment.
 #[derive(Debug)]
@@ -65,7 +22,7 @@ struct Worker {
 /// Returns the text for Prometheus, in the format OpenMetrics.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If a metric cannot be encoded.
 pub(super) fn text(report: WorkerReport, totals: Totals) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("annulus");
     registry.register_collector(Box::new(Worker { report, totals }));
@@ -79,7 +36,7 @@ impl Collector for Worker {
         let Self { report, totals } = self;
         let gauges = [
             ("up_seconds", "Seconds since the worker began to serve", report.uptime_seconds),
-            ("ready", "Whether the worker takes queries", f64::from(u8::from(report.ready))),
+            ("ready", "Whether the worker accepts queries", f64::from(u8::from(report.ready))),
             ("queries_running", "Queries that run", report.queries.len() as f64),
             ("tasks_running", "Tasks that run", report.queries.iter().map(|query| query.tasks).sum::<usize>() as f64),
             ("memory_reserved_bytes", "Memory that operators have reserved", report.memory_bytes as f64),
@@ -99,7 +56,7 @@ impl Collector for Worker {
             let metric = ConstCounter::new(value);
             metric.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
-        let help = "What the operators of all tasks have counted";
+        let help = "Counters of the operators of all tasks";
         let mut operators = encoder.encode_descriptor("operator", help, None, MetricType::Counter)?;
         for (operator, name, value) in totals.iter() {
             let labels = [("operator", operator), ("metric", name)];

@@ -1,25 +1,28 @@
-//! What a worker does at a moment.
+//! The activity of a worker.
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use annulus_roundabout::secure::Role;
 use datafusion::{
+    error::Result,
     execution::{memory_pool::MemoryLimit, runtime_env::RuntimeEnv},
     physical_plan::{ExecutionPlan, displayable},
 };
 use serde::{Deserialize, Serialize};
+use url::Url;
 
-use super::{
-    metrics::{Totals, counted},
-    queries::{Running, Seen, TaskPlan, WorkerQueries},
+use crate::{
+    net::{Ask, AskService, Connections},
+    state::{QueryActivity, TaskPlan, Totals, WorkerActivity, WorkerQueries, counters_of},
 };
 
-/// What a worker does at a moment.
+/// The activity of a worker at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkerReport {
     /// The version of Annulus.
     pub version: String,
-    /// Whether it takes queries: it is not stopping.
+    /// Whether it accepts queries, because it is not stopping.
     pub ready: bool,
     /// The seconds since it began to serve.
     pub uptime_seconds: f64,
@@ -35,7 +38,7 @@ pub struct WorkerReport {
     pub memory_limit_bytes: Option<u64>,
     /// The bytes on disk that operators have spilled.
     pub disk_bytes: u64,
-    /// The most of them.
+    /// The most bytes that operators may spill.
     pub disk_limit_bytes: u64,
     /// The queries that run.
     pub queries: Vec<QueryReport>,
@@ -77,27 +80,64 @@ pub struct OperatorReport {
     pub depth: usize,
     /// The operator, as `EXPLAIN` shows it.
     pub text: String,
-    /// What it has counted until now. Times are in seconds.
+    /// Its counters at this moment. Times are in seconds.
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// What a worker's reports are made from.
+/// A handle of a worker, for reports about it.
 #[derive(Clone, Debug)]
-pub(crate) struct Shown {
-    pub(crate) queries: WorkerQueries,
-    pub(crate) runtime: Arc<RuntimeEnv>,
+pub struct WorkerStatus {
+    queries: WorkerQueries,
+    runtime: Arc<RuntimeEnv>,
 }
 
-impl Shown {
+/// A request for a report.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct ReportRequest;
+
+impl Ask for ReportRequest {
+    const NAME: &'static str = "Report";
+    type Answer = WorkerReport;
+
+    fn needed_role(&self) -> Option<(Role, &'static str)> {
+        Some((Role::Submitter, "see queries"))
+    }
+}
+
+/// Lets a worker answer requests for reports.
+pub(crate) fn serve(asks: AskService, status: WorkerStatus) -> AskService {
+    asks.with(move |_: ReportRequest, _| std::future::ready(Ok(status.report())))
+}
+
+impl WorkerReport {
+    /// Returns the report of the worker at `url`. With certificates, submitters alone may ask.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or refuses. The error names it.
+    pub async fn ask(connections: &Connections, url: &Url) -> Result<Self> {
+        connections.ask(url, &ReportRequest).await
+    }
+}
+
+impl WorkerStatus {
+    pub(crate) fn new(queries: WorkerQueries, runtime: Arc<RuntimeEnv>) -> Self {
+        Self { queries, runtime }
+    }
+
+    /// Returns whether the worker accepts queries.
+    pub(super) fn is_ready(&self) -> bool {
+        self.queries.is_ready()
+    }
+
     /// Returns the report.
-    pub(crate) fn report(&self) -> WorkerReport {
+    pub fn report(&self) -> WorkerReport {
         self.with_totals().0
     }
 
-    /// Returns the report, and what operators have counted in all.
+    /// Returns the report, and the counters of all operators.
     pub(super) fn with_totals(&self) -> (WorkerReport, Totals) {
         let Self { queries, runtime } = self;
-        let Seen { is_ending, uptime, queries, counts, totals } = queries.see();
+        let WorkerActivity { is_ending, uptime, queries, counts, totals } = queries.activity();
         let memory_limit = match runtime.memory_pool.memory_limit() {
             MemoryLimit::Finite(bytes) => Some(bytes as u64),
             MemoryLimit::Infinite | MemoryLimit::Unknown => None,
@@ -113,18 +153,18 @@ impl Shown {
             memory_limit_bytes: memory_limit,
             disk_bytes: runtime.disk_manager.used_disk_space(),
             disk_limit_bytes: runtime.disk_manager.max_temp_directory_size(),
-            queries: queries.into_iter().map(|(id, running)| QueryReport::of(id, &running)).collect(),
+            queries: queries.into_iter().map(|(id, running)| QueryReport::new(id, &running)).collect(),
         };
         (report, totals)
     }
 }
 
 impl QueryReport {
-    fn of(id: String, running: &Running) -> Self {
-        let task = |TaskPlan { task, of, plan }: &TaskPlan| {
+    fn new(id: String, running: &QueryActivity) -> Self {
+        let task = |TaskPlan { task, count, plan }: &TaskPlan| {
             let mut operators = Vec::new();
             walk(plan, 0, &mut operators);
-            TaskReport { task: *task, of: *of, operators }
+            TaskReport { task: *task, of: *count, operators }
         };
         Self {
             id,
@@ -136,8 +176,9 @@ impl QueryReport {
     }
 }
 
+/// Adds the operators of a plan.
 fn walk(plan: &Arc<dyn ExecutionPlan>, depth: usize, into: &mut Vec<OperatorReport>) {
     let text = displayable(plan.as_ref()).one_line().to_string().trim_end().to_owned();
-    into.push(OperatorReport { depth, text, metrics: counted(plan).into_iter().collect() });
+    into.push(OperatorReport { depth, text, metrics: counters_of(plan).into_iter().collect() });
     plan.children().into_iter().for_each(|child| walk(child, depth + 1, into));
 }

@@ -3,7 +3,7 @@
 
 use std::{future::pending, path::Path, sync::Arc, time::Duration};
 
-use annulus_distributed::{AnnulusWorker, Channels, Server, SessionStateBuilderExt, Workers};
+use annulus_distributed::{AnnulusWorker, Connections, Server, SessionStateBuilderExt, Workers};
 use annulus_roundabout::secure::Identity;
 use datafusion::{
     arrow::{
@@ -31,11 +31,24 @@ impl Cluster {
         Self::start_as((0..count).map(|number| (runtime(number), None))).await
     }
 
+    /// Starts workers whose rings use connections, although they are on one machine.
+    pub async fn start_apart(count: usize) -> Self {
+        let workers = (0..count).map(|_| (Arc::default(), None));
+        Self::start_all(workers, |connections| connections.with_shared_memory(false)).await
+    }
+
     /// Starts a worker for each runtime, and each identity.
     pub async fn start_as(workers: impl IntoIterator<Item = (Arc<RuntimeEnv>, Option<Identity>)>) -> Self {
+        Self::start_all(workers, |connections| connections).await
+    }
+
+    async fn start_all(
+        workers: impl IntoIterator<Item = (Arc<RuntimeEnv>, Option<Identity>)>,
+        configure: impl Fn(Connections) -> Connections,
+    ) -> Self {
         let (mut addresses, mut serving) = (Vec::new(), JoinSet::new());
         for (runtime, identity) in workers {
-            let worker = AnnulusWorker::new(runtime, channels(identity.clone()));
+            let worker = AnnulusWorker::new(runtime, configure(connections(identity.clone())));
             let mut server = Server::bind("127.0.0.1:0", worker).await.unwrap();
             if let Some(identity) = identity {
                 server = server.with_identity(identity);
@@ -56,7 +69,7 @@ impl Cluster {
     /// Returns such a session, which connects as this member.
     pub async fn session_of(&self, identity: Option<Identity>, settings: &[(&str, &str)]) -> SessionContext {
         let builder = SessionStateBuilder::new().with_default_features().with_config(config());
-        let state = builder.with_annulus_workers(self.workers.clone(), channels(identity)).build();
+        let state = builder.with_annulus_workers(self.workers.clone(), connections(identity)).build();
         let context = SessionContext::new_with_state(state);
         let tiny = [("distributed.file_scan_config_bytes_per_partition", "1")];
         for (key, value) in tiny.iter().chain(settings) {
@@ -66,8 +79,8 @@ impl Cluster {
     }
 }
 
-fn channels(identity: Option<Identity>) -> Channels {
-    identity.into_iter().fold(Channels::default(), Channels::with_identity)
+fn connections(identity: Option<Identity>) -> Connections {
+    identity.into_iter().fold(Connections::default(), Connections::with_identity)
 }
 
 fn config() -> SessionConfig {

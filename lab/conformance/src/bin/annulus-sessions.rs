@@ -14,7 +14,7 @@ use std::{
 };
 
 use annulus_datafusion::SessionStateBuilderExt as _;
-use annulus_distributed::{AnnulusWorker, Channels, Server, SessionStateBuilderExt as _, Workers};
+use annulus_distributed::{AnnulusWorker, Connections, RingJoinOptions, Server, SessionStateBuilderExt as _, Workers};
 use anyhow::{Context, Result};
 use clap::Parser;
 use datafusion::{
@@ -40,7 +40,7 @@ struct Args {
 }
 
 /// The workers of all sessions, if there are any, and the connections to them.
-type Remote = Option<(Workers, Channels)>;
+type Remote = Option<(Workers, Connections)>;
 
 /// A line of standard input.
 #[derive(Clone, Debug, Deserialize)]
@@ -115,12 +115,12 @@ async fn main() -> Result<()> {
 async fn start(count: usize) -> Result<Remote> {
     let mut addresses = Vec::new();
     for _ in 0..count {
-        let worker = AnnulusWorker::new(Arc::new(RuntimeEnv::default()), Channels::default());
+        let worker = AnnulusWorker::new(Arc::new(RuntimeEnv::default()), Connections::default());
         let server = Server::bind("127.0.0.1:0", worker).await?;
         addresses.push(server.address()?.to_string());
         tokio::spawn(server.serve(std::future::pending(), Duration::ZERO));
     }
-    Ok(if count == 0 { None } else { Some((Workers::new(addresses)?, Channels::default())) })
+    Ok(if count == 0 { None } else { Some((Workers::new(addresses)?, Connections::default())) })
 }
 
 async fn reply(request: Request, remote: Remote) -> Result<Reply> {
@@ -180,12 +180,14 @@ async fn answer(
 
 async fn session(request: &Request, pool: Arc<dyn MemoryPool>, remote: Remote) -> Result<SessionContext> {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
-    let builder = SessionStateBuilder::new_with_default_features().with_config(SessionConfig::new());
+    // Small sides, too, are too large for each worker, so that `auto` chooses rings.
+    let config = SessionConfig::new().with_option_extension(RingJoinOptions { broadcast_limit: 1000 });
+    let builder = SessionStateBuilder::new_with_default_features().with_config(config);
     let builder = builder.with_runtime_env(runtime);
     let builder = match remote {
         _ if request.stock => builder,
         None => builder.with_annulus(),
-        Some((workers, channels)) => builder.with_annulus_workers(workers, channels),
+        Some((workers, connections)) => builder.with_annulus_workers(workers, connections),
     };
     let context = SessionContext::new_with_state(builder.build());
     // The tables are read before the options count.

@@ -124,7 +124,7 @@ async fn cancel(attempt: &Attempt, is_uploaded: bool, signals: &mut Signals, sig
 /// Returns the workers that do not answer, and the others, if there are any.
 async fn lost_of(remote: &Remote) -> (Vec<String>, Option<Workers>) {
     let asked = remote.workers.urls().iter().map(async |url| {
-        let answers = timeout(ANSWER, remote.channels.version_of(url)).await;
+        let answers = timeout(ANSWER, remote.connections.version_of(url)).await;
         (address_of(url), answers.is_ok_and(|answer| answer.is_ok()))
     });
     let (rest, lost): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().partition(|(_, answers)| *answers);

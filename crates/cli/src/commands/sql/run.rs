@@ -98,7 +98,8 @@ async fn prepare(
     if let Some(types) = types {
         config.set_extension(Arc::new(types));
     }
-    let resident = remote.map(|Remote { workers, channels }| ResidentTables::new(workers.clone(), channels.clone()));
+    let resident =
+        remote.map(|Remote { workers, connections }| ResidentTables::new(workers.clone(), connections.clone()));
     if let Some(resident) = &resident {
         config.set_extension(Arc::new(resident.clone()));
     }

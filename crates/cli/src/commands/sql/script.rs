@@ -152,11 +152,11 @@ fn is_blank(token: &TokenWithSpan) -> bool {
 fn parse(dialect: &dyn Dialect, written: &[TokenWithSpan], meant: &[TokenWithSpan]) -> Result<PlacedStatement> {
     let text: String = written.iter().map(|token| token.token.to_string()).collect();
     if let Some(mut resident) = ResidentStatement::parse(&text, dialect)? {
-        if let ResidentStatement::Create { query, .. } = &mut resident {
+        if let ResidentStatement::Create(table) = &mut resident {
             // Errors of the query are in the text's lines.
-            let (parsed, is_completed) = stock(dialect, last_tokens(dialect, query, meant))?;
+            let (parsed, is_completed) = stock(dialect, last_tokens(dialect, &table.query, meant))?;
             if is_completed {
-                *query = parsed.to_string();
+                table.query = parsed.to_string();
             }
         }
         let statement = ScriptStatement::Resident(resident);

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use annulus_distributed::{Channels, address_of};
+use annulus_distributed::{Connections, address_of};
 use anyhow::{Context, Result};
 use serde_json::json;
 use tokio::time::sleep;
@@ -23,7 +23,7 @@ pub async fn run(args: &PingArgs) -> Result<Outcome> {
     let end = Instant::now() + args.wait.unwrap_or_default();
     let mut missing = 0;
     for url in remote.workers.urls() {
-        let found = version_by(&remote.channels, url, end).await;
+        let found = version_by(&remote.connections, url, end).await;
         missing += usize::from(found.is_err());
         let (worker, version) = (address_of(url), found.as_ref().ok());
         let error = found.as_ref().err().map(errors::text);
@@ -41,9 +41,9 @@ pub async fn run(args: &PingArgs) -> Result<Outcome> {
 }
 
 /// Asks a worker until it answers, or until `end`.
-async fn version_by(channels: &Channels, url: &Url, end: Instant) -> Result<String> {
+async fn version_by(connections: &Connections, url: &Url, end: Instant) -> Result<String> {
     loop {
-        match channels.version_of(url).await {
+        match connections.version_of(url).await {
             Ok(version) => return Ok(version),
             Err(error) if Instant::now() >= end => return Err(error.into()),
             // A real delay: nothing tells when a process on another machine begins to listen.

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use annulus_distributed::{AnnulusWorker, Channels, Roots, Server, StatusServer, WorkerFiles};
+use annulus_distributed::{AnnulusWorker, Connections, Roots, Server, StatusServer, WorkerFiles};
 use annulus_roundabout::secure::{Authority, Identity, Role};
 #[cfg(feature = "ofi")]
 use annulus_roundabout::{RingConfig, fabric::FabricOptions};
@@ -57,9 +57,9 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
     let write = roots(&args.allow_write).context("invalid --allow-write")?;
     let stores = Arc::new(WorkerStores::new(read.clone()));
     let runtime = session::runtime(args.memory_bytes, args.disk_bytes, spill, Some(stores))?;
-    let mut channels = Channels::new(args.silence);
+    let mut connections = Connections::new(args.silence);
     if let Some(identity) = &identity {
-        channels = channels.with_identity(identity.clone());
+        connections = connections.with_identity(identity.clone());
     }
     #[cfg(feature = "ofi")]
     if let Some(name) = &args.fabric {
@@ -73,12 +73,12 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
             );
         }
         options.check(&RingConfig::default()).context("--fabric")?;
-        channels = channels.with_fabric(name);
+        connections = connections.with_fabric(name);
     }
     let (files, most) = (WorkerFiles { read, write }, args.max_queries.unwrap_or(usize::MAX));
-    let worker = AnnulusWorker::with_limits(runtime, channels, files, most);
+    let worker = AnnulusWorker::with_limits(runtime, connections, files, most);
     let status = match &args.status {
-        Some(address) => Some(StatusServer::bind(address, &worker).await.context("--status")?),
+        Some(address) => Some(StatusServer::bind(address, worker.status()).await.context("--status")?),
         None => None,
     };
     let mut server = Server::bind(&args.listen, worker).await?;

@@ -17,13 +17,13 @@ use crate::{errors, outcome::Outcome};
 pub async fn run(args: &StatusArgs) -> Result<Outcome> {
     let remote = args.asked.remote()?;
     if let Some(address) = &args.page {
-        let server = StatusServer::bind_all(address, remote.workers.clone(), remote.channels.clone());
+        let server = StatusServer::bind_all(address, remote.workers.clone(), remote.connections.clone());
         let server = server.await.context("--page")?;
         writeln!(stderr(), "a page of the workers is at http://{}", server.address()?).ok();
         server.serve().await.context("--page")?;
         return Ok(Outcome::Done);
     }
-    let all = ClusterReport::ask(&remote.workers, &remote.channels).await;
+    let all = ClusterReport::ask(&remote.workers, &remote.connections).await;
     let text = if args.json { serde_json::to_string(&all)? } else { tables(&all) };
     writeln!(stdout(), "{text}").context("cannot print")?;
     match all.workers.iter().filter(|worker| worker.report.is_none()).count() {

@@ -1,4 +1,4 @@
-//! What DataFusion asks of the operator.
+//! The answers of the operator to DataFusion.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -17,31 +17,31 @@ use datafusion::{
     },
 };
 
-use super::{CycloJoinExec, Place};
+use super::{CycloJoinExec, RingPlan};
 
 impl CycloJoinExec {
     /// Returns `plan`, a stock join or a projection of one, with our operator in its place.
     ///
     /// # Errors
     /// If it is neither, or a ring cannot run the join.
-    pub(in crate::cyclo) fn within(
+    pub(in crate::cyclo) fn replace_stock(
         plan: Arc<dyn ExecutionPlan>,
-        place: &Place,
+        ring: &RingPlan,
         why: &Arc<str>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if plan.is::<ProjectionExec>() {
-            let inputs = plan.children().into_iter().map(|input| Self::within(Arc::clone(input), place, why));
+            let inputs = plan.children().into_iter().map(|input| Self::replace_stock(Arc::clone(input), ring, why));
             let inputs = inputs.collect::<Result<_>>()?;
             return plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute));
         }
         let stock = (plan as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>().ok();
-        let ours = stock.map(|stock| Self::try_new(stock, place.clone(), Arc::clone(why))).transpose()?.flatten();
+        let ours = stock.map(|stock| Self::try_new(stock, ring.clone(), Arc::clone(why))).transpose()?.flatten();
         let ours = ours.ok_or_else(|| internal_datafusion_err!("a ring cannot run a join with these children"))?;
         Ok(Arc::new(ours))
     }
 
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        Self::within(plan, &self.place, &self.why)
+        Self::replace_stock(plan, &self.ring, &self.why)
     }
 }
 
@@ -60,7 +60,7 @@ impl DisplayAs for CycloJoinExec {
             let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
             write!(f, ", projection={:?} [{}]", projection.as_ref(), names.join(", "))?;
         }
-        write!(f, ", stays=left, rotates=right, why={}", self.why)
+        write!(f, ", stationary=left, rotating=right, why={}", self.why)
     }
 }
 

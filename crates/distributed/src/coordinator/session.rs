@@ -1,0 +1,68 @@
+//! The one line for a coordinator.
+
+use std::sync::Arc;
+
+use annulus_datafusion::{SessionStateBuilderExt as _, config::PlacementMode};
+use datafusion::{error::Result, execution::SessionStateBuilder};
+use datafusion_distributed::{DistributedExt, SessionStateBuilderExt as _, WorkerResolver};
+use url::Url;
+
+use super::{lift::LiftInputs, planner::StagePlanner};
+use crate::{
+    codec::AnnulusCodec,
+    cyclo::{ChooseCycloJoins, on_all_workers},
+    net::Connections,
+    resident::{route, with_shares},
+    stage::{divide_files, keep_whole, tasks_of_units},
+};
+
+/// Lets the queries of a DataFusion session run on workers.
+pub trait SessionStateBuilderExt {
+    /// Plans queries for the workers of `workers`, and reaches them on `connections`. Queries that are too small
+    /// for several tasks run in this process.
+    ///
+    /// It includes [`with_annulus`](annulus_datafusion::SessionStateBuilderExt::with_annulus). Call it
+    /// after `with_config`, `with_query_planner` and `with_physical_optimizer_rules`, which would discard its
+    /// changes. The workers must be those of Annulus ([`on_worker`](crate::on_worker)).
+    #[must_use]
+    fn with_annulus_workers(self, workers: impl WorkerResolver + 'static, connections: Connections) -> Self;
+}
+
+/// A resolver that the engine and rules share.
+struct SharedResolver(Arc<dyn WorkerResolver>);
+
+impl WorkerResolver for SharedResolver {
+    fn get_urls(&self) -> Result<Vec<Url>> {
+        self.0.get_urls()
+    }
+}
+
+impl SessionStateBuilderExt for SessionStateBuilder {
+    fn with_annulus_workers(self, workers: impl WorkerResolver + 'static, connections: Connections) -> Self {
+        let mut builder = self;
+        builder.config().get_or_insert_default().options_mut().extensions.insert(PlacementMode::Shipped);
+        let in_process = builder.query_planner().clone();
+        let workers: Arc<dyn WorkerResolver> = Arc::new(workers);
+        let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
+        ChooseCycloJoins { workers: Arc::clone(&workers) }.install(rules);
+        LiftInputs.install(rules);
+        let mut builder = builder
+            .with_distributed_worker_resolver(SharedResolver(Arc::clone(&workers)))
+            .with_distributed_channel_resolver(connections.clone())
+            .with_distributed_user_codec(AnnulusCodec)
+            .with_distributed_desired_task_count_handler(on_all_workers)
+            .with_distributed_desired_task_count_handler(with_shares)
+            .with_distributed_route_tasks_handler(route)
+            .with_distributed_desired_task_count_handler(keep_whole)
+            .with_distributed_desired_task_count_handler(tasks_of_units)
+            .with_distributed_scale_up_leaf_node_handler(divide_files)
+            .with_distributed_planner()
+            .with_annulus();
+        match builder.query_planner().take() {
+            Some(engine) => {
+                builder.with_query_planner(Arc::new(StagePlanner { engine, workers, connections, in_process }))
+            }
+            None => builder,
+        }
+    }
+}
