@@ -210,7 +210,7 @@ async fn large_rings_sort_equal_keys() {
     assert!(line.contains("merges=8"), "{line}");
 }
 
-/// Seven of a hundred rows of a side whose keys are unique: whichever side goes around, few rows do.
+/// Seven of a hundred rows of a side whose keys are unique: few rows rotate, whichever side is stationary.
 #[tokio::test(flavor = "multi_thread")]
 async fn few_rows_go_around_if_conditions_leave_few() {
     let (folder, cluster) = (tempfile::tempdir().unwrap(), Cluster::start_apart(3).await);
@@ -301,7 +301,7 @@ async fn a_side_that_is_larger_than_memory_goes_to_disk() {
         analyzed(&many, "SELECT a.id, b.t, a.t FROM big a JOIN big b ON a.id BETWEEN b.id - 1 AND b.id + 1").await;
     let line = plan.lines().find(|line| line.contains("CycloJoinExec")).unwrap();
     assert!(!line.contains("spill_count=0") && metric(line, "revolutions") >= 6.0, "{line}");
-    // What goes around several times is prepared once.
+    // The rotating side is prepared once, however many revolutions there are.
     let revolutions = metric(line, "revolutions");
     assert!(metric(line, "rotating_rows") == 20_000.0 && metric(line, "stationary_rows") == 20_000.0, "{line}");
     assert!(metric(line, "probed_rows") == 20_000.0 * revolutions, "{line}");

@@ -11,7 +11,7 @@ use datafusion::{
 use super::{
     budget::MemoryBudget,
     failure::{RingFailure, Witness},
-    ring::{self, Listening},
+    ring::{self, RingListener},
     stationary::StationarySide,
     task::TaskSetup,
 };
@@ -84,7 +84,7 @@ impl Arrival<'_> {
             true => context.runtime_env().disk_manager.temp_dir_paths().into_iter().chain([env::temp_dir()]).collect(),
             false => Vec::new(),
         };
-        let listening = Listening::start(&access.worker, &folders).map_err(|error| {
+        let listening = RingListener::start(&access.worker, &folders).map_err(|error| {
             let error = exec_datafusion_err!("it cannot listen for other workers: {error}");
             access.connections.name_worker(&access.worker, error)
         })?;

@@ -21,7 +21,7 @@ use url::Url;
 use crate::state::{LocalAddress, RingAgreement, RingHost, TaskAccess};
 
 /// The sockets at which a task waits for its predecessor.
-pub(super) struct Listening {
+pub(super) struct RingListener {
     tcp: TcpListener,
     /// The address of `tcp`, for others.
     pub(super) address: String,
@@ -30,7 +30,7 @@ pub(super) struct Listening {
     _folder: Option<TempDir>,
 }
 
-impl Listening {
+impl RingListener {
     /// Listens at a free port of the address by which others reach the worker `own`, and at a socket in the first
     /// of `folders` whose path is short enough.
     ///
@@ -93,7 +93,7 @@ pub(super) fn config(fragment_bytes: u32, silence: Duration) -> RingConfig {
 pub(super) fn connect(
     agreement: &RingAgreement,
     index: u16,
-    listening: Listening,
+    listening: RingListener,
     access: &TaskAccess,
     stopper: &StopHandle,
 ) -> Result<Host, CycloError> {
@@ -102,7 +102,7 @@ pub(super) fn connect(
         position.ok_or_else(|| refuse(format!("a ring of {} workers is too large", agreement.hosts.len())))?;
     let (successor, predecessor) =
         (&agreement.hosts[position.successor().index()], &agreement.hosts[position.predecessor().index()]);
-    let Listening { tcp, unix, _folder, .. } = listening;
+    let RingListener { tcp, unix, _folder, .. } = listening;
     let config = config(agreement.fragment_bytes, agreement.silence);
     let joining = |address| {
         HostBuilder::new(position, agreement.session, address)

@@ -1,9 +1,9 @@
 //! The headers of a plan: the options of the coordinator's session, which workers use for the stages of a
 //! query, and the identity of the query.
 //!
-//! datafusion-distributed sends the options of extensions that it was told about, with names as they
-//! are in the extension. Those of DataFusion itself stay behind, and those of Annulus have their full
-//! names, so both travel in one header of this crate.
+//! datafusion-distributed sends the options of registered extensions, with their names in the extension. It
+//! does not send options of DataFusion itself, and options of Annulus have full names. So both travel in one
+//! header of this crate.
 
 use std::collections::BTreeMap;
 

@@ -66,13 +66,13 @@ struct FoundShare {
 }
 
 /// A table of which workers have shares.
-struct Found {
+struct TableShares {
     info: TableInfo,
     /// The shares, by their numbers.
     shares: BTreeMap<usize, FoundShare>,
 }
 
-impl Found {
+impl TableShares {
     fn is_whole(&self) -> bool {
         self.shares.len() == self.info.shares
     }
@@ -186,11 +186,13 @@ impl ResidentTables {
     }
 
     async fn show(&self, session: &SessionContext) -> Result<DataFrame> {
-        let all: Vec<Found> = self.all().await?.into_values().collect();
-        let texts =
-            |of: &dyn Fn(&Found) -> String| Arc::new(all.iter().map(of).map(Some).collect::<StringArray>()) as ArrayRef;
-        let numbers =
-            |of: &dyn Fn(&Found) -> u64| Arc::new(all.iter().map(of).map(Some).collect::<UInt64Array>()) as ArrayRef;
+        let all: Vec<TableShares> = self.all().await?.into_values().collect();
+        let texts = |of: &dyn Fn(&TableShares) -> String| {
+            Arc::new(all.iter().map(of).map(Some).collect::<StringArray>()) as ArrayRef
+        };
+        let numbers = |of: &dyn Fn(&TableShares) -> u64| {
+            Arc::new(all.iter().map(of).map(Some).collect::<UInt64Array>()) as ArrayRef
+        };
         let columns: Vec<(&str, ArrayRef)> = vec![
             ("table_name", texts(&|table| table.info.name.clone())),
             ("state", texts(&|table| if table.is_whole() { "complete" } else { "lost" }.to_owned())),
@@ -223,23 +225,23 @@ impl ResidentTables {
         self.0.connections.ask(worker, request).await
     }
 
-    async fn find(&self, name: &str) -> Result<Option<Found>> {
+    async fn find(&self, name: &str) -> Result<Option<TableShares>> {
         Ok(self.all().await?.remove(name))
     }
 
     /// Returns all tables, by name. A worker that does not answer has no shares.
-    async fn all(&self) -> Result<BTreeMap<String, Found>> {
+    async fn all(&self) -> Result<BTreeMap<String, TableShares>> {
         let workers = self.0.workers.get_urls()?;
         let answers = join_all(workers.iter().map(|worker| self.ask(worker, &TableRequest::List))).await;
         if answers.iter().all(Result::is_err) {
             answers.into_iter().collect::<Result<Vec<_>>>()?;
             return Ok(BTreeMap::new());
         }
-        let mut all: BTreeMap<String, Found> = BTreeMap::new();
+        let mut all: BTreeMap<String, TableShares> = BTreeMap::new();
         for (worker, answer) in workers.into_iter().zip(answers) {
             let Ok(shares) = answer else { continue };
             for ShareInfo { table, index, rows, bytes } in shares {
-                let found = Found { info: table.clone(), shares: BTreeMap::new() };
+                let found = TableShares { info: table.clone(), shares: BTreeMap::new() };
                 let found = all.entry(table.name.clone()).or_insert(found);
                 // This worker was away when a table of this name was replaced.
                 if found.info.id == table.id {

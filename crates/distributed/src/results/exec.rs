@@ -56,7 +56,7 @@ pub(crate) struct WriteExec {
     own: Option<ResultStore>,
     gathers: bool,
     properties: Arc<PlanProperties>,
-    executions: Executions<Arc<Writing>>,
+    executions: Executions<Arc<TaskFiles>>,
 }
 
 impl WriteExec {
@@ -86,7 +86,7 @@ impl WriteExec {
     }
 
     /// Begins the files of a task: one for each partition.
-    fn start(&self, context: &Arc<TaskContext>) -> Result<Arc<Writing>> {
+    fn start(&self, context: &Arc<TaskContext>) -> Result<Arc<TaskFiles>> {
         let access = TaskAccess::from_context(context);
         let results = access.as_ref().map(|access| &access.state.results).or(self.own.as_ref()).cloned();
         let results = results.ok_or_else(|| exec_datafusion_err!("a dataset is written without its coordinator"))?;
@@ -115,7 +115,7 @@ impl WriteExec {
         let dictionary = |column: usize| dictionaries.get(column).copied().unwrap_or(true);
         let schema = with_plain_text(&self.input.schema());
         let files = WholeDataset::create(&options, settings, schema, partitions, bytes, &dictionary);
-        Ok(Arc::new(Writing {
+        Ok(Arc::new(TaskFiles {
             files: RwLock::new(Some(files.map_err(external)?)),
             target: Arc::clone(&self.target),
             task,
@@ -130,7 +130,7 @@ impl WriteExec {
 }
 
 /// The files of a task. They are removed if this is dropped before all partitions have ended.
-struct Writing {
+struct TaskFiles {
     /// `None` after the last partition has completed them.
     files: RwLock<Option<WholeDataset>>,
     target: Arc<Target>,
@@ -145,7 +145,7 @@ struct Writing {
     writer: Mutex<Writer>,
 }
 
-impl Writing {
+impl TaskFiles {
     /// Writes a partition, and returns the number of its rows. The last partition completes the files.
     async fn write(self: Arc<Self>, partition: usize, mut input: SendableRecordBatchStream) -> Result<u64> {
         let mut rows = 0;
@@ -176,9 +176,9 @@ impl Writing {
     }
 }
 
-impl fmt::Debug for Writing {
+impl fmt::Debug for TaskFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writing").field("target", &self.target).field("member", &self.member).finish_non_exhaustive()
+        f.debug_struct("TaskFiles").field("target", &self.target).field("member", &self.member).finish_non_exhaustive()
     }
 }
 

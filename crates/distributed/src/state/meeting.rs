@@ -151,13 +151,13 @@ impl Default for Meetings {
 
 #[derive(Debug)]
 struct Meeting {
-    seats: Mutex<Vec<Option<Waiting>>>,
+    seats: Mutex<Vec<Option<WaitingTask>>>,
     agreement: watch::Sender<Option<Arc<RingAgreement>>>,
 }
 
 /// A task that waits.
 #[derive(Clone, Debug)]
-struct Waiting {
+struct WaitingTask {
     registration: Registration,
     /// The name in its certificate.
     member: Option<String>,
@@ -243,7 +243,7 @@ impl Meeting {
             return Err(MeetingError::Counts { count, other: registration.count });
         }
         match seats.get_mut(index) {
-            Some(seat @ None) => *seat = Some(Waiting { registration, member }),
+            Some(seat @ None) => *seat = Some(WaitingTask { registration, member }),
             _ => return Err(MeetingError::Twice { index }),
         }
         let all: Option<Vec<_>> = seats.iter().map(Option::as_ref).collect();
@@ -256,9 +256,9 @@ impl Meeting {
 }
 
 /// Returns the agreement of tasks, in the order of their numbers.
-fn agreement(all: &[&Waiting]) -> RingAgreement {
+fn agreement(all: &[&WaitingTask]) -> RingAgreement {
     let tasks = || all.iter().map(|task| &task.registration);
-    let host = |Waiting { registration, member }: &Waiting| RingHost {
+    let host = |WaitingTask { registration, member }: &WaitingTask| RingHost {
         worker: registration.worker.clone(),
         address: registration.address.clone(),
         local: registration.local.clone(),

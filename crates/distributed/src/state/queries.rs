@@ -15,10 +15,10 @@ use super::totals::Totals;
 
 /// The queries of a worker, each with its tasks. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct WorkerQueries(Arc<Shared>);
+pub(crate) struct WorkerQueries(Arc<QueryRegistry>);
 
 #[derive(Debug)]
-struct Shared {
+struct QueryRegistry {
     state: Mutex<State>,
     /// The number of tasks that run, and of holds.
     tasks: watch::Sender<usize>,
@@ -93,7 +93,7 @@ pub(crate) struct QueryTask {
 
 /// Delays the end of a worker until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Hold(Arc<Shared>);
+pub(crate) struct Hold(Arc<QueryRegistry>);
 
 /// A query, whether it runs or not.
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ impl WorkerQueries {
     /// Returns a worker without queries, which takes at most this many at a time.
     pub(crate) fn new(most: usize) -> Self {
         let (state, tasks, started) = (Mutex::default(), watch::Sender::new(0), Instant::now());
-        Self(Arc::new(Shared { state, tasks, most, started }))
+        Self(Arc::new(QueryRegistry { state, tasks, most, started }))
     }
 
     /// Accepts a task of this query.

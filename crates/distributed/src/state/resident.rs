@@ -180,7 +180,7 @@ struct State {
     /// By name.
     tables: BTreeMap<String, Arc<Share>>,
     /// The shares that are being filled, by the table's id; `None` if the share is to be dropped.
-    filling: HashMap<String, Option<Filling>>,
+    filling: HashMap<String, Option<UnpublishedShare>>,
 }
 
 /// Rows for a share.
@@ -192,7 +192,7 @@ pub(crate) struct ShareRows {
 }
 
 #[derive(Default)]
-struct Filling {
+struct UnpublishedShare {
     index: usize,
     batches: Vec<RecordBatch>,
     memory: Vec<MemoryReservation>,
@@ -206,7 +206,7 @@ impl ResidentStore {
         let mut state = self.state.lock();
         let filling = state.filling.entry(table.to_owned()).or_insert_with(|| {
             self.expire(table, query);
-            Some(Filling { index, ..Filling::default() })
+            Some(UnpublishedShare { index, ..UnpublishedShare::default() })
         });
         if let Some(filling) = filling {
             filling.batches.extend(batches);

@@ -67,7 +67,7 @@ enum State {
     /// Complete, and hidden.
     Sealed(Box<SealedDataset>),
     Published(Box<Manifest>),
-    Kept(Box<Manifest>),
+    Complete(Box<Manifest>),
     Removed,
 }
 
@@ -87,7 +87,7 @@ impl Part {
             }
         }
         match &self.state {
-            State::Published(manifest) | State::Kept(manifest) => {
+            State::Published(manifest) | State::Complete(manifest) => {
                 Ok(PublishedPart { member: self.member, manifest: manifest.as_ref().clone() })
             }
             State::Sealed(_) | State::Removed => Err(OutputError::Broken(self.dir.display().to_string())),
@@ -95,9 +95,9 @@ impl Part {
     }
 
     fn keep(&mut self) -> Option<PublishedPart> {
-        let (State::Published(manifest) | State::Kept(manifest)) = &self.state else { return None };
+        let (State::Published(manifest) | State::Complete(manifest)) = &self.state else { return None };
         let kept = PublishedPart { member: self.member, manifest: manifest.as_ref().clone() };
-        self.state = State::Kept(manifest.clone());
+        self.state = State::Complete(manifest.clone());
         self.hold = None;
         Some(kept)
     }
@@ -105,7 +105,9 @@ impl Part {
     /// Removes the files, unless the dataset is complete. An error cannot be returned: the next run removes
     /// what cannot be removed now.
     fn remove(&mut self) {
-        if let State::Published(manifest) | State::Kept(manifest) = std::mem::replace(&mut self.state, State::Removed) {
+        if let State::Published(manifest) | State::Complete(manifest) =
+            std::mem::replace(&mut self.state, State::Removed)
+        {
             Collection::remove_unless_in(&self.dir, self.member, &manifest).ok();
         }
     }
@@ -113,7 +115,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if !matches!(self.state, State::Kept(_)) {
+        if !matches!(self.state, State::Complete(_)) {
             self.remove();
         }
     }

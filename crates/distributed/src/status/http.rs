@@ -64,11 +64,11 @@ pub struct StatusServer {
 /// The workers to show.
 enum Source {
     One(WorkerStatus),
-    All(Box<All>),
+    Group(Box<WorkerGroup>),
 }
 
 /// Workers that are asked, with the rights of this process.
-struct All {
+struct WorkerGroup {
     workers: Workers,
     connections: Connections,
     /// The name at which this server listens.
@@ -77,7 +77,7 @@ struct All {
     last: Mutex<Option<(Instant, Arc<ClusterReport>)>>,
 }
 
-impl All {
+impl WorkerGroup {
     async fn report(&self) -> Arc<ClusterReport> {
         let mut last = self.last.lock().await;
         if let Some((at, report)) = &*last
@@ -117,8 +117,8 @@ impl StatusServer {
     /// As [`bind`](Self::bind).
     pub async fn bind_all(address: &str, workers: Workers, connections: Connections) -> Result<Self, ServeError> {
         let name = address.rsplit_once(':').map_or(address, |(name, _)| name).to_owned();
-        let all = All { workers, connections, name, last: Mutex::default() };
-        Self::with_source(address, Source::All(Box::new(all))).await
+        let all = WorkerGroup { workers, connections, name, last: Mutex::default() };
+        Self::with_source(address, Source::Group(Box::new(all))).await
     }
 
     async fn with_source(address: &str, source: Source) -> Result<Self, ServeError> {
@@ -176,7 +176,7 @@ impl Source {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET\n");
         }
-        if let Self::All(all) = self
+        if let Self::Group(all) = self
             && !all.is_meant(request)
         {
             let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -190,11 +190,11 @@ impl Source {
             ("/", _) => text(StatusCode::OK, "text/html; charset=utf-8", PAGE),
             ("/healthz", _) => text(StatusCode::OK, "text/plain", "ok\n"),
             ("/readyz", Self::One(worker)) => ready(worker.is_ready(), "stopping\n"),
-            ("/readyz", Self::All(all)) => {
+            ("/readyz", Self::Group(all)) => {
                 ready(all.report().await.is_ready(), "a worker is stopping or does not answer\n")
             }
             ("/status.json", Self::One(worker)) => made(serde_json::to_string(&worker.report()), "application/json"),
-            ("/status.json", Self::All(all)) => made(serde_json::to_string(&*all.report().await), "application/json"),
+            ("/status.json", Self::Group(all)) => made(serde_json::to_string(&*all.report().await), "application/json"),
             ("/metrics", Self::One(worker)) => {
                 let (report, totals) = worker.with_totals();
                 made(metrics::text(report, totals), METRICS)

@@ -76,7 +76,7 @@ pub struct TaskReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OperatorReport {
-    /// How many operators are above it.
+    /// The number of operators above it.
     pub depth: usize,
     /// The operator, as `EXPLAIN` shows it.
     pub text: String,

@@ -48,13 +48,13 @@ impl http_body::Body for Answers {
 /// Refuses requests that a member may not send: only submitters send plans. Hosts read each other's rows. A
 /// request runs on `compute`, and ends if nobody waits for its answer.
 #[derive(Clone, Debug)]
-pub(super) struct Guarded<S> {
+pub(super) struct Guard<S> {
     pub(super) inner: S,
     pub(super) compute: Handle,
     pub(super) queries: WorkerQueries,
 }
 
-impl<S, B> Service<Request<B>> for Guarded<S>
+impl<S, B> Service<Request<B>> for Guard<S>
 where
     S: Service<Request<B>, Response = Response<Body>, Future: Send + 'static, Error: Send + 'static>,
 {

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server as Transport;
 use tower::layer::layer_fn;
 
-use super::{AnnulusWorker, guard::Guarded};
+use super::{AnnulusWorker, guard::Guard};
 use crate::{
     error::ServeError,
     net::{CONNECTION_BYTES, Connection, DEFAULT_SILENCE, STREAM_BYTES, accept, network_threads},
@@ -91,7 +91,7 @@ impl Server {
             .initial_connection_window_size(CONNECTION_BYTES)
             .http2_keepalive_interval(Some(silence / 2))
             .http2_keepalive_timeout(Some(silence / 2))
-            .layer(layer_fn(move |inner| Guarded { inner, compute: compute.clone(), queries: guarded.clone() }))
+            .layer(layer_fn(move |inner| Guard { inner, compute: compute.clone(), queries: guarded.clone() }))
             .add_service(worker.inner().clone().into_worker_server())
             .add_service(worker.asks())
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), stopped.map(|_| ()));
