@@ -32,7 +32,7 @@ pub struct Kind<'a> {
 /// A way, and the times of its runs in nanoseconds: with the input, and with few rows.
 struct TimedVariant {
     operator: Operator,
-    way: config::Way,
+    way: config::Variant,
     all: Vec<f64>,
     few: Vec<f64>,
 }
@@ -84,7 +84,7 @@ impl Kind<'_> {
 }
 
 impl TimedVariant {
-    fn new(way: config::Way) -> Self {
+    fn new(way: config::Variant) -> Self {
         let operator = match way.strategy {
             Strategy::Stock => Operator::Stock,
             _ => Operator::Ours(way),
@@ -98,7 +98,7 @@ impl TimedVariant {
         let open_ns = median(&self.few);
         let row_ns = (median(&self.all) - open_ns) / rows as f64;
         let [spread, open_spread] = [&self.all, &self.few].map(|times| spread_of(times.len(), spread(times)));
-        (rows > 0 && row_ns > 0.0).then_some(Cost { way: self.way, open_ns, row_ns, spread, open_spread })
+        (rows > 0 && row_ns > 0.0).then_some(Cost { variant: self.way, open_ns, row_ns, spread, open_spread })
     }
 }
 
@@ -106,8 +106,8 @@ impl TimedVariant {
 /// bounded number of rows.
 fn ways(layout: Layout) -> Vec<TimedVariant> {
     use ExchangeStrategy::{Channel, Reserve, Ring, RingPerDomain};
-    let way = |strategy, path| config::Way::new(Strategy::Exchange(strategy), path);
-    let mut ways = vec![config::Way::new(Strategy::Stock, DataPath::Auto)];
+    let way = |strategy, path| config::Variant::new(Strategy::Exchange(strategy), path);
+    let mut ways = vec![config::Variant::new(Strategy::Stock, DataPath::Auto)];
     if layout != Layout::Variable {
         ways.push(way(Reserve, DataPath::Auto));
     }

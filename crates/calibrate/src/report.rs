@@ -1,7 +1,7 @@
 //! The profile as a table.
 
 use annulus_datafusion::{
-    config::{DataPath, Strategy, Way},
+    config::{DataPath, Strategy, Variant},
     profile::{Cell, Cost},
 };
 use annulus_exchange::Choice;
@@ -18,11 +18,11 @@ pub fn table(cells: &[(Cell, Choice)]) -> Table {
 
 fn line(cell: &Cell, choice: Choice) -> Option<Vec<String>> {
     let ns = |cost: &Cost| cost.ns(Precision::Exact(cell.rows));
-    let ours = cell.costs.iter().filter(|cost| cost.way.strategy != Strategy::Stock);
+    let ours = cell.costs.iter().filter(|cost| cost.variant.strategy != Strategy::Stock);
     let best = ours.min_by(|one, other| ns(one).total_cmp(&ns(other)))?;
-    let rule = Way::new(Strategy::Exchange(choice.strategy), choice.path.unwrap_or_default());
-    let ratio = |way: Way| {
-        let cost = cell.costs.iter().find(|cost| cost.way == way);
+    let rule = Variant::new(Strategy::Exchange(choice.strategy), choice.path.unwrap_or_default());
+    let ratio = |variant: Variant| {
+        let cost = cell.costs.iter().find(|cost| cost.variant == variant);
         cost.map_or("-".to_owned(), |cost| format!("{:.2}", ns(cost) / ns(best)))
     };
     Some(vec![
@@ -30,11 +30,11 @@ fn line(cell: &Cell, choice: Choice) -> Option<Vec<String>> {
         cell.row_bytes.to_string(),
         format!("{}x{}", cell.inputs, cell.outputs),
         if cell.reads { "yes" } else { "no" }.to_owned(),
-        best.way.to_string(),
+        best.variant.to_string(),
         format!("{:.1}", best.row_ns),
         format!("{:.0}", best.open_ns / 1e3),
         rule.to_string(),
         ratio(rule),
-        ratio(Way::new(Strategy::Stock, DataPath::Auto)),
+        ratio(Variant::new(Strategy::Stock, DataPath::Auto)),
     ])
 }

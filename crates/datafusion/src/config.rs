@@ -1,5 +1,8 @@
 //! The options of a session, `annulus.*`.
 
+mod removed;
+mod tuning;
+
 use std::{any::Any, fmt, str::FromStr};
 
 pub use annulus_exchange::{DataPath, Strategy as ExchangeStrategy};
@@ -9,6 +12,7 @@ use datafusion::{
     error::{DataFusionError, Result},
 };
 
+pub use self::tuning::ExchangeTuning;
 use crate::error::from_exchange;
 
 config_namespace! {
@@ -16,44 +20,28 @@ config_namespace! {
     /// `SET annulus.strategy = 'stock'` sets them in SQL.
     ///
     /// ```
-    /// use annulus_datafusion::{AnnulusConfig, config::Strategy};
+    /// use annulus_datafusion::{AnnulusConfig, config::Variant};
     /// use datafusion::config::ExtensionOptions;
     ///
     /// let mut config = AnnulusConfig::default();
-    /// assert_eq!(config.strategy, Strategy::AUTO);
+    /// assert_eq!(config.strategy, Variant::AUTO);
     /// ExtensionOptions::set(&mut config, "strategy", "stock")?;
-    /// assert_eq!(config.strategy, Strategy::Stock);
+    /// assert_eq!(config.strategy, Variant::STOCK);
     /// # Ok::<_, datafusion::error::DataFusionError>(())
     /// ```
     pub struct AnnulusConfig {
         /// How hash repartitions pass rows on: 'stock' is DataFusion's own operator; 'reserve', 'ring',
         /// 'ring-per-domain' and 'channel' are strategies of the exchange; 'auto' is the cheapest in the
         /// profile of this machine, or without one 'reserve' for columns of fixed width and views, else
-        /// 'ring'
-        pub strategy: Strategy, default = Strategy::AUTO
-        /// Side that copies the rows: 'gather' is the consumers, 'cluster' is the producers, 'auto' is
-        /// the one that measured best; 'reserve' has no choice
-        pub path: Path, default = Path(DataPath::Auto)
-        /// Number of published groups that a ring holds, 1 to 64, or 0 for what suits the caches; queues
-        /// have room for as many batches
-        pub groups: usize, default = 0
-        /// Number of batches in a group, 0 for one for each input partition
-        pub slots: usize, default = 0
-        /// Number of rings for 'ring-per-domain', 0 for one for each last-level cache that this process
-        /// may use
-        pub domains: usize, default = 0
+        /// 'ring'. All but 'stock' and 'reserve' may name the side that copies the rows: '+gather' is the
+        /// consumers, '+cluster' the producers
+        pub strategy: Variant, default = Variant::AUTO
         /// Bytes of memory for the rows of slow consumers before they are spilled, 0 for as much as the
         /// memory pool grants
         pub overflow_limit: usize, default = 0
         /// Milliseconds after which a row of an unbounded input is visible to the operator above, even
         /// if its batch is not full
         pub flush_interval: usize, default = 100
-        /// Whether the first step of a grouping, before its repartition, may give up sooner than
-        /// DataFusion's own thresholds say, if most rows seem to have a group of their own
-        pub skip_partial_aggregation: bool, default = true
-        /// Whether the first step of a grouping looks up rows of equal keys that stand next to each other
-        /// once, and passes them on as one group if it gives up
-        pub merge_runs: bool, default = true
         /// Which joins run on the operators of Annulus: 'never' is none, 'always' is all that they can
         /// run, 'auto' is all but those of few rows without equal keys
         pub joins: Joins, default = Joins::Auto
@@ -61,6 +49,9 @@ config_namespace! {
         /// 'always' is all, 'auto' is those whose statistics show that keys have many pairs; needs a
         /// value other than 'never' for joins
         pub keyed_bands: Joins, default = Joins::Auto
+        /// Which groupings have a first step that looks up runs of equal keys once, and that may give up
+        /// sooner than DataFusion's own thresholds say: 'auto' is all that can, 'never' is none
+        pub groupings: Groupings, default = Groupings::Auto
         /// Which joins of a query on workers run around a ring of them, where one side stays and the other
         /// visits all workers: 'never' is none, 'always' is all that can, 'auto' is those for which it is
         /// the cheapest way
@@ -71,9 +62,6 @@ config_namespace! {
         /// File with the profile that 'annulus calibrate' wrote; 'none' for no profile, 'auto' for the
         /// one in the user's folder for configuration, or that the variable ANNULUS_PROFILE names
         pub profile: String, default = "auto".to_owned()
-        /// Whether plans are printed exactly as with DataFusion's own operators, for tests that compare
-        /// plans; those of hash joins have another shape, so it needs 'never' for joins
-        pub explain_as_stock: bool, default = false
     }
 }
 
@@ -95,6 +83,7 @@ impl ExtensionOptions for AnnulusConfig {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        removed::refuse(key)?;
         ConfigField::set(self, key, value)
     }
 
@@ -258,100 +247,135 @@ impl FromStr for Joins {
 
     /// Returns the value that `word` names; case does not matter.
     fn from_str(word: &str) -> Result<Self> {
-        match Self::ALL.into_iter().find(|joins| joins.word().eq_ignore_ascii_case(word)) {
-            Some(joins) => Ok(joins),
-            None => {
-                let words = Self::ALL.map(Self::word).join(", ");
-                config_err!("annulus: invalid value '{word}': expected one of {words}")
-            }
-        }
+        find_word(word, Self::ALL, Self::word)
     }
 }
 
 config_field!(Joins, word => word.parse()?);
 
-/// A strategy together with the side that copies the rows, as one word: `ring`, or `ring+cluster`.
+/// Which groupings have a first step on the operator of Annulus.
 ///
 /// ```
-/// use annulus_datafusion::config::{DataPath, ExchangeStrategy, Path, Strategy, Way};
+/// use annulus_datafusion::config::Groupings;
 ///
-/// let way: Way = "channel+cluster".parse()?;
-/// assert_eq!(way.strategy, Strategy::Exchange(ExchangeStrategy::Channel));
-/// assert_eq!(way.path, Path(DataPath::Cluster));
-/// assert_eq!(way.to_string(), "channel+cluster");
+/// assert_eq!("never".parse::<Groupings>()?, Groupings::Never);
 /// # Ok::<_, datafusion::error::DataFusionError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Way {
-    /// The value of `annulus.strategy`.
-    pub strategy: Strategy,
-    /// The value of `annulus.path`.
-    pub path: Path,
+pub enum Groupings {
+    /// All that the operator can run.
+    #[default]
+    Auto,
+    /// None: all groupings stay DataFusion's own.
+    Never,
 }
 
-impl Way {
-    /// Creates a way.
-    pub fn new(strategy: Strategy, path: DataPath) -> Self {
-        Self { strategy, path: Path(path) }
+impl Groupings {
+    /// All values.
+    pub const ALL: [Self; 2] = [Self::Auto, Self::Never];
+
+    /// Returns the word for the value.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Never => "never",
+        }
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Groupings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for Groupings {
+    type Err = DataFusionError;
+
+    /// Returns the value that `word` names; case does not matter.
+    fn from_str(word: &str) -> Result<Self> {
+        find_word(word, Self::ALL, Self::word)
+    }
+}
+
+config_field!(Groupings, word => word.parse()?);
+
+/// Returns the value of `all` that `word` names; case does not matter.
+fn find_word<T: Copy, const N: usize>(word: &str, all: [T; N], name: impl Fn(T) -> &'static str) -> Result<T> {
+    match all.into_iter().find(|&value| name(value).eq_ignore_ascii_case(word)) {
+        Some(value) => Ok(value),
+        None => config_err!("annulus: invalid value '{word}': expected one of {}", all.map(name).join(", ")),
+    }
+}
+
+/// A strategy together with the side that copies the rows, as one word: `ring`, or `ring+cluster`.
+///
+/// ```
+/// use annulus_datafusion::config::{DataPath, ExchangeStrategy, Strategy, Variant};
+///
+/// let variant: Variant = "channel+cluster".parse()?;
+/// assert_eq!(variant.strategy, Strategy::Exchange(ExchangeStrategy::Channel));
+/// assert_eq!(variant.path, DataPath::Cluster);
+/// assert_eq!(variant.to_string(), "channel+cluster");
+/// # Ok::<_, datafusion::error::DataFusionError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Variant {
+    /// The strategy.
+    pub strategy: Strategy,
+    /// The side that copies the rows.
+    pub path: DataPath,
+}
+
+impl Variant {
+    /// The variant that the profile of the machine, or a rule, names.
+    pub const AUTO: Self = Self::new(Strategy::AUTO, DataPath::Auto);
+    /// DataFusion's own operator.
+    pub const STOCK: Self = Self::new(Strategy::Stock, DataPath::Auto);
+
+    /// Creates a variant.
+    pub const fn new(strategy: Strategy, path: DataPath) -> Self {
+        Self { strategy, path }
+    }
+}
+
+impl From<Strategy> for Variant {
+    /// Returns the strategy with the side that measured best.
+    fn from(strategy: Strategy) -> Self {
+        Self::new(strategy, DataPath::Auto)
+    }
+}
+
+impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path {
-            Path(DataPath::Auto) => self.strategy.fmt(f),
+            DataPath::Auto => self.strategy.fmt(f),
             path => f.pad(&format!("{}+{path}", self.strategy)),
         }
     }
 }
 
-impl FromStr for Way {
+impl FromStr for Variant {
     type Err = DataFusionError;
 
+    /// Returns the variant that `words` name; case does not matter.
     fn from_str(words: &str) -> Result<Self> {
         let (strategy, path) = words.split_once('+').unwrap_or((words, "auto"));
-        let way = Self { strategy: strategy.parse()?, path: path.parse()? };
-        match way {
+        let variant = Self { strategy: strategy.parse()?, path: path.parse().map_err(from_exchange)? };
+        match variant {
             Self { strategy: Strategy::Stock | Strategy::Exchange(ExchangeStrategy::Reserve), path }
-                if path != Path(DataPath::Auto) =>
+                if path != DataPath::Auto =>
             {
-                config_err!("annulus: invalid way '{words}': '{}' has no choice of path", way.strategy)
+                config_err!("annulus: invalid strategy '{words}': '{}' has no choice of path", variant.strategy)
             }
-            _ => Ok(way),
+            _ => Ok(variant),
         }
     }
 }
 
-/// A [`DataPath`] as the value of an option: the side that copies the rows.
-///
-/// ```
-/// use annulus_datafusion::{DataPath, config::Path};
-///
-/// let path: Path = "cluster".parse()?;
-/// assert_eq!(path, Path(DataPath::Cluster));
-/// # Ok::<_, datafusion::error::DataFusionError>(())
-/// ```
-// A type of its own, because DataFusion's trait for option values cannot be implemented for
-// `DataPath` here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Path(pub DataPath);
-
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for Path {
-    type Err = DataFusionError;
-
-    fn from_str(word: &str) -> Result<Self> {
-        word.parse().map(Self).map_err(from_exchange)
-    }
-}
-
-config_field!(Path, word => word.parse()?);
+config_field!(Variant, words => words.parse()?);
 
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -379,5 +403,3 @@ impl FromStr for Strategy {
         }
     }
 }
-
-config_field!(Strategy, word => word.parse()?);

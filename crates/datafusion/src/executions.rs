@@ -26,6 +26,15 @@ use parking_lot::Mutex;
 #[derive(Debug)]
 pub struct Executions<T>(Mutex<Vec<Execution<T>>>);
 
+/// A partition of the output of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputPartition {
+    /// The number of the partition, from 0 on.
+    pub index: usize,
+    /// The number of the plan's partitions.
+    pub count: usize,
+}
+
 #[derive(Debug)]
 struct Execution<T> {
     /// Known by their addresses, which no other context takes while these live.
@@ -60,7 +69,7 @@ impl<T: Clone> Executions<T> {
     /// Those of `start`.
     pub fn share(
         &self,
-        (partition, partitions): (usize, usize),
+        partition: OutputPartition,
         context: &Arc<TaskContext>,
         start: impl FnOnce() -> Result<T>,
     ) -> Result<(T, Ticket)> {
@@ -68,21 +77,23 @@ impl<T: Clone> Executions<T> {
         running.retain(|execution| !execution.is_abandoned.load(Ordering::Relaxed));
         let place = match running.iter().position(|execution| execution.knows(context)) {
             Some(own) => Some(own),
-            None => running.iter().position(|execution| execution.waits_for(partition) && !execution.has_one_context),
+            None => {
+                running.iter().position(|execution| execution.waits_for(partition.index) && !execution.has_one_context)
+            }
         };
         let mut execution = match place.map(|place| running.swap_remove(place)) {
-            Some(execution) if execution.waits_for(partition) => execution,
+            Some(execution) if execution.waits_for(partition.index) => execution,
             _ => Execution {
                 contexts: Vec::new(),
                 has_one_context: false,
                 shared: start()?,
-                waiting: vec![true; partitions],
+                waiting: vec![true; partition.count],
                 is_abandoned: Arc::default(),
             },
         };
         execution.has_one_context |= execution.knows(context);
         execution.contexts.push(Arc::downgrade(context));
-        if let Some(waiting) = execution.waiting.get_mut(partition) {
+        if let Some(waiting) = execution.waiting.get_mut(partition.index) {
             *waiting = false;
         }
         let ticket = Ticket { is_abandoned: Arc::clone(&execution.is_abandoned), has_ended: false };

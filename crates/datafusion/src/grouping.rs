@@ -21,7 +21,7 @@ use datafusion::{
     },
 };
 
-use crate::session::with_options;
+use crate::context::with_options;
 
 /// The share of the rows that the first step looks at, if their number is known: what it sees in
 /// fewer tells too little about the groups of the rest.
@@ -30,7 +30,7 @@ const LOOKED_AT: usize = 16;
 /// The fewest rows that it looks at: a batch of the usual size.
 const LEAST_ROWS: usize = 1 << 13;
 
-/// The groups in these rows, as a share, with more of which it gives up. If groups of one size come
+/// The ratio of groups to rows above which the first step gives up. If groups of one size come
 /// in any order, 6 % of all rows are left then by the first step, which is about where the two ways
 /// cost the same. If a few groups are large and many are small, as with most data, 20 to 50 % are
 /// left.
@@ -41,7 +41,7 @@ const GROUPS: f64 = 0.6;
 pub(crate) struct SkipPartial {
     /// The rows of an input partition after which it asks for the first time.
     pub rows: usize,
-    /// The groups in the rows so far, as a share, with more of which it gives up.
+    /// The ratio of groups to rows above which it gives up.
     pub groups: f64,
 }
 
@@ -56,7 +56,7 @@ impl SkipPartial {
     /// fewer rows is not trusted: one that is right costs nothing, since the step ends before it
     /// asks.
     /// `rows_of` returns the number of rows of a plan, as far as statistics tell.
-    pub fn of(
+    pub fn for_input(
         input: &Arc<dyn ExecutionPlan>,
         rows_of: impl Fn(&Arc<dyn ExecutionPlan>) -> Precision<usize>,
         config: &ConfigOptions,

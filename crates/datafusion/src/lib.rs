@@ -8,6 +8,8 @@ mod bridge;
 mod choice;
 mod compare;
 pub mod config;
+mod context;
+mod delegate;
 mod error;
 mod exec;
 pub mod executions;
@@ -25,10 +27,11 @@ mod text_files;
 pub use aggregate::RunAggregateExec;
 pub use choice::profile;
 pub use compare::{Comparisons, Incomparable, compare};
-pub use config::{AnnulusConfig, DataPath, Joins};
+pub use config::{AnnulusConfig, DataPath, ExchangeTuning, Joins};
 pub use exec::{InTurnExec, RingRepartitionExec};
-pub use join::{BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, PairMethod, SharedHashJoinExec};
-pub use report::{ExchangeReport, exchange_report};
+pub use join::{BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec, PairMethod, SharedHashJoinExec};
+pub use metrics::ExchangeReport;
+pub use report::exchange_report;
 pub use rule::{
     BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins,
     why_stock_repartitions,

@@ -1,16 +1,40 @@
 //! The metrics that `EXPLAIN ANALYZE` shows.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, ops::AddAssign, time::Duration};
 
 use annulus_exchange::ExchangeStats;
 use datafusion::physical_plan::metrics::{
     Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricValue, MetricsSet, Time,
 };
 
-use crate::report::ExchangeReport;
-
 const BYTES_COPIED: &str = "bytes_copied";
 const PEAK_MEMORY: &str = "peak_mem_used";
+
+/// The rows and bytes that the exchanges of an executed plan moved, and the most memory they held.
+///
+/// [`exchange_report`](crate::exchange_report) sums up a plan, and
+/// [`RingRepartitionExec::report`](crate::RingRepartitionExec::report) one operator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExchangeReport {
+    /// The number of exchanges in the plan.
+    pub exchanges: usize,
+    /// The rows that passed through them.
+    pub rows: u64,
+    /// The bytes copied into output batches.
+    pub bytes: u64,
+    /// The peak memory in bytes, summed over the exchanges.
+    pub peak_bytes: u64,
+}
+
+impl AddAssign for ExchangeReport {
+    fn add_assign(&mut self, other: Self) {
+        self.exchanges += other.exchanges;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+        self.peak_bytes += other.peak_bytes;
+    }
+}
 
 /// The metrics of one execution of the operator.
 #[derive(Debug, Default)]
@@ -27,12 +51,10 @@ impl NodeMetrics {
         ExchangeMetrics::new(&self.exchange)
     }
 
-    /// Returns all metrics, or only those that the stock operator has as well.
-    pub(crate) fn snapshot(&self, as_stock: bool) -> MetricsSet {
+    /// Returns all metrics.
+    pub(crate) fn snapshot(&self) -> MetricsSet {
         let mut all = self.common.clone_inner();
-        if !as_stock {
-            self.exchange.clone_inner().iter().for_each(|metric| all.push(metric.clone()));
-        }
+        self.exchange.clone_inner().iter().for_each(|metric| all.push(metric.clone()));
         all
     }
 

@@ -1,35 +1,10 @@
 //! A report of the exchanges in an executed plan.
 
-use std::{any::Any, ops::AddAssign, sync::Arc};
+use std::{any::Any, sync::Arc};
 
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::exec::RingRepartitionExec;
-
-/// The rows and bytes that the exchanges of an executed plan moved, and the most memory they held.
-///
-/// [`exchange_report`] sums up a plan, [`RingRepartitionExec::report`] one operator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ExchangeReport {
-    /// The number of exchanges in the plan.
-    pub exchanges: usize,
-    /// The rows that passed through them.
-    pub rows: u64,
-    /// The bytes copied into output batches.
-    pub bytes: u64,
-    /// The peak memory in bytes, summed over the exchanges.
-    pub peak_bytes: u64,
-}
-
-impl AddAssign for ExchangeReport {
-    fn add_assign(&mut self, other: Self) {
-        self.exchanges += other.exchanges;
-        self.rows += other.rows;
-        self.bytes += other.bytes;
-        self.peak_bytes += other.peak_bytes;
-    }
-}
+use crate::{exec::RingRepartitionExec, metrics::ExchangeReport};
 
 /// Returns the sums over the exchanges of `plan`, which has been executed.
 ///

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::{
-    config::ConfigOptions,
-    execution::{SessionStateBuilder, TaskContext},
-    optimizer::OptimizerRule,
-};
+use datafusion::{execution::SessionStateBuilder, optimizer::OptimizerRule};
 
 use crate::{
     compare::Comparisons,
@@ -86,20 +82,4 @@ impl SessionStateBuilderExt for SessionStateBuilder {
             || self.optimizer_rules().iter().flatten().any(has_rule);
         if is_installed { self } else { self.with_optimizer_rule(Arc::new(CompareByValue)) }
     }
-}
-
-/// Returns `context` with changed options.
-pub(crate) fn with_options(context: &TaskContext, change: impl FnOnce(&mut ConfigOptions)) -> Arc<TaskContext> {
-    let mut config = context.session_config().clone();
-    change(config.options_mut());
-    Arc::new(TaskContext::new(
-        context.task_id(),
-        context.session_id(),
-        config,
-        context.scalar_functions().clone(),
-        context.higher_order_functions().clone(),
-        context.aggregate_functions().clone(),
-        context.window_functions().clone(),
-        context.runtime_env(),
-    ))
 }

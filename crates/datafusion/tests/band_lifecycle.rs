@@ -188,8 +188,7 @@ async fn a_filter_on_pairs_with_parts_on_disk() {
         let odd = binary(binary(l, Operator::Plus, r), Operator::Modulo, number(3));
         let rest = || Some(binary(Arc::clone(&odd), Operator::Eq, number(1)));
         let sides = || (rows(3, 10, 1000).0, rows(2, 10, 1000).0);
-        let ours =
-            |sides| BandJoinExec::try_new(&stock(sides, kind, (9, 9), rest()), "a test", false).unwrap().unwrap();
+        let ours = |sides| BandJoinExec::try_new(&stock(sides, kind, (9, 9), rest()), "a test").unwrap().unwrap();
         let expected = run(Arc::new(ours(sides())), &context(unlimited(), 1000)).await.unwrap();
         let limited = Arc::new(ours(sides()));
         let found = within("the join", run(Arc::clone(&limited) as _, &context(self::limited(700_000), 1000))).await;
@@ -247,7 +246,7 @@ async fn a_join_without_output_lets_other_tasks_run() {
         (5000, 5000),
         Some(binary(binary(l, Operator::Plus, r), Operator::Lt, number(0))),
     );
-    let ours = BandJoinExec::try_new(&stock, "a test", false).unwrap().unwrap();
+    let ours = BandJoinExec::try_new(&stock, "a test").unwrap().unwrap();
     let mut stream = ours.execute(0, context(unlimited(), 8192)).unwrap();
     let mut pending = 0;
     let end = within("the end", async {
@@ -269,8 +268,7 @@ async fn a_join_without_output_lets_other_tasks_run() {
 #[tokio::test]
 async fn one_row_with_many_partners_makes_batches_of_the_usual_size() {
     let sides = (rows(2, 1, 50_000).0, rows(1, 1, 1).0);
-    let ours =
-        BandJoinExec::try_new(&stock(sides, JoinType::Inner, (0, 1 << 40), None), "a test", false).unwrap().unwrap();
+    let ours = BandJoinExec::try_new(&stock(sides, JoinType::Inner, (0, 1 << 40), None), "a test").unwrap().unwrap();
     let mut stream = ours.execute(0, context(unlimited(), 1000)).unwrap();
     let mut sizes = vec![];
     while let Some(batch) = within("a batch", stream.next()).await {
@@ -285,5 +283,5 @@ fn what_the_merge_join_cannot_evaluate_stays_stock() {
     let sides = || (rows(1, 1, 1).0, rows(1, 1, 1).0);
     let (left, right) = sides();
     let all = Arc::new(NestedLoopJoinExec::try_new(left, right, None, &JoinType::Inner, None).unwrap());
-    assert!(BandJoinExec::try_new(&all, "a test", false).unwrap().is_none());
+    assert!(BandJoinExec::try_new(&all, "a test").unwrap().is_none());
 }

@@ -62,7 +62,7 @@ fn band(kind: JoinType) -> Plan {
     let fields = ["l", "r"].map(|name| Field::new(name, DataType::Int64, false));
     let filter = JoinFilter::new(greater, places.to_vec(), Arc::new(Schema::new(fields.to_vec())));
     let stock = NestedLoopJoinExec::try_new(rows(3, 2, 40).0, probe(), Some(filter), &kind, None).unwrap();
-    Arc::new(BandJoinExec::try_new(&Arc::new(stock), "a test", false).unwrap().unwrap())
+    Arc::new(BandJoinExec::try_new(&Arc::new(stock), "a test").unwrap().unwrap())
 }
 
 fn joins() -> impl Iterator<Item = (String, Plan)> {

@@ -33,7 +33,7 @@ use futures::{StreamExt, future::try_join_all, stream};
 /// Returns a band join and a join by nested loops with the right sides that `right` makes.
 fn joins(right: impl Fn() -> Plan) -> [Plan; 2] {
     let all = stock((rows(1, 1, 1).0, right()), JoinType::Inner, (1 << 40, 1 << 40), None);
-    let looped = LoopJoinExec::try_new(&all, "a test", false).unwrap().unwrap();
+    let looped = LoopJoinExec::try_new(&all, "a test").unwrap().unwrap();
     [band((rows(2, 4, 50_000).0, right()), JoinType::Inner), Arc::new(looped)]
 }
 

@@ -184,10 +184,10 @@ impl Case {
     fn ours(&self, (left, right): (Plan, Plan), match_each_other: bool) -> Option<Plan> {
         if self.by_loops {
             let stock = self.nested_loops(left, right, false);
-            return Some(Arc::new(LoopJoinExec::try_new(&stock, "a test", false).unwrap()?));
+            return Some(Arc::new(LoopJoinExec::try_new(&stock, "a test").unwrap()?));
         }
         if self.keys.is_empty() {
-            let ours = BandJoinExec::try_new(&self.nested_loops(left, right, false), "a test", false).unwrap()?;
+            let ours = BandJoinExec::try_new(&self.nested_loops(left, right, false), "a test").unwrap()?;
             return Some(Arc::new(ours));
         }
         let schema = schema();

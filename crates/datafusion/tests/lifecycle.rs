@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use annulus_datafusion::{AnnulusConfig, RingRepartitionExec, exchange_report};
+use annulus_datafusion::{AnnulusConfig, ExchangeTuning, RingRepartitionExec, exchange_report};
 use common::{
     Step, Way, batch, context, eventually, poll_once, ring, ring_on, rows, run, schema, scripted, stock, ways, within,
 };
@@ -225,8 +225,9 @@ async fn a_dropped_partition_gives_up_its_files_at_once() {
 async fn the_overflow_limit_spills_where_the_pool_would_not() {
     let runtime = unlimited();
     let context = context(Arc::clone(&runtime), 64);
-    let options = AnnulusConfig { overflow_limit: 1, groups: 1, ..Default::default() };
-    let ours = Arc::new(RingRepartitionExec::try_new(stock(rows(2, 50, 200).0, 2), options).unwrap());
+    let options = AnnulusConfig { overflow_limit: 1, ..Default::default() };
+    let tuning = ExchangeTuning { groups: 1, ..Default::default() };
+    let ours = Arc::new(RingRepartitionExec::try_tuned(stock(rows(2, 50, 200).0, 2), options, tuning).unwrap());
     for partition in 0..2 {
         within("a partition alone", collect(ours.execute(partition, Arc::clone(&context)).unwrap())).await.unwrap();
     }

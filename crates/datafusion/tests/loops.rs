@@ -216,10 +216,6 @@ async fn the_choice_and_its_reason() {
         let text = explained(&session(joins, (2, 8192), tables), query).await;
         assert!(text.contains("NestedLoopJoinExec"), "{text}");
     }
-    let context = session(Joins::Always, (2, 8192), [&few, &few]);
-    context.sql("SET annulus.explain_as_stock = true").await.unwrap();
-    let text = explained(&context, query).await;
-    assert!(text.contains("NestedLoopJoinExec: join_type=Right, filter=s@0 < s@1, projection=[n"), "{text}");
 }
 
 /// A function gets a row's value once for each row of the other side: a large one not for all at once.

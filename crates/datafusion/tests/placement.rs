@@ -12,7 +12,7 @@ use arrow::{
     },
     datatypes::{DataType, Field, Int32Type, Schema},
 };
-use common::{Way, batch, context, lines, options, rows, run, scripted, stock, ways};
+use common::{Way, batch, context, lines, replaced, rows, run, scripted, stock, ways};
 use datafusion::{
     catalog::memory::{DataSourceExec, MemorySourceConfig},
     execution::{TaskContext, runtime_env::RuntimeEnv},
@@ -99,8 +99,7 @@ async fn two_keys(way: Way, context: &Arc<TaskContext>) {
     let schema = input.schema();
     let partitioning = Partitioning::Hash(vec![col("v", &schema).unwrap(), col("k", &schema).unwrap()], 5);
     let theirs = RepartitionExec::try_new(input, partitioning).unwrap();
-    let options = options(way);
-    let ours = Arc::new(RingRepartitionExec::try_new(theirs.clone(), options).unwrap());
+    let ours = replaced(theirs.clone(), way);
     let expected = sorted(run(Arc::new(theirs), context).await.unwrap());
     assert_eq!(sorted(run(ours, context).await.unwrap()), expected);
 }

@@ -7,7 +7,7 @@ mod tpch;
 use std::{any::Any, sync::Arc};
 
 use annulus_datafusion::{
-    AnnulusConfig, RingRepartition, RingRepartitionExec, RunAggregates, SessionStateBuilderExt,
+    AnnulusConfig, ExchangeTuning, RingRepartition, RingRepartitionExec, RunAggregates, SessionStateBuilderExt,
     config::Joins,
     exchange_report,
     profile::{Cell, Cost, Layout, Profile},
@@ -69,7 +69,7 @@ fn with_tables(session: SessionContext) -> SessionContext {
 /// cheapest.
 fn cell(reads: bool, ways: &[&str]) -> Cell {
     let cost = |(place, way): (usize, &&str)| Cost {
-        way: way.parse().unwrap(),
+        variant: way.parse().unwrap(),
         open_ns: 1e3,
         row_ns: 1.0 + place as f64,
         spread: 0.0,
@@ -89,6 +89,11 @@ async fn set_profile(session: &SessionContext, cells: Vec<Cell>) -> tempfile::Na
 
 async fn set_joins(session: &SessionContext, joins: Joins) {
     session.sql(&format!("SET annulus.joins = '{joins}'")).await.unwrap();
+}
+
+/// Sets the bounds of exchanges, as a Rust program does.
+fn set_tuning(session: &SessionContext, tuning: ExchangeTuning) {
+    session.state_ref().write().config_mut().options_mut().extensions.insert(tuning);
 }
 
 async fn answer(session: &SessionContext, sql: &str) -> Result<Vec<String>> {
@@ -131,7 +136,7 @@ async fn explain_says_which_strategy_and_why() {
 
     session.sql("SET annulus.strategy = 'RING'").await.unwrap();
     for groups in [1, 4] {
-        session.sql(&format!("SET annulus.groups = {groups}")).await.unwrap();
+        set_tuning(&session, ExchangeTuning { groups, ..Default::default() });
         let plan = plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await;
         let shown = displayable(plan.as_ref()).indent(false).to_string();
         let expected = format!("strategy=ring, path=gather, groups={groups}, why=annulus.strategy");
@@ -198,13 +203,16 @@ async fn batches_that_reserved_ranges_cannot_hold_go_through_the_ring() {
 async fn a_profile_of_other_settings_is_not_used() {
     let session = with_tables(annulus(config(3)));
     let _file = set_profile(&session, vec![cell(true, &["channel+gather"])]).await;
-    let settings = [
-        ("annulus.groups", "4", "0"),
-        ("annulus.slots", "1", "0"),
-        ("annulus.domains", "2", "0"),
-        ("datafusion.execution.batch_size", "2047", "8192"),
-        ("datafusion.execution.batch_size", "32769", "2048"),
-    ];
+    for tuning in [(4, 0, 0), (0, 1, 0), (0, 0, 2)] {
+        let (groups, slots, domains) = tuning;
+        set_tuning(&session, ExchangeTuning { groups, slots, domains });
+        let shown = text(&plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await);
+        let expected = "why=columns of fixed width (the profile was measured with other settings)";
+        assert!(shown.contains("strategy=reserve") && shown.contains(expected), "{tuning:?}: {shown}");
+    }
+    set_tuning(&session, ExchangeTuning::default());
+    let settings =
+        [("datafusion.execution.batch_size", "2047", "8192"), ("datafusion.execution.batch_size", "32769", "2048")];
     for (name, value, usual) in settings {
         session.sql(&format!("SET {name} = {value}")).await.unwrap();
         let shown = text(&plan(&session, "SELECT k, count(*) FROM t GROUP BY k").await);
@@ -246,33 +254,74 @@ async fn options_are_read_when_a_query_is_planned() {
     assert_eq!(repartitions(&plan(&session, JOIN).await), (2, 2));
     session.sql("SET annulus.strategy = 'stock'").await.unwrap();
     assert_eq!(repartitions(&plan(&session, JOIN).await), (0, 2));
-    session.sql("SET annulus.strategy = 'auto'").await.unwrap();
-    session.sql("SET annulus.path = 'cluster'").await.unwrap();
-    session.sql("SET annulus.slots = 5").await.unwrap();
+    session.sql("SET annulus.strategy = 'auto+cluster'").await.unwrap();
+    set_tuning(&session, ExchangeTuning { slots: 5, ..Default::default() });
     let shown = text(&plan(&session, JOIN).await);
-    assert!(shown.contains("strategy=ring, path=cluster, slots=5, why=annulus.path"), "{shown}");
+    assert!(shown.contains("strategy=ring, path=cluster, slots=5, why=annulus.strategy"), "{shown}");
 
     let wrong = session.sql("SET annulus.strategy = 'fast'").await.unwrap_err().to_string();
     assert!(wrong.contains("expected one of stock, auto, ring, ring-per-domain"), "{wrong}");
-    session.sql("SET annulus.groups = 65").await.unwrap();
+    set_tuning(&session, ExchangeTuning { groups: 65, ..Default::default() });
     let wrong = session.sql(JOIN).await.unwrap().create_physical_plan().await.unwrap_err().to_string();
     assert!(wrong.contains("invalid groups '65': choose 1 to 64"), "{wrong}");
 }
 
+/// Each option can be set, shown and reset by its name in SQL.
 #[tokio::test]
-async fn as_stock_the_plan_cannot_be_told_from_stocks() {
-    let (ours, theirs) = (with_tables(annulus(config(3))), with_tables(stock(config(3))));
-    ours.sql("SET annulus.explain_as_stock = true").await.unwrap();
-    for sql in [JOIN.to_string(), format!("EXPLAIN FORMAT TREE {JOIN}"), format!("EXPLAIN {JOIN}")] {
-        assert_eq!(text(&plan(&ours, &sql).await), text(&plan(&theirs, &sql).await));
-        assert_eq!(answer(&ours, &sql).await.unwrap(), answer(&theirs, &sql).await.unwrap());
+async fn all_options_have_names_in_sql() {
+    let session = SessionContext::new_with_state(
+        SessionStateBuilder::new_with_default_features()
+            .with_config(config(3).with_information_schema(true))
+            .with_annulus()
+            .build(),
+    );
+    let options = [
+        ("strategy", "auto", "ring+cluster"),
+        ("overflow_limit", "0", "4096"),
+        ("flush_interval", "100", "5"),
+        ("joins", "auto", "never"),
+        ("keyed_bands", "auto", "always"),
+        ("groupings", "auto", "never"),
+        ("cyclo_join", "auto", "never"),
+        ("broadcast_limit", "67108864", "1"),
+        ("share_memory", "true", "false"),
+        ("partitioned_tables", "true", "false"),
+        ("profile", "auto", "none"),
+    ];
+    let listed = answer(&session, "SELECT name FROM information_schema.df_settings WHERE name LIKE 'annulus%'").await;
+    assert_eq!(listed.unwrap().len(), options.len());
+    for (name, default, other) in options {
+        let shown = async || answer(&session, &format!("SHOW annulus.{name}")).await.unwrap();
+        assert_eq!(shown().await, [format!("annulus.{name}|{default}")]);
+        session.sql(&format!("SET annulus.{name} = '{other}'")).await.unwrap();
+        assert_eq!(shown().await, [format!("annulus.{name}|{other}")]);
     }
+}
+
+#[tokio::test]
+async fn removed_options_name_what_has_taken_their_place() {
+    let session = annulus(config(3));
+    for (name, remedy) in [
+        ("path", "annulus.strategy = 'ring+cluster'"),
+        ("groups", "ExchangeTuning"),
+        ("slots", "ExchangeTuning"),
+        ("domains", "ExchangeTuning"),
+        ("skip_partial_aggregation", "annulus.groupings"),
+        ("merge_runs", "annulus.groupings"),
+        ("explain_as_stock", "annulus.strategy = 'stock'"),
+    ] {
+        let error = session.sql(&format!("SET annulus.{name} = 1")).await.unwrap_err().to_string();
+        let removed = format!("the option 'annulus.{name}' was removed: ");
+        assert!(error.contains(&removed) && error.contains(remedy), "{error}");
+    }
+    let bounds = session.sql("SET annulus_exchange.groups = 1").await.unwrap_err().to_string();
+    assert!(bounds.contains("annulus_exchange"), "{bounds}");
 }
 
 #[tokio::test]
 async fn installing_twice_changes_nothing() {
     let session = annulus(config(3));
-    session.sql("SET annulus.groups = 2").await.unwrap();
+    session.sql("SET annulus.overflow_limit = 2").await.unwrap();
     let again = SessionStateBuilder::new_from_existing(session.state()).with_annulus().build();
     let names: Vec<_> = again.physical_optimizers().iter().map(|rule| rule.name().to_string()).collect();
     let at = |name: &str| names.iter().rposition(|found| found == name);
@@ -284,7 +333,7 @@ async fn installing_twice_changes_nothing() {
     assert!(at(RingRepartition::NAME) > at("FilterPushdown(Post)"));
     let session = SessionContext::new_with_state(again);
     session.sql("SET datafusion.catalog.information_schema = true").await.unwrap();
-    assert_eq!(answer(&session, "SHOW annulus.groups").await.unwrap(), ["annulus.groups|2"]);
+    assert_eq!(answer(&session, "SHOW annulus.overflow_limit").await.unwrap(), ["annulus.overflow_limit|2"]);
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
             Sent::Scan { shares, projection, partitions: node.partitions() }
         } else if let Some(node) = node.downcast_ref::<WriteExec>() {
             Sent::Write(node.target().as_ref().clone())
-        } else if let Some(units) = UnitScan::of(node.as_ref()) {
+        } else if let Some(units) = UnitScan::from_plan(node.as_ref()) {
             Sent::Units(units)
         } else {
             return internal_err!("cannot serialize operator {} for a worker", node.name());

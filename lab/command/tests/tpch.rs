@@ -58,11 +58,13 @@ fn all_answers_are_equal_and_reported() {
     assert!(!page.contains("http") && !page.contains("src="), "the page needs nothing else");
 
     // Options are set and reported.
-    let set = ["--set", "annulus.groups=3", "--set", "datafusion.execution.batch_size=1000"];
+    let set = ["--set", "annulus.joins=never", "--set", "datafusion.execution.batch_size=1000", "--groups", "3"];
     let done = tpch(&[&["--queries", "4", "--json", "--strategies", "ring"], &set[..]].concat()).succeeds();
-    assert!(done.stdout.contains(r#""set":["annulus.groups=3","datafusion.execution.batch_size=1000"]"#));
+    assert!(done.stdout.contains(r#""set":["annulus.joins=never","datafusion.execution.batch_size=1000","groups=3"]"#));
     let done = tpch(&[&["--queries", "4"], &set[..]].concat()).succeeds();
-    assert!(done.stdout.contains("; set: annulus.groups=3, datafusion.execution.batch_size=1000; all answers"));
+    assert!(
+        done.stdout.contains("; set: annulus.joins=never, datafusion.execution.batch_size=1000, groups=3; all answers")
+    );
 
     // A query that runs out of memory is named and fails the run; the others are still measured.
     let done = tpch(&["--queries", "6,18", "--memory-limit", "200K", "--target-partitions", "2"]).fails();
@@ -128,15 +130,15 @@ fn wrong_options_name_the_value() {
         (&["--data", "file/data", "--scale", "0.001"], "name another folder with --data"),
         // Settings are checked before there is a table.
         (
-            &["--set", "annulus.grups=4", "--data", ".", "--scale", "0.001"],
-            "--set annulus.grups=4 (SHOW ALL lists the options)",
+            &["--set", "annulus.jions=4", "--data", ".", "--scale", "0.001"],
+            "--set annulus.jions=4 (SHOW ALL lists the options)",
         ),
         (&["--set", "datafusion.no.such=1", "--data", ".", "--scale", "0.001"], "--set datafusion.no.such=1"),
-        (&["--set", "annulus.groups=many", "--data", ".", "--scale", "0.001"], "--set annulus.groups=many"),
-        (&["--set", "annulus.groups=65", "--data", ".", "--scale", "0.001"], "invalid groups '65'"),
+        (&["--set", "annulus.joins=many", "--data", ".", "--scale", "0.001"], "--set annulus.joins=many"),
+        (&["--groups", "65", "--data", ".", "--scale", "0.001"], "invalid groups '65'"),
         (&["--set", "annulus.profile=none.json", "--data", ".", "--scale", "0.001"], "'none.json'"),
-        (&["--set", "annulus.groups"], "expected KEY=VALUE"),
-        (&["--set", "annulus.path=cluster"], "use --strategies"),
+        (&["--set", "annulus.joins"], "expected KEY=VALUE"),
+        (&["--set", "annulus.strategy=ring"], "use --strategies"),
     ];
     expect_refused("tpch", &cases);
 }

@@ -2,6 +2,7 @@
 //! the same verdict.
 #![forbid(unsafe_code)]
 
+mod as_stock;
 mod engine;
 mod files;
 mod report;

@@ -1,11 +1,8 @@
 //! The session of a test file, with and without Annulus.
 
-use std::{
-    any::Any,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use annulus_datafusion::{
@@ -22,6 +19,8 @@ use datafusion::{
     physical_plan::ExecutionPlan,
     prelude::SessionContext,
 };
+
+use crate::as_stock::{as_stock, operator};
 
 /// How files run on Annulus. Clones share the counts.
 #[derive(Clone, Debug)]
@@ -57,7 +56,7 @@ impl Annulus {
     /// current statement prints its plan.
     fn install(&self, mut rules: Vec<Rule>, prints_plans: &Arc<AtomicBool>) -> Vec<Rule> {
         let stock: Vec<_> = rules.iter().map(|rule| rule.name().to_owned()).collect();
-        let mut options = AnnulusConfig { explain_as_stock: true, joins: self.joins, ..Default::default() };
+        let mut options = AnnulusConfig { joins: self.joins, ..Default::default() };
         if self.joins == Joins::Always {
             options.keyed_bands = Joins::Always;
         }
@@ -78,9 +77,8 @@ impl Annulus {
                 continue;
             }
             let hide = |stock, ours: Rule| {
-                let prints_as_stock = ours.name() == RingRepartition::NAME;
-                let skip = (!prints_as_stock).then(|| Arc::clone(prints_plans));
-                Arc::new(Hidden { ours, stock, skip }) as Rule
+                let renames = ours.name() == RingRepartition::NAME;
+                Arc::new(Hidden { ours, stock, prints_plans: Arc::clone(prints_plans), renames }) as Rule
             };
             hidden.push(waiting.drain(..).rev().fold(rule, hide));
         }
@@ -120,14 +118,20 @@ pub fn rebuild(session: &SessionContext, annulus: Option<Annulus>) -> (SessionCo
 struct Hidden {
     ours: Rule,
     stock: Rule,
-    /// Leaves the rule of Annulus out while it is set.
-    skip: Option<Arc<AtomicBool>>,
+    /// Set while a statement prints its plan.
+    prints_plans: Arc<AtomicBool>,
+    /// Whether operators in such a plan have the names of stock ones. Else the rule of Annulus is left
+    /// out there.
+    renames: bool,
 }
 
 impl PhysicalOptimizerRule for Hidden {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let skips = self.skip.as_ref().is_some_and(|skip| skip.load(Ordering::Relaxed));
-        let plan = if skips { plan } else { self.ours.optimize(plan, config)? };
+        let plan = match (self.prints_plans.load(Ordering::Relaxed), self.renames) {
+            (false, _) => self.ours.optimize(plan, config)?,
+            (true, true) => as_stock(self.ours.optimize(plan, config)?)?,
+            (true, false) => plan,
+        };
         self.stock.optimize(plan, config)
     }
 
@@ -150,7 +154,7 @@ struct Counting {
 impl PhysicalOptimizerRule for Counting {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.apply(|node| {
-            let node = node.as_ref() as &dyn Any;
+            let node = operator(node.as_ref());
             let (ring, joins) = (&self.annulus.repartitions, &self.annulus.replaced_joins);
             ring.fetch_add(usize::from(node.is::<RingRepartitionExec>()), Ordering::Relaxed);
             self.annulus.groupings.fetch_add(usize::from(node.is::<RunAggregateExec>()), Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use annulus_datafusion::{AnnulusConfig, RingRepartition, RingRepartitionExec, config::Way};
+use annulus_datafusion::{AnnulusConfig, RingRepartition, RingRepartitionExec, config::Variant};
 use annulus_terminal::units::Shape;
 use anyhow::{Result, ensure};
 use datafusion::{
@@ -20,7 +20,7 @@ pub enum Operator {
     /// DataFusion's `RepartitionExec`.
     Stock,
     /// `RingRepartitionExec`, with a strategy and a path.
-    Ours(Way),
+    Ours(Variant),
 }
 
 impl Operator {
@@ -34,7 +34,7 @@ impl Operator {
         let stock = RepartitionExec::try_new(scan, Partitioning::Hash(vec![Arc::new(key)], shape.outputs))?;
         match self {
             Self::Stock => Ok(Arc::new(stock)),
-            Self::Ours(way) => replace(stock, way),
+            Self::Ours(variant) => replace(stock, variant),
         }
     }
 }
@@ -49,8 +49,8 @@ impl fmt::Display for Operator {
 }
 
 /// Replaces `stock` by ours, as the optimizer does.
-fn replace(stock: RepartitionExec, way: Way) -> Result<Arc<dyn ExecutionPlan>> {
-    let options = AnnulusConfig { strategy: way.strategy, path: way.path, ..AnnulusConfig::default() };
+fn replace(stock: RepartitionExec, strategy: Variant) -> Result<Arc<dyn ExecutionPlan>> {
+    let options = AnnulusConfig { strategy, ..AnnulusConfig::default() };
     let plan = RingRepartition::new(options).optimize(Arc::new(stock), &ConfigOptions::default())?;
     // The plan's own downcast would find the stock operator inside.
     ensure!((plan.as_ref() as &dyn Any).is::<RingRepartitionExec>(), "the rule did not replace the stock operator");

@@ -3,17 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{Statistics, tree_node::TreeNodeRecursion},
-    config::ConfigOptions,
     error::Result,
     execution::TaskContext,
-    physical_expr::PhysicalExpr,
     physical_plan::{
-        ChildStats, ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode,
-        PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream, StatisticsArgs,
+        DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, SendableRecordBatchStream,
         aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy},
-        execution_plan::CardinalityEffect,
-        filter_pushdown::{FilterDescription, FilterPushdownPhase},
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput},
         stream::RecordBatchStreamAdapter,
     },
@@ -21,7 +15,7 @@ use datafusion::{
 use futures::{StreamExt, stream};
 
 use super::step::FirstStep;
-use crate::grouping::skips_cheaply;
+use crate::{delegate, grouping::skips_cheaply};
 
 /// The first step of a grouping, before the groups are repartitioned: DataFusion's `AggregateExec`
 /// in mode `Partial`, which looks up rows of equal keys that stand next to each other once.
@@ -34,9 +28,8 @@ use crate::grouping::skips_cheaply;
 /// merges runs, and passes the rest on.
 #[derive(Debug)]
 pub struct RunAggregateExec {
-    stock: AggregateExec,
+    stock: Arc<AggregateExec>,
     groups: Groups,
-    explain_as_stock: bool,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -65,8 +58,8 @@ impl RunAggregateExec {
 
     /// Creates the operator that replaces `stock`, for which [`can_replace`](Self::can_replace) is
     /// true.
-    pub fn new(stock: AggregateExec, explain_as_stock: bool) -> Self {
-        Self { stock, groups: Groups::All, explain_as_stock, metrics: ExecutionPlanMetricsSet::new() }
+    pub fn new(stock: AggregateExec) -> Self {
+        Self { stock: Arc::new(stock), groups: Groups::All, metrics: ExecutionPlanMetricsSet::new() }
     }
 
     /// Returns the grouping `single`, of one step, in two: the operator merges runs of its rows,
@@ -75,10 +68,7 @@ impl RunAggregateExec {
     ///
     /// # Errors
     /// If the aggregates do not fit the input.
-    pub(crate) fn in_two_steps(
-        single: &AggregateExec,
-        explain_as_stock: bool,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    pub(crate) fn in_two_steps(single: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let last = match single.mode() {
             AggregateMode::Single => AggregateMode::Final,
             AggregateMode::SinglePartitioned => AggregateMode::FinalPartitioned,
@@ -92,7 +82,7 @@ impl RunAggregateExec {
         if single.limit_options().is_some() || !Self::can_replace(&first) || !skips_cheaply(&first) {
             return Ok(None);
         }
-        let first = Self { groups: Groups::Few, ..Self::new(first, explain_as_stock) };
+        let first = Self { groups: Groups::Few, ..Self::new(first) };
         Ok(Some(Arc::new(step(last, single.group_expr().as_final(), Arc::new(first))?)))
     }
 
@@ -102,25 +92,25 @@ impl RunAggregateExec {
     }
 
     /// Creates a new operator that replaces `plan`, or returns `plan` if it cannot be replaced.
-    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        match plan.downcast_ref::<AggregateExec>() {
+    fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(match plan.downcast_ref::<AggregateExec>() {
             Some(stock) if Self::can_replace(stock) => {
-                Arc::new(Self { groups: self.groups, ..Self::new(stock.clone(), self.explain_as_stock) })
+                Arc::new(Self { groups: self.groups, ..Self::new(stock.clone()) })
             }
             _ => plan,
-        }
+        })
     }
 }
 
 impl DisplayAs for RunAggregateExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        if !self.explain_as_stock && !matches!(format, DisplayFormatType::TreeRender) {
+        if !matches!(format, DisplayFormatType::TreeRender) {
             // The stock text starts with the stock name; `Run` before it makes our name.
             f.write_str("Run")?;
         }
         self.stock.fmt_as(format, f)?;
         match format {
-            _ if self.groups == Groups::All || self.explain_as_stock => Ok(()),
+            _ if self.groups == Groups::All => Ok(()),
             DisplayFormatType::TreeRender => writeln!(f, "groups=few"),
             _ => f.write_str(", groups=few"),
         }
@@ -128,49 +118,22 @@ impl DisplayAs for RunAggregateExec {
 }
 
 impl ExecutionPlan for RunAggregateExec {
-    fn name(&self) -> &str {
-        if self.explain_as_stock { self.stock.name() } else { "RunAggregateExec" }
-    }
+    delegate!(self.stock:
+        downcast_delegate,
+        properties,
+        children,
+        apply_expressions,
+        benefits_from_input_partitioning,
+        child_stats_requests,
+        statistics_from_inputs,
+        cardinality_effect,
+        gather_filters_for_pushdown,
+    );
+    delegate!(self.rewrap(self.stock): replace_children, reset_state);
+    delegate!(self.replace_children: with_new_children);
 
-    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
-        Some(&self.stock)
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.stock.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let stock = Arc::new(self.stock.clone()).replace_children(children, options)?;
-        Ok(self.rewrap(stock))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let stock = Arc::new(self.stock.clone()).reset_state()?;
-        Ok(self.rewrap(stock))
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        self.stock.benefits_from_input_partitioning()
+    fn name(&self) -> &'static str {
+        "RunAggregateExec"
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -201,26 +164,5 @@ impl ExecutionPlan for RunAggregateExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.stock.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        self.stock.statistics_from_inputs(inputs, args)
-    }
-
-    fn cardinality_effect(&self) -> CardinalityEffect {
-        self.stock.cardinality_effect()
-    }
-
-    fn gather_filters_for_pushdown(
-        &self,
-        phase: FilterPushdownPhase,
-        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
-        config: &ConfigOptions,
-    ) -> Result<FilterDescription> {
-        self.stock.gather_filters_for_pushdown(phase, parent_filters, config)
     }
 }

@@ -33,8 +33,13 @@ pub(crate) struct Feed {
     hasher: Hasher,
     sender: Sender,
     times: Times,
-    /// The batches that it sends, at least, before it lets an output run that it has woken.
-    turn: usize,
+    budget: InputBudget,
+}
+
+/// The batches that an input sends, at least, before it lets an output run that it has woken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InputBudget {
+    pub(crate) batches: usize,
 }
 
 /// The times of an input, under the stock operator's names.
@@ -52,20 +57,20 @@ impl Times {
 }
 
 /// The reason why an input stopped early.
-enum Halt {
+enum Interruption {
     /// The exchange accepts no more rows: it was stopped, or has no consumers left.
     Stopped,
     /// This input failed, or the copying of its rows.
     Failed(DataFusionError),
 }
 
-impl From<DataFusionError> for Halt {
+impl From<DataFusionError> for Interruption {
     fn from(error: DataFusionError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<ExchangeError> for Halt {
+impl From<ExchangeError> for Interruption {
     fn from(error: ExchangeError) -> Self {
         match error {
             // The outputs already know why it was stopped.
@@ -83,11 +88,11 @@ impl Feed {
         producer: Producer,
         times: Times,
         metrics: ExchangeMetrics,
-        turn: usize,
+        budget: InputBudget,
     ) -> Self {
         let hasher = Hasher { exprs, hashes: vec![] };
         let sender = Sender { producer: Some(producer), seen: ExchangeStats::default(), metrics };
-        Self { input, schema, hasher, sender, times, turn }
+        Self { input, schema, hasher, sender, times, budget }
     }
 
     /// Runs the input to its end. Errors and panics reach all outputs.
@@ -95,13 +100,13 @@ impl Feed {
         let outcome = AssertUnwindSafe(self.pump()).catch_unwind().await;
         let Self { sender, .. } = self;
         match outcome {
-            Ok(Ok(()) | Err(Halt::Stopped)) => sender.finish(),
-            Ok(Err(Halt::Failed(error))) => sender.fail(error),
+            Ok(Ok(()) | Err(Interruption::Stopped)) => sender.finish(),
+            Ok(Err(Interruption::Failed(error))) => sender.fail(error),
             Err(payload) => sender.fail(from_panic(payload.as_ref())),
         }
     }
 
-    async fn pump(&mut self) -> Result<(), Halt> {
+    async fn pump(&mut self) -> Result<(), Interruption> {
         let Some(producer) = &mut self.sender.producer else { return Ok(()) };
         let mut sent = 0;
         loop {
@@ -134,7 +139,7 @@ impl Feed {
             send.done();
             sent += 1;
             let woke = producer.stats().wakeups > woken;
-            if (woke && sent >= self.turn) || producer.has_overflow() {
+            if (woke && sent >= self.budget.batches) || producer.has_overflow() {
                 // Lets consumers take their rows while they are in the cache, and free their memory.
                 // But an input has data in the cache as well, such as a reader's buffers, and both
                 // lose some of it with each turn of the other.

@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 
 pub(crate) use self::flush::Flush;
 use self::{
-    feed::{Feed, Times},
+    feed::{Feed, InputBudget, Times},
     output::{OutputStream, Receiver},
     overflow::SessionOverflow,
 };
@@ -83,8 +83,8 @@ impl Bridge {
         let feeds = streams.into_iter().zip(producers).enumerate().map(|(partition, (input, producer))| {
             let times = Times::new(&setup.metrics.common, partition);
             // An input's share of what the exchange holds.
-            let turn = setup.config.groups + 1;
-            Feed::new(input, Arc::clone(&schema), setup.exprs.to_vec(), producer, times, metrics.clone(), turn)
+            let budget = InputBudget { batches: setup.config.groups + 1 };
+            Feed::new(input, Arc::clone(&schema), setup.exprs.to_vec(), producer, times, metrics.clone(), budget)
         });
         let inputs = Arc::new(Inputs(Mutex::new(InputState::Opened(feeds.collect()))));
         let waiting = consumers.into_iter().enumerate().map(|(partition, consumer)| {

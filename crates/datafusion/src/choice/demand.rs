@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 /// let schema = |types: &[DataType]| {
 ///     Schema::new(types.iter().map(|of| Field::new("c", of.clone(), true)).collect::<Vec<_>>())
 /// };
-/// assert_eq!(Layout::of(&schema(&[DataType::Int64, DataType::Boolean])), Layout::Fixed);
-/// assert_eq!(Layout::of(&schema(&[DataType::Int64, DataType::Utf8View])), Layout::Views);
-/// assert_eq!(Layout::of(&schema(&[DataType::Utf8, DataType::Utf8View])), Layout::Variable);
+/// assert_eq!(Layout::from_schema(&schema(&[DataType::Int64, DataType::Boolean])), Layout::Fixed);
+/// assert_eq!(Layout::from_schema(&schema(&[DataType::Int64, DataType::Utf8View])), Layout::Views);
+/// assert_eq!(Layout::from_schema(&schema(&[DataType::Utf8, DataType::Utf8View])), Layout::Variable);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -31,7 +31,7 @@ pub enum Layout {
 
 impl Layout {
     /// Returns the layout of rows with these columns.
-    pub fn of(schema: &Schema) -> Self {
+    pub fn from_schema(schema: &Schema) -> Self {
         let layout = |of: &DataType| match of {
             DataType::Utf8View | DataType::BinaryView => Self::Views,
             DataType::Boolean | DataType::FixedSizeBinary(_) | DataType::Null => Self::Fixed,
@@ -57,18 +57,18 @@ pub fn row_bytes(schema: &Schema) -> usize {
     schema.fields().iter().map(|field| bytes(field.data_type())).sum()
 }
 
-/// The place of a repartition in its plan.
+/// The position of a repartition in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Place {
+pub struct Position {
     /// Whether the operator above reads the rows as soon as it has them, as joins and groupings do.
     pub reads: bool,
     /// The number of rows, as far as statistics tell.
     pub rows: Precision<usize>,
 }
 
-impl Default for Place {
-    /// Returns a place below an operator that reads the rows, of an unknown number.
+impl Default for Position {
+    /// Returns a position below an operator that reads the rows, of an unknown number.
     fn default() -> Self {
         Self { reads: true, rows: Precision::Absent }
     }
@@ -95,20 +95,20 @@ pub struct Demand {
     pub layout: Layout,
     /// The [bytes of a row](row_bytes).
     pub row_bytes: usize,
-    /// The place in the plan.
-    pub place: Place,
+    /// The position in the plan.
+    pub position: Position,
 }
 
 impl Demand {
-    /// Creates the demand of rows of `schema`, at the default place.
+    /// Creates the demand of rows of `schema`, at the default position.
     pub fn new(inputs: usize, outputs: usize, schema: &Schema) -> Self {
-        let (layout, row_bytes) = (Layout::of(schema), row_bytes(schema));
-        Self { inputs, outputs, layout, row_bytes, place: Place::default() }
+        let (layout, row_bytes) = (Layout::from_schema(schema), row_bytes(schema));
+        Self { inputs, outputs, layout, row_bytes, position: Position::default() }
     }
 
-    /// Sets the [place](Self::place) in the plan.
+    /// Sets the [position](Self::position) in the plan.
     #[must_use]
-    pub fn at(self, place: Place) -> Self {
-        Self { place, ..self }
+    pub fn with_position(self, position: Position) -> Self {
+        Self { position, ..self }
     }
 }

@@ -12,10 +12,10 @@ use annulus_topology::Topology;
 use arrow::datatypes::Schema;
 use datafusion::{common::stats::Precision, error::Result};
 
-pub(crate) use self::demand::{Demand, Place};
+pub(crate) use self::demand::{Demand, Position};
 use self::profile::{BATCH_ROWS, Cell, Cost, Known, Layout};
 use crate::{
-    config::{AnnulusConfig, DataPath, ExchangeStrategy, Path, Strategy},
+    config::{AnnulusConfig, DataPath, ExchangeStrategy, ExchangeTuning, Strategy, Variant},
     error::from_exchange,
 };
 
@@ -26,7 +26,7 @@ const LEAST_LEAD: f64 = 0.05;
 /// What was chosen, and why.
 #[derive(Clone, Debug)]
 pub(crate) struct Decision {
-    /// The configuration, with the strategy and the path that were chosen.
+    /// The configuration, with the strategy and the side that copies, as chosen.
     pub config: ExchangeConfig,
     pub choice: Choice,
     /// The reason, for `EXPLAIN`.
@@ -36,6 +36,7 @@ pub(crate) struct Decision {
 /// What the choices of a plan go by. The profile is read when the first choice asks for it.
 pub(crate) struct Basis<'a> {
     pub options: &'a AnnulusConfig,
+    pub tuning: ExchangeTuning,
     /// The rows of an output batch.
     pub batch_rows: usize,
     /// The caches by which the bounds of an exchange are chosen.
@@ -44,16 +45,14 @@ pub(crate) struct Basis<'a> {
 }
 
 impl<'a> Basis<'a> {
-    pub fn new(options: &'a AnnulusConfig, batch_rows: usize) -> Self {
-        Self { options, batch_rows, topology: machine::topology(), known: OnceCell::new() }
+    pub fn new(options: &'a AnnulusConfig, tuning: ExchangeTuning, batch_rows: usize) -> Self {
+        Self { options, tuning, batch_rows, topology: machine::topology(), known: OnceCell::new() }
     }
 
     /// Returns whether choices depend on the number of rows: only a profile asks for it, and
     /// finding it out takes a walk through the plan.
     pub fn depends_on_rows(&self) -> bool {
-        self.options.strategy == Strategy::AUTO
-            && self.options.path == Path(DataPath::Auto)
-            && matches!(self.known(), Ok(Known::Profile(_)))
+        self.options.strategy == Variant::AUTO && matches!(self.known(), Ok(Known::Profile(_)))
     }
 
     /// Returns what is known of the machine, for a session with these settings.
@@ -61,9 +60,9 @@ impl<'a> Basis<'a> {
         if let Some(known) = self.known.get() {
             return Ok(known);
         }
-        let AnnulusConfig { groups, slots, domains, ref profile, .. } = *self.options;
-        let as_measured = [groups, slots, domains] == [0; 3] && profile::are_close(self.batch_rows, BATCH_ROWS);
-        let known = match profile::known(profile)? {
+        let is_usual = self.tuning == ExchangeTuning::default();
+        let as_measured = is_usual && profile::are_close(self.batch_rows, BATCH_ROWS);
+        let known = match profile::known(&self.options.profile)? {
             Known::Profile(_) if !as_measured => Known::Unusable("the profile was measured with other settings"),
             known => known,
         };
@@ -83,23 +82,22 @@ pub(crate) fn decide(
     demand: &Demand,
     unbounded: bool,
 ) -> Result<Decision> {
-    let decided = |strategy: ExchangeStrategy, path: Path, why: &str| {
-        let config = config.clone().with_strategy(strategy).with_path(path.0);
+    let decided = |strategy: ExchangeStrategy, path: DataPath, why: &str| {
+        let config = config.clone().with_strategy(strategy).with_path(path);
         let choice = config.choose(schema).map_err(from_exchange)?;
         Ok(Decision { config, choice, why: why.to_owned() })
     };
-    let strategy = match basis.options.strategy {
+    let strategy = match basis.options.strategy.strategy {
         // An operator that was built by hand runs on the exchange.
         Strategy::Stock => ExchangeStrategy::Auto,
         Strategy::Exchange(strategy) => strategy,
     };
-    match (strategy, basis.options.path) {
+    match (strategy, basis.options.strategy.path) {
         (ExchangeStrategy::Auto, path) if unbounded => return decided(ExchangeStrategy::Ring, path, "unbounded input"),
-        (ExchangeStrategy::Auto, Path(DataPath::Auto)) => (),
-        (ExchangeStrategy::Auto, path) => return decided(ExchangeStrategy::Auto, path, "annulus.path"),
+        (ExchangeStrategy::Auto, DataPath::Auto) => (),
         (strategy, path) => return decided(strategy, path, "annulus.strategy"),
     }
-    let by_rule = decided(ExchangeStrategy::Auto, Path::default(), "")?;
+    let by_rule = decided(ExchangeStrategy::Auto, DataPath::Auto, "")?;
     let known = basis.known()?;
     if let Known::Profile(profile) = known
         && let Some(cell) = profile.nearest(demand)
@@ -125,30 +123,30 @@ fn reason_of_rule(choice: Choice, config: &ExchangeConfig, schema: &Schema, dema
     }
 }
 
-/// Returns the way that costs `demand` least by the measurements of `cell`, of those that `decided`
+/// Returns the variant that costs `demand` least by the measurements of `cell`, of those that `decided`
 /// finds possible. That of the rule, unless another [leads](leads).
 fn cheapest(
     cell: &Cell,
     demand: &Demand,
     by_rule: &Decision,
-    decided: impl Fn(ExchangeStrategy, Path) -> Option<Decision>,
+    decided: impl Fn(ExchangeStrategy, DataPath) -> Option<Decision>,
 ) -> Option<Decision> {
-    let rows = demand.place.rows;
-    let possible = cell.costs.iter().filter_map(|cost| match cost.way.strategy {
+    let rows = demand.position.rows;
+    let possible = cell.costs.iter().filter_map(|cost| match cost.variant.strategy {
         Strategy::Stock => None,
-        Strategy::Exchange(strategy) => Some((cost, decided(strategy, cost.way.path)?)),
+        Strategy::Exchange(strategy) => Some((cost, decided(strategy, cost.variant.path)?)),
     });
-    let mut ways: Vec<_> = possible.collect();
-    ways.sort_by(|(one, _), (other, _)| one.ns(rows).total_cmp(&other.ns(rows)));
-    let rule = ways.iter().position(|(_, way)| way.choice == by_rule.choice);
+    let mut all: Vec<_> = possible.collect();
+    all.sort_by(|(one, _), (other, _)| one.ns(rows).total_cmp(&other.ns(rows)));
+    let rule = all.iter().position(|(_, decision)| decision.choice == by_rule.choice);
     let chosen = match rule {
-        Some(rule) => ways[..rule].iter().position(|(way, _)| leads(way, ways[rule].0, rows)).unwrap_or(rule),
+        Some(rule) => all[..rule].iter().position(|(cost, _)| leads(cost, all[rule].0, rows)).unwrap_or(rule),
         None => 0,
     };
     // The one that the rule names, or the strongest other one.
-    let other = rule.filter(|&rule| rule != chosen).or((0..ways.len()).find(|&other| other != chosen));
-    let (cost, decision) = ways.get(chosen)?;
-    let why = reason(cell, rows, cost, other.map(|other| ways[other].0));
+    let other = rule.filter(|&rule| rule != chosen).or((0..all.len()).find(|&other| other != chosen));
+    let (cost, decision) = all.get(chosen)?;
+    let why = reason(cell, rows, cost, other.map(|other| all[other].0));
     // The rules apply again if the plan is executed with batches of another size.
     let decision = if rule == Some(chosen) { by_rule } else { decision };
     Some(Decision { why, ..decision.clone() })
@@ -171,8 +169,8 @@ fn is_cheaper(one: &Cost, other: &Cost, rows: Precision<usize>) -> bool {
 /// Returns the reason: the costs that were compared, and of what.
 fn reason(cell: &Cell, rows: Precision<usize>, chosen: &Cost, other: Option<&Cost>) -> String {
     let shown = |cost: &Cost| match rows {
-        Precision::Absent => format!("{} {:.1} ns/row", cost.way, cost.row_ns),
-        Precision::Exact(_) | Precision::Inexact(_) => format!("{} {:.0} us", cost.way, cost.ns(rows) / 1e3),
+        Precision::Absent => format!("{} {:.1} ns/row", cost.variant, cost.row_ns),
+        Precision::Exact(_) | Precision::Inexact(_) => format!("{} {:.0} us", cost.variant, cost.ns(rows) / 1e3),
     };
     let count = match rows {
         Precision::Exact(rows) => format!(" for {rows} rows"),

@@ -1,4 +1,4 @@
-//! What was measured of a machine: the costs of each way to pass rows on.
+//! What was measured of a machine: the costs of each strategy.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub use super::{
-    demand::{Demand, Layout, Place, row_bytes},
+    demand::{Demand, Layout, Position, row_bytes},
     machine::{domains, machine},
 };
-use crate::config::{ExchangeStrategy, Strategy, Way};
+use crate::config::{ExchangeStrategy, Strategy, Variant};
 
 /// The version of the file's format. A profile of another version is not used.
 pub const FORMAT: u32 = 2;
@@ -76,22 +76,23 @@ pub struct Cell {
     pub layout: Layout,
     /// The [bytes of a row](row_bytes).
     pub row_bytes: usize,
-    /// Whether the consumers [read the rows](Place::reads).
+    /// Whether the consumers [read the rows](Position::reads).
     pub reads: bool,
     /// The number of rows of each run.
     pub rows: usize,
-    /// The number of runs of each way, of which the costs are medians.
+    /// The number of runs of each strategy, of which the costs are medians.
     pub rounds: usize,
-    /// The cost of each way. Those of ways that `auto` cannot choose are not read.
-    #[serde(deserialize_with = "costs_of_known_ways")]
+    /// The cost of each strategy. Those of strategies that `auto` cannot choose are not read.
+    #[serde(deserialize_with = "costs_of_known_strategies")]
     pub costs: Vec<Cost>,
 }
 
-/// What a way costs.
+/// What a strategy costs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// The way.
-    pub way: Way,
+    /// The strategy, and the side that copies the rows.
+    #[serde(rename = "way")]
+    pub variant: Variant,
     /// Nanoseconds for a repartition of next to no rows.
     pub open_ns: f64,
     /// Further nanoseconds for each row, of elapsed time.
@@ -121,7 +122,7 @@ impl Cost {
     }
 }
 
-/// A cost as it is stored, whose way may be one that only older releases have.
+/// A cost as it is stored, whose strategy may be one that only older releases have.
 #[derive(Deserialize)]
 struct StoredCost {
     way: String,
@@ -131,14 +132,15 @@ struct StoredCost {
     open_spread: f64,
 }
 
-fn costs_of_known_ways<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Cost>, D::Error> {
+fn costs_of_known_strategies<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Cost>, D::Error> {
     let known = |stored: StoredCost| {
         let StoredCost { way, open_ns, row_ns, spread, open_spread } = stored;
-        let way: Way = way.parse().ok()?;
-        let is_own = |strategy| ExchangeStrategy::OWN.contains(&strategy);
-        let is_known =
-            matches!(way.strategy, Strategy::Stock) || matches!(way.strategy, Strategy::Exchange(own) if is_own(own));
-        is_known.then_some(Cost { way, open_ns, row_ns, spread, open_spread })
+        let variant: Variant = way.parse().ok()?;
+        let is_known = match variant.strategy {
+            Strategy::Stock => true,
+            Strategy::Exchange(strategy) => ExchangeStrategy::OWN.contains(&strategy),
+        };
+        is_known.then_some(Cost { variant, open_ns, row_ns, spread, open_spread })
     };
     Ok(Vec::<StoredCost>::deserialize(deserializer)?.into_iter().filter_map(known).collect())
 }
@@ -211,7 +213,7 @@ impl Profile {
             sizes(cell).map(|sizes| factor(sizes).ln().abs()).iter().sum::<f64>()
         };
         let alike = |cell: &&Cell| {
-            (cell.layout, cell.reads) == (demand.layout, demand.place.reads)
+            (cell.layout, cell.reads) == (demand.layout, demand.position.reads)
                 && sizes(cell).into_iter().all(|(cell, demand)| are_close(cell, demand))
         };
         self.cells.iter().filter(alike).min_by(|one, other| distance(one).total_cmp(&distance(other)))
@@ -280,7 +282,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn from_file(path: &Path) -> io::Result<Self> {
         let data = fs::metadata(path)?;
         #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(&data);
@@ -295,7 +297,7 @@ fn cached(path: &Path) -> Result<Arc<Profile>> {
     type Read = HashMap<PathBuf, (Stamp, Arc<Profile>)>;
     static READ: LazyLock<Mutex<Read>> = LazyLock::new(Mutex::default);
 
-    let Ok(stamp) = Stamp::of(path) else { return Profile::read(path).map(Arc::new) };
+    let Ok(stamp) = Stamp::from_file(path) else { return Profile::read(path).map(Arc::new) };
     if let Some((then, profile)) = READ.lock().get(path)
         && *then == stamp
     {
@@ -306,7 +308,7 @@ fn cached(path: &Path) -> Result<Arc<Profile>> {
     Ok(profile)
 }
 
-impl Serialize for Way {
+impl Serialize for Variant {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -10,8 +10,8 @@ fn schema(types: &[DataType]) -> Schema {
     Schema::new(types.iter().map(|of| Field::new("c", of.clone(), true)).collect::<Vec<_>>())
 }
 
-fn cost(way: &str, open_ns: f64, row_ns: f64) -> Cost {
-    Cost { way: way.parse().unwrap(), open_ns, row_ns, spread: 0.0, open_spread: 0.0 }
+fn cost(variant: &str, open_ns: f64, row_ns: f64) -> Cost {
+    Cost { variant: variant.parse().unwrap(), open_ns, row_ns, spread: 0.0, open_spread: 0.0 }
 }
 
 fn cell(costs: &[Cost]) -> Cell {
@@ -20,32 +20,39 @@ fn cell(costs: &[Cost]) -> Cell {
 }
 
 /// Decides for 4 x 4 partitions of `types`, with a profile of `cells`.
-fn decide_by(cells: Vec<Cell>, types: &[DataType], place: Place) -> Decision {
+fn decide_by(cells: Vec<Cell>, types: &[DataType], position: Position) -> Decision {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profile.json");
     std::fs::write(&file, serde_json::to_vec(&Profile::new(2, cells)).unwrap()).unwrap();
     let options = AnnulusConfig { profile: file.to_str().unwrap().to_owned(), ..AnnulusConfig::default() };
     let schema = schema(types);
-    let demand = Demand::new(4, 4, &schema).at(place);
-    decide(&Basis::new(&options, BATCH_ROWS), &ExchangeConfig::new(4, 4), &schema, &demand, false).unwrap()
+    let demand = Demand::new(4, 4, &schema).with_position(position);
+    decide(
+        &Basis::new(&options, ExchangeTuning::default(), BATCH_ROWS),
+        &ExchangeConfig::new(4, 4),
+        &schema,
+        &demand,
+        false,
+    )
+    .unwrap()
 }
 
 #[test]
 fn the_cheapest_is_taken_and_the_reason_names_what_was_compared() {
     let costs = [cost("stock", 1.0, 1.0), cost("reserve", 1e3, 4.0), cost("ring+cluster", 2e3, 3.0)];
-    let decision = decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default());
+    let decision = decide_by(vec![cell(&costs)], &[DataType::Int64], Position::default());
     assert_eq!(decision.choice.strategy, Exchange::Ring);
     assert_eq!(decision.choice.path, Some(DataPath::Cluster));
     assert_eq!(decision.why, "measured ring+cluster 3.0 ns/row, reserve 4.0 ns/row (nearest kind: 8 B a row, 4x4)");
 }
 
-/// Decides between two ways, by their costs for `rows`. The first one is that of the rules.
+/// Decides between two strategies, by their costs for `rows`. The first one is that of the rules.
 fn between(costs: [Cost; 2], rows: Precision<usize>) -> Decision {
-    decide_by(vec![cell(&costs)], &[DataType::Int64], Place { reads: true, rows })
+    decide_by(vec![cell(&costs)], &[DataType::Int64], Position { reads: true, rows })
 }
 
 #[test]
-fn few_rows_go_to_the_way_that_opens_cheaply() {
+fn few_rows_go_to_the_strategy_that_opens_cheaply() {
     let of = |rows| between([cost("reserve", 90e3, 1.0), cost("ring+gather", 20e3, 3.0)], rows);
     assert_eq!(of(Precision::Absent).choice.strategy, Exchange::Reserve);
     assert_eq!(of(Precision::Exact(1_000_000)).choice.strategy, Exchange::Reserve);
@@ -55,7 +62,7 @@ fn few_rows_go_to_the_way_that_opens_cheaply() {
 }
 
 #[test]
-fn an_estimate_of_few_rows_does_not_name_a_way_that_is_slow_for_many() {
+fn an_estimate_of_few_rows_does_not_name_a_strategy_that_is_slow_for_many() {
     let of = |row_ns| between([cost("reserve", 90e3, 1.0), cost("ring+gather", 20e3, row_ns)], Precision::Inexact(10));
     let slow = of(3.0);
     assert_eq!(slow.choice.strategy, Exchange::Reserve);
@@ -95,10 +102,10 @@ fn a_lead_by_chance_does_not_overrule_the_rule() {
 }
 
 #[test]
-fn the_strongest_way_beyond_noise_is_taken() {
+fn the_strongest_strategy_beyond_noise_is_taken() {
     let noisy = Cost { spread: 0.9, ..cost("ring-per-domain+gather", 0.0, 0.7) };
     let costs = [cost("reserve", 0.0, 1.0), noisy, cost("channel+gather", 0.0, 0.8)];
-    let decision = decide_by(vec![cell(&costs)], &[DataType::Int64], Place::default());
+    let decision = decide_by(vec![cell(&costs)], &[DataType::Int64], Position::default());
     assert_eq!(decision.choice.strategy, Exchange::Channel);
 }
 
@@ -114,7 +121,7 @@ fn costs_of_ways_that_auto_cannot_choose_are_not_read() {
 fn what_cannot_hold_the_columns_is_not_chosen() {
     let costs = [cost("reserve", 0.0, 1.0), cost("ring+cluster", 0.0, 9.0)];
     let strings = Cell { layout: Layout::Variable, ..cell(&costs) };
-    let decision = decide_by(vec![strings], &[DataType::Utf8], Place::default());
+    let decision = decide_by(vec![strings], &[DataType::Utf8], Position::default());
     assert_eq!(decision.choice.strategy, Exchange::Ring);
 }
 
@@ -125,16 +132,16 @@ fn the_nearest_kind_counts() {
     let many = Cell { outputs: 64, costs: vec![cost("ring-per-domain+gather", 0.0, 1.0)], ..near.clone() };
     let passed_on = Cell { reads: false, costs: vec![cost("ring+cluster", 0.0, 1.0)], ..near.clone() };
     let cells = [near, wide, many, passed_on];
-    let of = |types: &[DataType], place| decide_by(cells.to_vec(), types, place).choice.strategy;
-    assert_eq!(of(&[DataType::Int32], Place::default()), Exchange::Channel);
-    assert_eq!(of(&vec![DataType::Int64; 30], Place::default()), Exchange::RingPerDomain);
-    assert_eq!(of(&[DataType::Int64], Place { reads: false, rows: Precision::Absent }), Exchange::Ring);
+    let of = |types: &[DataType], position| decide_by(cells.to_vec(), types, position).choice.strategy;
+    assert_eq!(of(&[DataType::Int32], Position::default()), Exchange::Channel);
+    assert_eq!(of(&vec![DataType::Int64; 30], Position::default()), Exchange::RingPerDomain);
+    assert_eq!(of(&[DataType::Int64], Position { reads: false, rows: Precision::Absent }), Exchange::Ring);
 }
 
 #[test]
 fn what_is_far_from_all_that_was_measured_goes_by_the_rules() {
     let measured = |cell: Cell| {
-        let why = decide_by(vec![cell], &[DataType::Int64], Place::default()).why;
+        let why = decide_by(vec![cell], &[DataType::Int64], Position::default()).why;
         why.starts_with("measured")
     };
     let near = cell(&[cost("channel+gather", 0.0, 1.0)]);
@@ -151,7 +158,15 @@ fn the_reason_of_the_rules_is_theirs() {
     let why = |types: &[DataType], batch_rows| {
         let schema = schema(types);
         let config = ExchangeConfig::new(4, 4).with_batch_rows(batch_rows);
-        decide(&Basis::new(&options, batch_rows), &config, &schema, &Demand::new(4, 4, &schema), false).unwrap().why
+        decide(
+            &Basis::new(&options, ExchangeTuning::default(), batch_rows),
+            &config,
+            &schema,
+            &Demand::new(4, 4, &schema),
+            false,
+        )
+        .unwrap()
+        .why
     };
     assert_eq!(why(&[DataType::Int64], 8192), "columns of fixed width");
     assert_eq!(why(&[DataType::Int64, DataType::Utf8View], 8192), "columns of fixed width and views");
@@ -163,7 +178,8 @@ fn the_reason_of_the_rules_is_theirs() {
 
 #[test]
 fn a_kind_that_was_not_measured_goes_by_the_rules() {
-    let decision = decide_by(vec![cell(&[cost("channel+gather", 0.0, 1.0)])], &[DataType::Utf8View], Place::default());
+    let decision =
+        decide_by(vec![cell(&[cost("channel+gather", 0.0, 1.0)])], &[DataType::Utf8View], Position::default());
     assert_eq!(decision.choice.strategy, Exchange::Reserve);
     assert_eq!(decision.why, "columns of fixed width and views");
 }
@@ -250,16 +266,16 @@ fn what_was_set_counts_more_than_the_profile() {
     let of = |options: &AnnulusConfig, unbounded| {
         let schema = schema(&[DataType::Int64]);
         let demand = Demand::new(4, 4, &schema);
-        let basis = Basis::new(options, BATCH_ROWS);
+        let basis = Basis::new(options, ExchangeTuning::default(), BATCH_ROWS);
         let decision = decide(&basis, &ExchangeConfig::new(4, 4), &schema, &demand, unbounded).unwrap();
         (decision.choice.strategy, decision.why)
     };
     assert_eq!(of(&options, false).0, Exchange::Channel);
     assert_eq!(of(&options, true), (Exchange::Ring, "unbounded input".to_owned()));
-    let set = AnnulusConfig { strategy: Strategy::Exchange(Exchange::RingPerDomain), ..options.clone() };
+    let set = AnnulusConfig { strategy: Strategy::Exchange(Exchange::RingPerDomain).into(), ..options.clone() };
     for unbounded in [false, true] {
         assert_eq!(of(&set, unbounded), (Exchange::RingPerDomain, "annulus.strategy".to_owned()));
     }
-    let path = AnnulusConfig { path: Path(DataPath::Cluster), ..options };
-    assert_eq!(of(&path, false), (Exchange::Ring, "annulus.path".to_owned()));
+    let path = AnnulusConfig { strategy: Variant::new(Strategy::AUTO, DataPath::Cluster), ..options };
+    assert_eq!(of(&path, false), (Exchange::Ring, "annulus.strategy".to_owned()));
 }

@@ -18,10 +18,6 @@ impl<T: DisplayAs> fmt::Display for Text<'_, T> {
 
 impl DisplayAs for RingRepartitionExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let options = self.options();
-        if options.explain_as_stock {
-            return self.stock().fmt_as(format, f);
-        }
         let (why, facts) = (self.why(), facts(self));
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
@@ -39,9 +35,9 @@ impl DisplayAs for RingRepartitionExec {
     }
 }
 
-/// Returns what is set of the exchange: the strategy, the path, and its bounds, and when a grouping
-/// below gives up. What the strategy does not have, and defaults of slots and groupings, are left
-/// out.
+/// Returns the settings of the exchange to show: the strategy, the side that copies, the bounds, and
+/// when a grouping below gives up. Settings that the strategy does not have are left out, and so are
+/// the defaults of slots and groupings.
 fn facts(exec: &RingRepartitionExec) -> Vec<(&'static str, String)> {
     let (choice, config) = (exec.choice(), exec.config());
     let mut facts = vec![("strategy", choice.strategy.to_string())];

@@ -9,8 +9,8 @@ use datafusion::{
     execution::TaskContext,
     physical_expr::PhysicalExpr,
     physical_plan::{
-        ChildStats, ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-        Partitioning, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream, StatisticsArgs,
+        ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+        ReplaceChildrenOptions, SendableRecordBatchStream, StatisticsArgs,
         execution_plan::CardinalityEffect,
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput},
         stream::RecordBatchStreamAdapter,
@@ -18,7 +18,11 @@ use datafusion::{
 };
 use futures::{TryStreamExt, stream};
 
-use crate::{executions::Executions, session::with_options};
+use crate::{
+    context::with_options,
+    delegate,
+    executions::{Executions, OutputPartition},
+};
 
 /// Runs the partitions of its input a few at a time, and returns their rows in fewer partitions.
 ///
@@ -96,6 +100,8 @@ impl DisplayAs for InTurnExec {
 }
 
 impl ExecutionPlan for InTurnExec {
+    delegate!(self.replace_children: with_new_children);
+
     fn name(&self) -> &str {
         "InTurnExec"
     }
@@ -131,10 +137,6 @@ impl ExecutionPlan for InTurnExec {
         }
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }
@@ -143,8 +145,8 @@ impl ExecutionPlan for InTurnExec {
         let change = |options: &mut ConfigOptions| options.optimizer.enable_join_dynamic_filter_pushdown = false;
         // One for all partitions: operators below know an execution by its context.
         let outer = context;
-        let (context, ticket) =
-            self.contexts.share((partition, self.turns.len()), &outer, || Ok(with_options(&outer, change)))?;
+        let own = OutputPartition { index: partition, count: self.turns.len() };
+        let (context, ticket) = self.contexts.share(own, &outer, || Ok(with_options(&outer, change)))?;
         let Some(turns) = self.turns.get(partition).cloned() else {
             return internal_err!("partition {partition} of {} does not exist", self.turns.len());
         };

@@ -14,12 +14,11 @@ use parking_lot::Mutex;
 
 use crate::{
     bridge::{Bridge, Flush, Setup},
-    choice::{self, Basis, Decision, Demand, Place, machine, profile::BATCH_ROWS},
-    config::{AnnulusConfig, Strategy},
+    choice::{self, Basis, Decision, Demand, Position, machine, profile::BATCH_ROWS},
+    config::{AnnulusConfig, ExchangeTuning, Strategy},
     error::from_exchange,
     grouping::SkipPartial,
-    metrics::NodeMetrics,
-    report::ExchangeReport,
+    metrics::{ExchangeReport, NodeMetrics},
 };
 
 /// A hash repartition through the exchange.
@@ -29,9 +28,10 @@ use crate::{
 /// distributed planners look for it). Only execution uses the exchange. The plan properties are the
 /// stock operator's own `Arc`, because ancestors compare them by pointer.
 pub struct RingRepartitionExec {
-    stock: RepartitionExec,
+    stock: Arc<RepartitionExec>,
     options: AnnulusConfig,
-    place: Place,
+    tuning: ExchangeTuning,
+    position: Position,
     decision: Decision,
     /// When the first step of a grouping, in the input, gives up.
     skip: Option<SkipPartial>,
@@ -52,7 +52,7 @@ impl RingRepartitionExec {
 
     /// Returns whether the strategy would keep rows of unbounded input back.
     pub(crate) fn keeps_back(stock: &RepartitionExec, options: &AnnulusConfig) -> bool {
-        is_unbounded(stock) && !passes_on_at_once(options.strategy)
+        is_unbounded(stock) && !passes_on_at_once(options.strategy.strategy)
     }
 
     /// Creates the operator that replaces `stock`, for which [`can_replace`](Self::can_replace) is
@@ -61,32 +61,41 @@ impl RingRepartitionExec {
     /// # Errors
     /// If an option is invalid, or names a profile that cannot be read.
     pub fn try_new(stock: RepartitionExec, options: AnnulusConfig) -> Result<Self> {
-        Self::at(stock, &Basis::new(&options, BATCH_ROWS), Place::default())
+        Self::try_tuned(stock, options, ExchangeTuning::default())
     }
 
-    /// Creates the operator for a place in a plan.
-    pub(crate) fn at(stock: RepartitionExec, basis: &Basis<'_>, place: Place) -> Result<Self> {
-        let options = basis.options;
+    /// Creates the operator with bounds of the exchange.
+    ///
+    /// # Errors
+    /// As with [`try_new`](Self::try_new).
+    pub fn try_tuned(stock: RepartitionExec, options: AnnulusConfig, tuning: ExchangeTuning) -> Result<Self> {
+        Self::with_basis(stock, &Basis::new(&options, tuning, BATCH_ROWS), Position::default())
+    }
+
+    /// Creates the operator for a position in a plan, by what is known of the machine.
+    pub(crate) fn with_basis(stock: RepartitionExec, basis: &Basis<'_>, position: Position) -> Result<Self> {
+        let (options, tuning) = (basis.options, basis.tuning);
         let schema = stock.schema();
-        let demand = demand(&stock, place);
-        let groups = match options.groups {
+        let demand = demand(&stock, position);
+        let groups = match tuning.groups {
             0 => machine::groups(basis.topology, &demand, basis.batch_rows),
             groups => groups,
         };
         let config = ExchangeConfig::new(demand.inputs, demand.outputs)
             .with_batch_rows(basis.batch_rows)
             .with_groups(groups)
-            .with_slots(options.slots)
-            .with_domains(if options.domains == 0 { machine::domains_of(basis.topology) } else { options.domains })
+            .with_slots(tuning.slots)
+            .with_domains(if tuning.domains == 0 { machine::domains_of(basis.topology) } else { tuning.domains })
             .with_overflow_bytes(if options.overflow_limit == 0 { usize::MAX } else { options.overflow_limit });
         config.check().map_err(from_exchange)?;
         let decision = choice::decide(basis, &config, &schema, &demand, is_unbounded(&stock))?;
-        Ok(Self::decided(stock, options.clone(), place, decision))
+        Ok(Self::decided(stock, basis, position, decision))
     }
 
-    fn decided(stock: RepartitionExec, options: AnnulusConfig, place: Place, decision: Decision) -> Self {
+    fn decided(stock: RepartitionExec, basis: &Basis<'_>, position: Position, decision: Decision) -> Self {
+        let (options, tuning) = (basis.options.clone(), basis.tuning);
         let (metrics, bridge) = (NodeMetrics::default(), Mutex::default());
-        Self { stock, options, place, decision, skip: None, metrics, bridge }
+        Self { stock: Arc::new(stock), options, tuning, position, decision, skip: None, metrics, bridge }
     }
 
     /// Sets when the first step of a grouping, in the input, gives up.
@@ -137,11 +146,12 @@ impl RingRepartitionExec {
         if !Self::can_replace(stock, &self.options) {
             return Ok(plan);
         }
-        let asked = |stock| (demand(stock, self.place), is_unbounded(stock));
+        let basis = Basis::new(&self.options, self.tuning, self.decision.config.batch_rows);
+        let asked = |stock| (demand(stock, self.position), is_unbounded(stock));
         let new = if asked(stock) == asked(&self.stock) && stock.schema() == self.stock.schema() {
-            Self::decided(stock.clone(), self.options.clone(), self.place, self.decision.clone())
+            Self::decided(stock.clone(), &basis, self.position, self.decision.clone())
         } else {
-            Self::at(stock.clone(), &Basis::new(&self.options, self.decision.config.batch_rows), self.place)?
+            Self::with_basis(stock.clone(), &basis, self.position)?
         };
         Ok(Arc::new(new.skipping(self.skip)))
     }
@@ -164,9 +174,9 @@ impl RingRepartitionExec {
 
 /// Returns what is known of `stock`. Without inputs no exchange is created, but its config must be
 /// valid.
-fn demand(stock: &RepartitionExec, place: Place) -> Demand {
+fn demand(stock: &RepartitionExec, position: Position) -> Demand {
     let inputs = stock.input().output_partitioning().partition_count();
-    Demand::new(inputs.max(1), stock.partitioning().partition_count(), &stock.schema()).at(place)
+    Demand::new(inputs.max(1), stock.partitioning().partition_count(), &stock.schema()).with_position(position)
 }
 
 fn is_unbounded(stock: &RepartitionExec) -> bool {

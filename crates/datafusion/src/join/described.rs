@@ -94,7 +94,7 @@ impl DescribedJoin {
 
     fn by_hash(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
         let Some(filter) = stock.filter() else { return Ok(None) };
-        let Some(equalities) = Equalities::of(filter) else { return Ok(None) };
+        let Some(equalities) = Equalities::from_filter(filter) else { return Ok(None) };
         let rest = equalities.rest.as_ref().map(|rest| narrowed(filter, rest)).transpose()?;
         let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
         let rows = RowsPlan::new(stock, |side| equalities.keys(side), filtered)?.with_filter(rest);
@@ -115,7 +115,7 @@ impl DescribedJoin {
         let filtered = stock.filter().map_or(&[][..], JoinFilter::column_indices);
         let no_keys = |_| [].iter() as std::slice::Iter<'_, Arc<dyn PhysicalExpr>>;
         let rows = RowsPlan::new(stock, no_keys, filtered)?;
-        let condition = stock.filter().map(|filter| PairCondition::of(filter, &rows)).transpose()?;
+        let condition = stock.filter().map(|filter| PairCondition::from_filter(filter, &rows)).transpose()?;
         let condition = condition.map(|condition| Arc::new(condition) as Arc<dyn LoopCondition>);
         Ok(Self { rows, method: PairMethod::Any(condition) })
     }

@@ -22,10 +22,15 @@ mod loops;
 mod morsels;
 mod properties;
 
-pub use band::BandJoinExec;
 pub(crate) use band::as_nested_loops;
 pub use described::{DescribedJoin, PairMethod};
 pub use hash::SharedHashJoinExec;
 pub use key_filter::KeyFilterExec;
 pub(crate) use key_filter::arrives;
-pub use loops::LoopJoinExec;
+pub use morsels::MorselJoinExec;
+
+/// A join on a band or an inequality, by sorting.
+pub type BandJoinExec = MorselJoinExec<band::BandPlan>;
+
+/// A join by nested loops: all pairs are compared, on any condition.
+pub type LoopJoinExec = MorselJoinExec<loops::LoopPlan>;

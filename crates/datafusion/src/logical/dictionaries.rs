@@ -14,8 +14,6 @@ use datafusion::{
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
 };
 
-use super::as_stock;
-
 /// The rule that casts dictionaries to the type of their values first.
 #[derive(Debug)]
 pub(super) struct PlainDictionaries;
@@ -29,10 +27,7 @@ impl OptimizerRule for PlainDictionaries {
         Some(ApplyOrder::TopDown)
     }
 
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if as_stock(&config.options()) {
-            return Ok(Transformed::no(plan));
-        }
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let (schema, names) = (merge_schema(&plan.inputs()), NamePreserver::new(&plan));
         plan.map_expressions(|expr| {
             let name = names.save(&expr);

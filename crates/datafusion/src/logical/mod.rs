@@ -10,12 +10,8 @@ mod subqueries;
 
 use std::sync::Arc;
 
-use datafusion::{
-    config::ConfigOptions,
-    optimizer::{Optimizer, OptimizerRule},
-};
+use datafusion::optimizer::{Optimizer, OptimizerRule};
 
-use crate::config::AnnulusConfig;
 use dictionaries::PlainDictionaries;
 use orders::DistinctOrders;
 use subqueries::NullAwareSubqueries;
@@ -33,9 +29,4 @@ fn insert(rule: Arc<dyn OptimizerRule + Send + Sync>, place: usize, rules: &mut 
     if !rules.iter().any(|known| known.name() == rule.name()) {
         rules.insert(place, rule);
     }
-}
-
-/// Returns whether plans are compared with those of DataFusion, so that they must stay as they are.
-fn as_stock(options: &ConfigOptions) -> bool {
-    options.extensions.get::<AnnulusConfig>().is_some_and(|options| options.explain_as_stock)
 }

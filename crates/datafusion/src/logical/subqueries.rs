@@ -23,7 +23,6 @@ use datafusion::{
 };
 
 use super::{
-    as_stock,
     comparison::{Comparison, has_comparison},
     correlated, marks,
 };
@@ -39,9 +38,6 @@ impl OptimizerRule for NullAwareSubqueries {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if as_stock(&config.options()) {
-            return Ok(Transformed::no(plan));
-        }
         plan.transform_up_with_subqueries(|node| rewrite_node(node, config))
     }
 }

@@ -31,9 +31,9 @@ use crate::{
 /// takes to start tasks, and to sort or to gather rows.
 const FEW_PAIRS: usize = 1 << 14;
 
-/// The pairs for each row from which on it pays to sort both sides of a join on equal keys, if the
-/// machine's profile does not say. A filter on a pair takes about a tenth of the time in which a row
-/// is read, sorted and merged.
+/// The default number of candidate pairs per row above which sorting both sides of a join on equal
+/// keys is cheaper. To filter a pair takes about a tenth of the time in which a row is read, sorted and
+/// merged.
 const PAIRS_OF_A_ROW: f64 = 16.0;
 
 /// How many times as long a hash join must take by the profile: the rows that were measured are
@@ -48,7 +48,7 @@ const MARGIN: f64 = 1.5;
 /// those of few rows. A hash join is replaced with `annulus.keyed_bands = auto` if statistics show
 /// that most of its work is the filter: they must bound the number of different keys, by a count or
 /// by the least and the greatest one. A coordinator sends its choice to the workers, which have no
-/// statistics. What is most goes by the machine's profile, if there is one.
+/// statistics. The machine's profile, if there is one, decides which part of the work dominates.
 /// [`SessionStateBuilderExt`](crate::SessionStateBuilderExt) installs the rule in a session.
 #[derive(Debug, Default)]
 pub struct BandJoin {
@@ -83,13 +83,13 @@ impl BandJoin {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let replaced = plan.transform_up(|node| {
             let Some((stock, why)) = candidate(&node, options, joins)? else { return Ok(Transformed::no(node)) };
-            if let Some(ours) = BandJoinExec::replace(Arc::clone(&stock), &why, options.explain_as_stock)? {
+            if let Some(ours) = BandJoinExec::replace(Arc::clone(&stock), &why)? {
                 return Ok(Transformed::yes(ours));
             }
             if !node.is::<NestedLoopJoinExec>() {
                 return Ok(Transformed::no(node));
             }
-            Ok(match LoopJoinExec::try_new(&stock, &why, options.explain_as_stock)? {
+            Ok(match LoopJoinExec::try_new(&stock, why)? {
                 Some(ours) => Transformed::yes(Arc::new(ours)),
                 None => Transformed::no(node),
             })
@@ -171,7 +171,7 @@ fn why_not_hashed(stock: &HashJoinExec, options: &AnnulusConfig) -> Result<Optio
     if let Some(why) = advice::attached_to(filter) {
         return Ok(Some(why.to_owned()));
     }
-    let Some(work) = Work::of(stock).filter(|work| work.pairs > FEW_PAIRS as f64) else { return Ok(None) };
+    let Some(work) = Work::from_plan(stock).filter(|work| work.pairs > FEW_PAIRS as f64) else { return Ok(None) };
     let Known::Profile(profile) = profile::known(&options.profile)? else { return Ok(work.by_rule()) };
     Ok(profile.joins.map_or_else(|| work.by_rule(), |costs| work.by_costs(costs)))
 }
@@ -189,7 +189,7 @@ struct Work {
 
 impl Work {
     /// Returns it, if statistics tell the rows and bound the keys.
-    fn of(stock: &HashJoinExec) -> Option<Self> {
+    fn from_plan(stock: &HashJoinExec) -> Option<Self> {
         let (left, right) = (known(stock.left()), known(stock.right()));
         let (left_rows, right_rows) = (*left.num_rows.get_value()?, *right.num_rows.get_value()?);
         let keys = stock.on().iter().map(|(of_left, of_right)| {

@@ -11,7 +11,10 @@ use datafusion::{
 };
 
 use super::{Rules, install, regions::reads_declared};
-use crate::{aggregate::RunAggregateExec, config::AnnulusConfig};
+use crate::{
+    aggregate::RunAggregateExec,
+    config::{AnnulusConfig, Groupings},
+};
 
 /// Replaces the first steps of groupings by [`RunAggregateExec`], wherever it can run them. Groupings
 /// of tables that are partitioned already, which have one step, get such a first one: their rows
@@ -40,7 +43,7 @@ impl RunAggregates {
 impl PhysicalOptimizerRule for RunAggregates {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
-        if !options.merge_runs {
+        if options.groupings == Groupings::Never {
             return Ok(plan);
         }
         let replaced = plan.transform_up(|node| {
@@ -49,11 +52,11 @@ impl PhysicalOptimizerRule for RunAggregates {
             let stock = node.downcast_ref::<AggregateExec>().filter(|_| !is_ours);
             let Some(stock) = stock else { return Ok(Transformed::no(node)) };
             if RunAggregateExec::can_replace(stock) {
-                let first = RunAggregateExec::new(stock.clone(), options.explain_as_stock);
+                let first = RunAggregateExec::new(stock.clone());
                 return Ok(Transformed::yes(Arc::new(first) as _));
             }
             let steps = match reads_declared(stock.input()) {
-                true => RunAggregateExec::in_two_steps(stock, options.explain_as_stock)?,
+                true => RunAggregateExec::in_two_steps(stock)?,
                 false => None,
             };
             Ok(steps.map_or_else(|| Transformed::no(Arc::clone(&node)), Transformed::yes))

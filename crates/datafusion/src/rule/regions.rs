@@ -1,4 +1,4 @@
-//! How plans use partitions: parts of a plan in which partition `p` of the output needs only
+//! Regions of a plan: the operators between exchanges, where partition `p` of the output needs only
 //! partition `p` of the scans.
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use datafusion::{
 
 use crate::table::is_declared;
 
-/// The most partitions of a table into which another input is exchanged if they are not as many as
-/// the target partitions: each has batches that are being filled.
+/// The largest number of partitions of a table into which another input is repartitioned, unless it
+/// is the number of target partitions. Each partition has batches that are being filled.
 const MOST_PARTITIONS: usize = 256;
 
 /// Returns the number of output partitions.
@@ -22,14 +22,14 @@ pub(super) fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {
     plan.output_partitioning().partition_count()
 }
 
-/// Returns whether an operator with this requirement relies on equal keys being in one partition.
+/// Returns whether an operator with this requirement needs rows of equal keys in one partition.
 pub(super) fn is_by_key(requirement: &Distribution) -> bool {
     // A deprecated variant means the same.
     !matches!(requirement, Distribution::UnspecifiedDistribution | Distribution::SinglePartition)
 }
 
-/// Returns the children of `node` whose partition `p` feeds its partition `p`. Others are collected
-/// or exchanged.
+/// Returns the children of `node` whose partition `p` feeds its partition `p`. The other children are
+/// collected or repartitioned.
 pub(super) fn feeding(node: &Arc<dyn ExecutionPlan>) -> Vec<&Arc<dyn ExecutionPlan>> {
     if node.is::<RepartitionExec>() {
         return Vec::new();
@@ -47,15 +47,15 @@ pub(super) fn reads_declared(plan: &Arc<dyn ExecutionPlan>) -> bool {
     is_declared(plan.as_ref()) || feeding(plan).into_iter().any(reads_declared)
 }
 
-/// Returns the children that `node` requires to be partitioned by a key, by their positions.
+/// Returns the indexes of the children that `node` requires to be partitioned by a key.
 pub(super) fn keyed(node: &Arc<dyn ExecutionPlan>) -> Vec<usize> {
     let requirements = node.input_distribution_requirements();
     let by_key = requirements.per_child_distributions().enumerate().filter(|(_, required)| is_by_key(required));
     by_key.map(|(child, _)| child).collect()
 }
 
-/// Returns whether `input` is partitioned as `node` requires of the child at this position; with
-/// `subset`, also if by a part of the required keys.
+/// Returns whether `input` has the partitioning that `node` requires of the child with this index. With
+/// `subset`, a partitioning by a part of the required keys counts as well.
 pub(super) fn satisfies(
     node: &Arc<dyn ExecutionPlan>,
     child: usize,
@@ -67,10 +67,10 @@ pub(super) fn satisfies(
     Ok(partitions(input) > 1 && requirements.child_satisfaction(child, input.as_ref(), options)?.is_satisfied())
 }
 
-/// Of inputs of one operator, all partitioned by its keys, returns the one whose partitions are
-/// kept, as a position: others are exchanged if theirs differ. It is the one with most rows, as far
-/// as statistics tell. `None` if none has partitions by hash that another input can be exchanged
-/// into.
+/// Returns the index of the input whose partitioning is kept; the other inputs are repartitioned to
+/// match. All `inputs` belong to one operator and are partitioned by its keys. The function chooses the
+/// input with the most rows, by statistics. It returns `None` if no input has hash partitions into
+/// which another input can be repartitioned.
 pub(super) fn kept(inputs: &[&Arc<dyn ExecutionPlan>], targets: usize) -> Option<usize> {
     let statistics = StatisticsContext::new();
     let rows = |input: &Arc<dyn ExecutionPlan>| {
@@ -85,8 +85,8 @@ pub(super) fn kept(inputs: &[&Arc<dyn ExecutionPlan>], targets: usize) -> Option
     candidates.max_by_key(|(_, input)| (rows(input), partitions(input))).map(|(place, _)| place)
 }
 
-/// Returns whether matching partitions of all inputs have equal keys, if each is partitioned by the
-/// keys of its operator.
+/// Returns whether partitions with one number have the same keys in all inputs. Each input is
+/// partitioned by the keys of the operator.
 pub(super) fn are_alike(inputs: &[&Arc<dyn ExecutionPlan>]) -> bool {
     let Some((first, others)) = inputs.split_first() else { return true };
     others.iter().all(|other| match (first.output_partitioning(), other.output_partitioning()) {

@@ -21,8 +21,8 @@ use datafusion::{
 };
 
 use crate::{
-    choice::{Basis, Place},
-    config::{AnnulusConfig, Strategy},
+    choice::{Basis, Position},
+    config::{AnnulusConfig, ExchangeTuning, Groupings, Strategy},
     exec::RingRepartitionExec,
     grouping::SkipPartial,
 };
@@ -67,19 +67,22 @@ impl RingRepartition {
 impl PhysicalOptimizerRule for RingRepartition {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&self.defaults);
-        if options.strategy == Strategy::Stock {
+        if options.strategy.strategy == Strategy::Stock {
             return Ok(plan);
         }
-        let basis = Basis::new(options, config.execution.batch_size.get());
+        let tuning = config.extensions.get::<ExchangeTuning>().copied().unwrap_or_default();
+        let basis = Basis::new(options, tuning, config.execution.batch_size.get());
         // Its cache goes by the addresses of nodes, so `original` keeps them alive. From above: the
         // inputs of a node are still the original ones when it is replaced.
         let (original, statistics) = (Arc::clone(&plan), StatisticsContext::new());
         let replace = |node: &Arc<dyn ExecutionPlan>, reads| -> Result<Arc<dyn ExecutionPlan>> {
             let Some(stock) = replaceable(node, options) else { return Ok(Arc::clone(node)) };
-            let skip = || SkipPartial::of(stock.input(), |plan| rows(&statistics, plan), config);
-            let skip = options.skip_partial_aggregation.then(skip).flatten();
+            let skip = || SkipPartial::for_input(stock.input(), |plan| rows(&statistics, plan), config);
+            let skip = (options.groupings == Groupings::Auto).then(skip).flatten();
             let rows = if basis.depends_on_rows() { rows(&statistics, stock.input()) } else { Precision::Absent };
-            Ok(Arc::new(RingRepartitionExec::at(stock.clone(), &basis, Place { reads, rows })?.skipping(skip)))
+            Ok(Arc::new(
+                RingRepartitionExec::with_basis(stock.clone(), &basis, Position { reads, rows })?.skipping(skip),
+            ))
         };
         let replaced = replace(&original, false)?.transform_down(|node| {
             if !node.children().into_iter().any(|child| replaceable(child, options).is_some()) {
@@ -110,7 +113,7 @@ pub fn why_stock_repartitions(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOpti
     let defaults = AnnulusConfig::default();
     let options = config.extensions.get::<AnnulusConfig>().unwrap_or(&defaults);
     let mut all = Vec::new();
-    if options.strategy != Strategy::Stock && !super::is_shipped(config) {
+    if options.strategy.strategy != Strategy::Stock && !super::is_shipped(config) {
         plan.apply(|node| {
             if let Some(stock) = stock_of(node)
                 && let Partitioning::Hash(exprs, _) = stock.partitioning()

@@ -55,8 +55,8 @@ pub struct UnitScan {
 impl UnitScan {
     /// Returns the scan of units that `plan` is. `None` if it is another operator, or another process cannot
     /// read as it does: it declares a partitioning, or reads a stream.
-    pub fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
-        UnitSource::of(plan)?.sent()
+    pub fn from_plan(plan: &dyn ExecutionPlan) -> Option<Self> {
+        UnitSource::find_in(plan)?.sent()
     }
 
     /// Returns the files, folders and globs that are read, as absolute paths.
@@ -76,18 +76,18 @@ impl UnitScan {
 
 /// Returns whether `plan` is a scan of a table [of each process](super::DatasetTable::of_each_process).
 pub fn is_of_each_process(plan: &dyn ExecutionPlan) -> bool {
-    UnitSource::of(plan).is_some_and(UnitSource::is_of_each)
+    UnitSource::find_in(plan).is_some_and(UnitSource::is_of_each)
 }
 
 /// Returns the bytes of the files that a scan of units reads; `None` if `plan` is another operator.
 pub fn unit_bytes(plan: &dyn ExecutionPlan) -> Option<u64> {
-    Some(UnitSource::of(plan)?.bytes().into_iter().sum())
+    Some(UnitSource::find_in(plan)?.bytes().into_iter().sum())
 }
 
 /// Divides a scan of units among `tasks` tasks: all have the same number of partitions, some of which may be
 /// empty. `None` if `plan` is another operator.
 pub fn divide_units(plan: &dyn ExecutionPlan, tasks: usize) -> Option<Vec<Arc<dyn ExecutionPlan>>> {
-    let parts = UnitSource::of(plan)?.divided(tasks);
+    let parts = UnitSource::find_in(plan)?.divided(tasks);
     Some(parts.into_iter().map(|part| DataSourceExec::from_data_source(part) as _).collect())
 }
 
@@ -106,7 +106,7 @@ pub(super) struct SentDataset {
 
 impl SentDataset {
     /// `None` for a stream.
-    pub(super) fn of(dataset: &Dataset) -> Option<Self> {
+    pub(super) fn from_dataset(dataset: &Dataset) -> Option<Self> {
         let Origin { inputs, options } = dataset.origin.as_ref()?;
         let absolute = |input: &String| absolute_path(Path::new(input)).ok()?.into_os_string().into_string().ok();
         let inputs = inputs.iter().map(absolute);

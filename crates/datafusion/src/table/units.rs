@@ -115,7 +115,7 @@ pub(super) struct UnitSource {
 
 impl UnitSource {
     /// Returns the source that `plan` scans, if it is one of units.
-    pub(super) fn of(plan: &dyn ExecutionPlan) -> Option<&Self> {
+    pub(super) fn find_in(plan: &dyn ExecutionPlan) -> Option<&Self> {
         plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
     }
 
@@ -126,7 +126,7 @@ impl UnitSource {
             return None;
         }
         Some(UnitScan {
-            dataset: SentDataset::of(dataset)?,
+            dataset: SentDataset::from_dataset(dataset)?,
             groups: self.groups.iter().map(|units| units.to_vec()).collect(),
             of_each: self.of_each,
             columns: self.columns.clone(),

@@ -56,5 +56,5 @@ pub fn stock(
 
 /// Returns our join on the second columns: `l BETWEEN r - 1 AND r + 2`.
 pub fn band(sides: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>), kind: JoinType) -> Arc<BandJoinExec> {
-    Arc::new(BandJoinExec::try_new(&stock(sides, kind, (1, 2), None), "a test", false).unwrap().unwrap())
+    Arc::new(BandJoinExec::try_new(&stock(sides, kind, (1, 2), None), "a test").unwrap().unwrap())
 }

@@ -7,8 +7,8 @@ pub mod peak;
 use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use annulus_datafusion::{
-    AnnulusConfig, DataPath, RingRepartitionExec, SharedHashJoinExec,
-    config::{ExchangeStrategy, Path, Strategy},
+    AnnulusConfig, DataPath, ExchangeTuning, RingRepartitionExec, SharedHashJoinExec,
+    config::{ExchangeStrategy, Strategy, Variant},
 };
 use arrow::{
     array::{ArrayRef, Int64Array, RecordBatch},
@@ -89,12 +89,6 @@ pub fn ways() -> impl Iterator<Item = Way> {
     strategies.chain([(ExchangeStrategy::Ring, DataPath::Cluster)])
 }
 
-/// Returns the options for a way.
-pub fn options((strategy, path): Way) -> AnnulusConfig {
-    let (strategy, path) = (Strategy::Exchange(strategy), Path(path));
-    AnnulusConfig { strategy, path, domains: 2, ..Default::default() }
-}
-
 /// Returns our operator.
 pub fn ring(input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
     ring_on((ExchangeStrategy::Auto, DataPath::Auto), input, outputs)
@@ -102,7 +96,15 @@ pub fn ring(input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitio
 
 /// Returns our operator in one of its ways.
 pub fn ring_on(way: Way, input: Arc<dyn ExecutionPlan>, outputs: usize) -> Arc<RingRepartitionExec> {
-    Arc::new(RingRepartitionExec::try_new(stock(input, outputs), options(way)).expect("options that are possible"))
+    replaced(stock(input, outputs), way)
+}
+
+/// Returns our operator in the place of `stock`, with this strategy.
+pub fn replaced(stock: RepartitionExec, (strategy, path): Way) -> Arc<RingRepartitionExec> {
+    let strategy = Variant::new(Strategy::Exchange(strategy), path);
+    let options = AnnulusConfig { strategy, ..Default::default() };
+    let tuning = ExchangeTuning { domains: 2, ..Default::default() };
+    Arc::new(RingRepartitionExec::try_tuned(stock, options, tuning).expect("options that are possible"))
 }
 
 /// The result of polling an input.

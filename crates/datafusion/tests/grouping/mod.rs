@@ -99,12 +99,12 @@ async fn thresholds_end_at_the_next_repartition() {
 #[tokio::test]
 async fn thresholds_that_were_set_stay() {
     let session = with_table(annulus(config(2)), 40_000);
-    session.sql("SET annulus.skip_partial_aggregation = false").await.unwrap();
+    session.sql("SET annulus.groupings = never").await.unwrap();
     let off = plan(&session, MANY).await;
     assert!(!text(&off).contains("skip_partial"), "{}", text(&off));
     assert_eq!(skipped(&session, &off).await, [0]);
 
-    session.sql("SET annulus.skip_partial_aggregation = true").await.unwrap();
+    session.sql("SET annulus.groupings = auto").await.unwrap();
     session.sql("SET datafusion.execution.skip_partial_aggregation_probe_ratio_threshold = 1.0").await.unwrap();
     let set = plan(&session, MANY).await;
     assert!(text(&set).contains("skip_partial=1@100000"), "{}", text(&set));

@@ -179,12 +179,10 @@ async fn plans_name_the_operator_and_find_the_stock_one() {
     let ours = plan(&session, sql).await;
     assert!(text(&ours).contains("RunAggregateExec: mode=Partial, gby=[number@0 as number], aggr=[sum(t.v)]"));
     assert!(first_steps(&ours)[0].is::<AggregateExec>());
-    for (option, value) in [("explain_as_stock", "true"), ("merge_runs", "false")] {
-        session.sql(&format!("SET annulus.{option} = {value}")).await.unwrap();
-        let plan = plan(&session, sql).await;
-        assert!(!text(&plan).contains("RunAggregate"), "{}", text(&plan));
-        assert_eq!(first_steps(&plan).len(), usize::from(option == "explain_as_stock"), "{}", text(&plan));
-    }
+    session.sql("SET annulus.groupings = never").await.unwrap();
+    let plan = plan(&session, sql).await;
+    assert!(!text(&plan).contains("RunAggregate"), "{}", text(&plan));
+    assert!(first_steps(&plan).is_empty(), "{}", text(&plan));
 }
 
 /// A grouping that is not one of those keeps DataFusion's operator.

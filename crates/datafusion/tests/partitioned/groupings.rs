@@ -1,5 +1,6 @@
 //! Groupings by the key of a partitioned table: runs of equal keys are merged first.
 
+use annulus_datafusion::{AnnulusConfig, config::Groupings};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
@@ -45,10 +46,10 @@ async fn a_step_before_merges_runs_or_few_groups() {
     for (name, rows, merges, passes) in cases {
         let tables = Tables::new();
         let path = tables.split("a", &rows, &by(&["k"], 3));
-        let contexts = [true, false].map(|merge| {
+        let contexts = [Groupings::Auto, Groupings::Never].map(|groupings| {
             session_with(2, |config| {
-                let options = config.options_mut().extensions.get_mut::<annulus_datafusion::AnnulusConfig>();
-                options.expect("options").merge_runs = merge;
+                let options = config.options_mut().extensions.get_mut::<AnnulusConfig>();
+                options.expect("options").groupings = groupings;
             })
         });
         for context in &contexts {

@@ -50,7 +50,7 @@ fn stock((left, right): (Plan, Plan), kind: JoinType, equal: i64) -> Arc<NestedL
 }
 
 fn loops(sides: (Plan, Plan), kind: JoinType) -> Arc<LoopJoinExec> {
-    Arc::new(LoopJoinExec::try_new(&stock(sides, kind, 3), "a test", false).unwrap().unwrap())
+    Arc::new(LoopJoinExec::try_new(&stock(sides, kind, 3), "a test").unwrap().unwrap())
 }
 
 /// Returns the left and right side: 2000 rows of 16 bytes, and 300.
@@ -164,7 +164,7 @@ async fn failures_of_inputs_leave_nothing() {
 #[tokio::test]
 async fn a_join_without_output_lets_other_tasks_run() {
     let stock = stock((rows(1, 1, 1000).0, rows(1, 1, 1000).0), JoinType::Inner, -1);
-    let ours = LoopJoinExec::try_new(&stock, "a test", false).unwrap().unwrap();
+    let ours = LoopJoinExec::try_new(&stock, "a test").unwrap().unwrap();
     let mut stream = ours.execute(0, context(Arc::new(RuntimeEnv::default()), 8192)).unwrap();
     let mut pending = 0;
     let end = within("the end", async {

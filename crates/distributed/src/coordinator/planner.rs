@@ -118,7 +118,7 @@ impl StagePlanner {
 
 /// Adds the local files that the scans of a plan read.
 fn add_reads(plan: &Arc<dyn ExecutionPlan>, reads: &mut Reads) {
-    if let Some(units) = UnitScan::of(plan.as_ref()) {
+    if let Some(units) = UnitScan::from_plan(plan.as_ref()) {
         reads.inputs.extend_from_slice(units.inputs());
     } else if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
         && let Some(scan) = scan.data_source().downcast_ref::<FileScanConfig>()
@@ -152,7 +152,7 @@ fn can_be_sent(plan: &Arc<dyn ExecutionPlan>, is_below: bool) -> bool {
     let is_below = is_below || plan.is_network_boundary();
     let leaf = plan.downcast_ref::<DistributedLeafExec>().map_or(plan, DistributedLeafExec::original);
     if is_below && leaf.is::<DataSourceExec>() {
-        if UnitScan::of(leaf.as_ref()).is_some() {
+        if UnitScan::from_plan(leaf.as_ref()).is_some() {
             return true;
         }
         let sent = PhysicalPlanNode::try_from_physical_plan(Arc::clone(leaf), &DefaultPhysicalExtensionCodec {});

@@ -108,7 +108,7 @@ mod tests {
         let mut received = known();
         set_options(&headers, &mut received).unwrap();
         let annulus = received.extensions.get::<AnnulusConfig>().unwrap();
-        assert_eq!((annulus.strategy, annulus.joins), (Strategy::Stock, Joins::Auto));
+        assert_eq!((annulus.strategy, annulus.joins), (Strategy::Stock.into(), Joins::Auto));
         assert_eq!(annulus.profile, "auto", "a path of the coordinator");
         assert_eq!(received.execution.batch_size.get(), 100);
         assert_eq!(received.execution.time_zone.as_deref(), Some("+01:00"));

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use annulus_datafusion::executions::Executions;
+use annulus_datafusion::executions::{Executions, OutputPartition};
 use annulus_dataset::{Collection, OutputError, OutputOptions, WholeDataset, with_plain_text};
 use datafusion::{
     common::{exec_datafusion_err, tree_node::TreeNodeRecursion},
@@ -233,7 +233,9 @@ impl ExecutionPlan for WriteExec {
         let partitions = self.properties.partitioning.partition_count();
         // First, so that a failure leaves nothing that others would join.
         let input = self.input.execute(partition, Arc::clone(&context))?;
-        let (writing, ticket) = self.executions.share((partition, partitions), &context, || self.start(&context))?;
+        let (writing, ticket) =
+            self.executions
+                .share(OutputPartition { index: partition, count: partitions }, &context, || self.start(&context))?;
         let mut stream = RecordBatchReceiverStream::builder(self.schema(), 1);
         let counts = stream.tx();
         stream.spawn(async move {

@@ -33,7 +33,7 @@ pub(crate) fn is_whole(scan: &DataSourceExec) -> Option<bool> {
             if is_of_each_process(scan) {
                 return Some(false);
             }
-            UnitScan::of(scan).is_none()
+            UnitScan::from_plan(scan).is_none()
         }
     };
     Some(is_declared || scan.properties().output_partitioning().partition_count() == 1)

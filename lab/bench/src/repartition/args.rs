@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use annulus_datafusion::config::{self, Strategy};
+use annulus_datafusion::config::{Strategy, Variant};
 use annulus_terminal::units::{self, Shape};
 use clap::{Args, ValueEnum};
 use datafusion::error::DataFusionError;
@@ -62,7 +62,7 @@ pub struct RepartitionArgs {
     /// Strategies of Annulus, with a path if wanted
     ///
     /// Such as ring, ring+cluster or channel; the words are those of
-    /// annulus.strategy and annulus.path.
+    /// annulus.strategy.
     #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = "auto")]
     pub ways: Vec<StrategyArg>,
     /// Behaviour of the consumers
@@ -90,13 +90,13 @@ pub struct RepartitionArgs {
 
 /// A way of the exchange, as in `ring` or `ring+cluster`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StrategyArg(pub config::Way);
+pub struct StrategyArg(pub config::Variant);
 
 impl FromStr for StrategyArg {
     type Err = String;
 
     fn from_str(words: &str) -> Result<Self, String> {
-        let way: config::Way = words.parse().map_err(|error: DataFusionError| error.strip_backtrace())?;
+        let way: Variant = words.parse().map_err(|error: DataFusionError| error.strip_backtrace())?;
         match way.strategy {
             Strategy::Stock => Err("invalid way 'stock': it is always measured, choose others".to_owned()),
             _ => Ok(Self(way)),

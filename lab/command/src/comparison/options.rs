@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use annulus_datafusion::ExchangeTuning;
 use anyhow::{Context, Result};
 use datafusion::prelude::SessionConfig;
 
@@ -30,18 +31,19 @@ pub struct ComparisonArgs {
     pub cluster: ClusterArgs,
     /// Variants to run the queries, as in stock,auto,ring+cluster
     ///
-    /// A way is a value of the option annulus.strategy, or such a value, a plus
-    /// sign and a value of annulus.path. Stock is DataFusion without Annulus. It
-    /// always runs: the other ways' answers and times are compared with its own.
-    /// Without this option, stock and auto are compared.
+    /// A way is a value of the option annulus.strategy. Stock is DataFusion without
+    /// Annulus. It always runs: the other ways' answers and times are compared with
+    /// its own. Without this option, stock and auto are compared.
     #[arg(long, value_name = "LIST")]
     pub strategies: Option<Variants>,
-    /// Set an option of DataFusion or Annulus, as in annulus.groups=4
+    /// Set an option of DataFusion or Annulus, as in annulus.joins=never
     ///
     /// All ways have it. Stock has the options of DataFusion alone. This can be
     /// given several times. `annulus sql "SHOW ALL"` lists the options.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub set: Vec<Setting>,
+    #[command(flatten)]
+    pub tuning: TuningArgs,
     /// Run the queries that standard input names, in this way
     ///
     /// For programs that time other engines in turn. The first line of the output is
@@ -56,6 +58,34 @@ pub struct ComparisonArgs {
     /// Write an HTML report with bar charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// The bounds of the exchanges of all ways. Stock has no exchanges.
+#[derive(clap::Args, Clone, Copy)]
+pub struct TuningArgs {
+    /// Groups of batches that a ring publishes, 1 to 64; 0 is what suits the caches
+    #[arg(long, value_name = "N")]
+    groups: Option<usize>,
+    /// Batches in a group; 0 is one for each input
+    #[arg(long, value_name = "N")]
+    slots: Option<usize>,
+    /// Rings of ring-per-domain; 0 is one for each last-level cache
+    #[arg(long, value_name = "N")]
+    domains: Option<usize>,
+}
+
+impl TuningArgs {
+    /// Returns the bounds, 0 where none is given.
+    fn tuning(self) -> ExchangeTuning {
+        let [groups, slots, domains] = [self.groups, self.slots, self.domains].map(Option::unwrap_or_default);
+        ExchangeTuning { groups, slots, domains }
+    }
+
+    /// Returns the bounds that were given, each as `NAME=N`.
+    pub fn given(self) -> impl Iterator<Item = String> {
+        let all = [("groups", self.groups), ("slots", self.slots), ("domains", self.domains)];
+        all.into_iter().filter_map(|(name, given)| Some(format!("{name}={}", given?)))
+    }
 }
 
 impl ComparisonArgs {
@@ -75,12 +105,14 @@ impl ComparisonArgs {
     /// Returns the ways to compare, with the options that were set. All but stock DataFusion run on
     /// the workers of `remote`, if there are any.
     pub fn ways(&self, remote: Option<&Remote>) -> Variants {
-        self.strategies.clone().unwrap_or_else(Variants::default_pair).with_remote(remote).with_settings(&self.set)
+        let variants = self.strategies.clone().unwrap_or_else(Variants::default_pair);
+        variants.with_remote(remote).with_settings(&self.set).with_tuning(self.tuning.tuning())
     }
 
     /// Returns the way whose queries standard input names, likewise.
     pub fn served(&self, remote: Option<&Remote>) -> Option<Variant> {
-        Some(self.serve.clone()?.with_remote(remote).with_settings(&self.set))
+        let variant = self.serve.clone()?.with_remote(remote).with_settings(&self.set);
+        Some(Variant { tuning: self.tuning.tuning(), ..variant })
     }
 
     /// Plans a repartition in each way, before there are tables: some values are only checked then.
@@ -103,9 +135,7 @@ impl ComparisonArgs {
 fn parse_setting(text: &str) -> Result<Setting, String> {
     let setting = units::parse_setting(text)?;
     match setting.0.to_ascii_lowercase().as_str() {
-        "annulus.strategy" | "annulus.path" => {
-            Err(format!("option '{}' is part of a way: use --strategies, as in ring+cluster", setting.0))
-        }
+        "annulus.strategy" => Err(format!("option '{}' is a way: use --strategies, as in ring+cluster", setting.0)),
         _ => Ok(setting),
     }
 }

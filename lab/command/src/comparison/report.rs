@@ -129,7 +129,7 @@ impl Report {
             "{} {subject} in turn, medians; target partitions: {partitions}; memory: {memory}",
             counted(args.iterations as u64, "timed run"),
         );
-        let set = args.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let set = args.set.iter().map(|(key, value)| format!("{key}={value}")).chain(args.tuning.given()).collect();
         Self { queries: Vec::new(), ways: args.strategies.is_some().then_some(names), runs, set }
     }
 

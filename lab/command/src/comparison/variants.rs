@@ -3,8 +3,8 @@
 use std::{path::Path, str::FromStr};
 
 use annulus_datafusion::{
-    AnnulusConfig,
-    config::{self, Strategy},
+    AnnulusConfig, ExchangeTuning,
+    config::{Strategy, Variant},
 };
 use anyhow::Result;
 use datafusion::{
@@ -33,6 +33,8 @@ pub struct Variant {
     pub engine: Engine,
     /// The options that its sessions set, in this order.
     pub settings: Vec<Setting>,
+    /// The bounds of exchanges, which SQL does not set.
+    pub tuning: ExchangeTuning,
     /// The workers that run its queries, if it is not this process.
     pub remote: Option<Remote>,
 }
@@ -56,6 +58,12 @@ impl Variants {
     /// Adds `settings` to the options of each way.
     pub fn with_settings(mut self, settings: &[Setting]) -> Self {
         self.0 = self.0.into_iter().map(|way| way.with_settings(settings)).collect();
+        self
+    }
+
+    /// Sets the bounds of exchanges of each way.
+    pub fn with_tuning(mut self, tuning: ExchangeTuning) -> Self {
+        self.0.iter_mut().for_each(|way| way.tuning = tuning);
         self
     }
 
@@ -89,6 +97,10 @@ impl Variant {
     /// # Errors
     /// If a setting has an unknown key or an invalid value.
     pub async fn open(&self, limits: Limits, spill: &Path, config: SessionConfig) -> Result<SessionContext> {
+        let config = match self.engine {
+            Engine::Annulus => config.with_option_extension(self.tuning),
+            Engine::Stock => config,
+        };
         let ctx = session::open(self.engine, limits, spill, config, None, self.remote.as_ref())?;
         session::set_options(&ctx, &self.settings).await?;
         Ok(ctx)
@@ -96,11 +108,12 @@ impl Variant {
 
     /// Returns DataFusion without Annulus.
     pub fn stock() -> Self {
-        Self { name: STOCK.to_owned(), engine: Engine::Stock, settings: Vec::new(), remote: None }
+        let (name, tuning) = (STOCK.to_owned(), ExchangeTuning::default());
+        Self { name, engine: Engine::Stock, settings: Vec::new(), tuning, remote: None }
     }
 
     fn annulus(name: String, settings: Vec<Setting>) -> Self {
-        Self { name, engine: Engine::Annulus, settings, remote: None }
+        Self { name, engine: Engine::Annulus, settings, tuning: ExchangeTuning::default(), remote: None }
     }
 }
 
@@ -113,18 +126,18 @@ fn is_of_annulus(key: &str) -> bool {
 impl FromStr for Variant {
     type Err = String;
 
-    /// Parses a value of `annulus.strategy`, and after a `+` one of `annulus.path`.
+    /// Parses a value of `annulus.strategy`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let way: config::Way = text.parse().map_err(|error: DataFusionError| {
+        let variant: Variant = text.parse().map_err(|error: DataFusionError| {
             // Without the name of the error's type and of the library.
             let text = error.strip_backtrace();
             text.rsplit_once("annulus: ").map_or(text.clone(), |(_, reason)| reason.to_owned())
         })?;
-        if way.strategy == Strategy::Stock {
+        if variant.strategy == Strategy::Stock {
             return Ok(Self::stock());
         }
-        let settings = [("annulus.strategy", way.strategy.to_string()), ("annulus.path", way.path.to_string())];
-        Ok(Self::annulus(way.to_string(), settings.map(|(key, value)| (key.to_owned(), value)).into()))
+        let settings = vec![("annulus.strategy".to_owned(), variant.to_string())];
+        Ok(Self::annulus(variant.to_string(), settings))
     }
 }
 
@@ -184,12 +197,16 @@ mod tests {
         let way: Variant = "ring+cluster".parse().expect("a way");
         let options = options(&way).await;
         let config = options.extensions.get::<AnnulusConfig>().expect("options");
-        assert_eq!((config.strategy.to_string(), config.path.to_string()), ("ring".into(), "cluster".into()));
+        assert_eq!(config.strategy.to_string(), "ring+cluster");
     }
 
     #[tokio::test]
     async fn settings_reach_every_session_and_those_of_annulus_not_stock() {
-        let set = [("Annulus.groups", "3"), ("annulus.slots", "2"), ("datafusion.execution.batch_size", "77")];
+        let set = [
+            ("Annulus.overflow_limit", "3"),
+            ("annulus.flush_interval", "2"),
+            ("datafusion.execution.batch_size", "77"),
+        ];
         let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
         for ways in [Variants::default_pair(), "ring,spsc+cluster".parse().expect("ways")] {
             for way in ways.with_settings(&set).list() {
@@ -197,8 +214,23 @@ mod tests {
                 assert_eq!(options.execution.batch_size.get(), 77, "{}", way.name);
                 let config = options.extensions.get::<AnnulusConfig>();
                 let expected = (way.engine == Engine::Annulus).then_some((3, 2));
-                assert_eq!(config.map(|config| (config.groups, config.slots)), expected, "{}", way.name);
+                assert_eq!(
+                    config.map(|config| (config.overflow_limit, config.flush_interval)),
+                    expected,
+                    "{}",
+                    way.name
+                );
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn bounds_of_exchanges_reach_every_session_but_not_stock() {
+        let tuning = ExchangeTuning { groups: 3, slots: 2, domains: 1 };
+        for way in Ways::default_pair().with_tuning(tuning).list() {
+            let options = options(way).await;
+            let expected = (way.engine == Engine::Annulus).then_some(&tuning);
+            assert_eq!(options.extensions.get::<ExchangeTuning>(), expected, "{}", way.name);
         }
     }
 

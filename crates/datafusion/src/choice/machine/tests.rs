@@ -8,8 +8,8 @@ use datafusion::{
 
 use super::*;
 use crate::{
-    choice::{Basis, Place},
-    config::{AnnulusConfig, ExchangeStrategy, Strategy},
+    choice::{Basis, Position},
+    config::{AnnulusConfig, ExchangeStrategy, ExchangeTuning, Strategy},
     exec::RingRepartitionExec,
 };
 
@@ -37,20 +37,30 @@ fn machine_of(caches: usize) -> Topology {
 /// Returns what `EXPLAIN` prints of the exchange on such a machine, for 4 inputs of rows with
 /// `columns` integers.
 fn shown(caches: usize, outputs: usize, columns: usize, options: AnnulusConfig) -> String {
+    shown_with(caches, outputs, columns, (options, ExchangeTuning::default()))
+}
+
+/// Returns the same with these bounds of the exchange.
+fn shown_with(
+    caches: usize,
+    outputs: usize,
+    columns: usize,
+    (options, tuning): (AnnulusConfig, ExchangeTuning),
+) -> String {
     let fields: Vec<_> = (0..columns).map(|column| Field::new(column.to_string(), DataType::Int64, false)).collect();
     let input = EmptyExec::new(Arc::new(Schema::new(fields))).with_partitions(4);
     let hash = Partitioning::Hash(vec![Arc::new(Column::new("0", 0))], outputs);
     let stock = RepartitionExec::try_new(Arc::new(input), hash).unwrap();
     let (topology, options) = (machine_of(caches), AnnulusConfig { profile: "none".to_owned(), ..options });
-    let basis = Basis { topology: &topology, ..Basis::new(&options, 8192) };
-    let exec = RingRepartitionExec::at(stock, &basis, Place::default()).unwrap();
+    let basis = Basis { topology: &topology, ..Basis::new(&options, tuning, 8192) };
+    let exec = RingRepartitionExec::with_basis(stock, &basis, Position::default()).unwrap();
     let text = displayable(&exec).one_line().to_string();
     let (_, facts) = text.trim().split_once("input_partitions=4, ").unwrap();
     facts.split_once(", why=").unwrap().0.to_owned()
 }
 
 fn with(strategy: ExchangeStrategy) -> AnnulusConfig {
-    AnnulusConfig { strategy: Strategy::Exchange(strategy), ..AnnulusConfig::default() }
+    AnnulusConfig { strategy: Strategy::Exchange(strategy).into(), ..AnnulusConfig::default() }
 }
 
 #[test]
@@ -72,11 +82,14 @@ fn k_follows_the_caches_and_is_shown() {
 #[test]
 fn what_was_set_is_shown_in_place_of_the_caches_choice() {
     for groups in [1, 4] {
-        let set = AnnulusConfig { groups, ..AnnulusConfig::default() };
-        assert_eq!(shown(1, 4, 2, set), format!("strategy=reserve, groups={groups}"));
+        let tuning = ExchangeTuning { groups, ..ExchangeTuning::default() };
+        assert_eq!(
+            shown_with(1, 4, 2, (AnnulusConfig::default(), tuning)),
+            format!("strategy=reserve, groups={groups}")
+        );
     }
-    let set = AnnulusConfig { groups: 3, slots: 2, ..with(ExchangeStrategy::Channel) };
-    assert_eq!(shown(1, 4, 2, set), "strategy=channel, path=gather, groups=3, slots=2");
+    let set = (with(ExchangeStrategy::Channel), ExchangeTuning { groups: 3, slots: 2, domains: 0 });
+    assert_eq!(shown_with(1, 4, 2, set), "strategy=channel, path=gather, groups=3, slots=2");
 }
 
 #[test]
@@ -88,7 +101,10 @@ fn rows_that_may_be_long_have_the_paper_s_k() {
 
 #[test]
 fn rings_follow_the_caches_and_are_shown() {
-    let of = |caches, domains| shown(caches, 4, 2, AnnulusConfig { domains, ..with(ExchangeStrategy::RingPerDomain) });
+    let of = |caches, domains| {
+        let tuning = ExchangeTuning { domains, ..ExchangeTuning::default() };
+        shown_with(caches, 4, 2, (with(ExchangeStrategy::RingPerDomain), tuning))
+    };
     assert_eq!(of(1, 0), "strategy=ring-per-domain, path=gather, groups=15, domains=1");
     assert_eq!(of(3, 0), "strategy=ring-per-domain, path=gather, groups=1, domains=3");
     assert_eq!(of(3, 2), "strategy=ring-per-domain, path=gather, groups=1, domains=2");

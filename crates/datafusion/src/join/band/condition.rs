@@ -50,7 +50,7 @@ pub(in crate::join) struct Equalities {
 
 impl Equalities {
     /// Returns those of `filter`; `None` if there are none, or a predicate is volatile.
-    pub(in crate::join) fn of(filter: &JoinFilter) -> Option<Self> {
+    pub(in crate::join) fn from_filter(filter: &JoinFilter) -> Option<Self> {
         let (equal, rest) = equalities(filter)?;
         let nulls_equal = equal.first()?.nulls_equal;
         Some(Self { equal, nulls_equal, rest: (!rest.is_empty()).then(|| conjunction(rest)) })
@@ -83,7 +83,7 @@ fn equalities(filter: &JoinFilter) -> Option<(Vec<Equality>, Vec<Key>)> {
 impl Condition {
     /// Returns the parts of `filter`, with the left side as the build side. `None` if no predicate
     /// bounds a key of the left side by one of the right side, or a predicate is volatile.
-    pub(super) fn of(filter: &JoinFilter) -> Option<Self> {
+    pub(super) fn from_filter(filter: &JoinFilter) -> Option<Self> {
         let (equal, others) = equalities(filter)?;
         let columns = Columns::new(filter);
         let (mut bands, mut rest) = (Vec::new(), Vec::new());

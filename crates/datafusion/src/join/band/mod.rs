@@ -3,7 +3,6 @@
 
 mod condition;
 mod difference;
-mod exec;
 mod filter;
 mod keyed;
 mod plan;
@@ -11,7 +10,7 @@ mod term;
 mod whole;
 
 pub(super) use condition::Equalities;
-pub use exec::BandJoinExec;
 pub(super) use filter::narrowed;
 pub(crate) use keyed::as_nested_loops;
+pub use plan::BandPlan;
 pub(super) use plan::merge_condition;

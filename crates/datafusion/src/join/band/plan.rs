@@ -1,33 +1,44 @@
 //! A join on a band as `annulus-join` runs it.
 
+use std::sync::Arc;
+
 use annulus_join::{MOST_PAIRS, MergeBuild, MergeCondition, MergeFragment, MergeJoin, MergePosition, ProbeLimits};
 use arrow::array::RecordBatch;
 use datafusion::{
+    common::JoinType,
     error::Result,
-    physical_plan::joins::{NestedLoopJoinExec, utils::JoinFilter},
+    physical_plan::{
+        ExecutionPlan,
+        joins::{NestedLoopJoinExec, utils::JoinFilter},
+    },
 };
 
 use super::{condition::Condition, filter::narrowed};
 use crate::{
     error::from_join,
-    join::morsels::{Method, Names, RowsPlan, Step},
+    join::morsels::{Method, MorselJoinExec, Names, RowsPlan, Step},
 };
 
-/// A join on a band, with the left side as the build side.
-pub(super) struct BandPlan {
+/// A join on a band or an inequality by sorting, with the left side as the build side.
+pub struct BandPlan {
     join: MergeJoin,
     rows: RowsPlan,
-    pub(super) condition: Condition,
+    condition: Condition,
 }
 
-impl BandPlan {
-    /// Returns the plan of a stock join; `None` if `annulus-join` cannot evaluate its condition.
+impl MorselJoinExec<BandPlan> {
+    /// Returns a plan with the operator in the place of `stock`. A join that looks for one partner
+    /// of each left row by two bands has its sides swapped: it can stop at the first partner of
+    /// a row of the right side. Returns `None` if the operator cannot run the join.
     ///
     /// # Errors
-    /// If the stock join is invalid.
-    pub(super) fn of(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
-        let found = merged(stock)?;
-        Ok(found.map(|(join, _, rows, condition)| Self { join, rows, condition }))
+    /// If `stock` is invalid.
+    pub(crate) fn replace(stock: Arc<NestedLoopJoinExec>, why: &str) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(condition) = stock.filter().and_then(Condition::from_filter) else { return Ok(None) };
+        let one_partner = matches!(stock.join_type(), JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark);
+        let swap = one_partner && condition.second.is_some() && condition.rest.is_none();
+        let plan = if swap { stock.swap_inputs()? } else { stock };
+        Self::replace_in(plan, &why.into())
     }
 }
 
@@ -42,7 +53,7 @@ pub(in crate::join) fn merge_condition(stock: &NestedLoopJoinExec) -> Result<Opt
 
 fn merged(stock: &NestedLoopJoinExec) -> Result<Option<(MergeJoin, MergeCondition, RowsPlan, Condition)>> {
     let Some(filter) = stock.filter() else { return Ok(None) };
-    let Some(condition) = Condition::of(filter) else { return Ok(None) };
+    let Some(condition) = Condition::from_filter(filter) else { return Ok(None) };
     let rest = condition.rest.as_ref().map(|rest| narrowed(filter, rest)).transpose()?;
     let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
     let rows = RowsPlan::new(stock, |side| condition.keys(side), filtered)?.with_filter(rest);
@@ -58,16 +69,32 @@ fn merged(stock: &NestedLoopJoinExec) -> Result<Option<(MergeJoin, MergeConditio
 impl Method for BandPlan {
     type Left = MergeBuild;
     type Right = MergeFragment;
-    type Place = MergePosition;
+    type Position = MergePosition;
 
-    const NAMES: Names =
-        Names { operator: "BandJoinExec", join: "band join", prepare_time: "sort_time", pairs: "band_pairs" };
+    const NAMES: Names = Names {
+        operator: "BandJoinExec",
+        join: "band join",
+        algorithm: Some("sort-merge"),
+        prepare_time: "sort_time",
+        pairs: "band_pairs",
+    };
     /// The keys, an index of the second one, and what the sort itself needs.
     const ROW_BYTES: usize = 36 + 3 * size_of::<u128>();
     /// More rows are sorted for longer before the first is joined, and fewer rows visit more of the
     /// build side.
     const MORSEL_ROWS: usize = 1 << 17;
     const MORSEL_BYTES: usize = usize::MAX;
+
+    fn from_plan(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
+        let found = merged(stock)?;
+        Ok(found.map(|(join, _, rows, condition)| Self { join, rows, condition }))
+    }
+
+    fn facts(&self, _stock: &NestedLoopJoinExec) -> Vec<(&'static str, String)> {
+        let mut facts = self.condition.parts();
+        facts.extend(self.condition.rest.as_ref().map(|rest| ("filter", rest.to_string())));
+        facts
+    }
 
     fn rows(&self) -> &RowsPlan {
         &self.rows

@@ -23,7 +23,7 @@ use futures::{
 use super::{
     layout::BUILD,
     metrics::BuildMetrics,
-    spill::{Gathered, Room, Spilled, Tools, gather},
+    spill::{Gathered, MemoryBudget, SpillContext, Spilled, gather},
 };
 use crate::{
     error::from_join,
@@ -43,7 +43,7 @@ pub(super) struct Built {
     pub(super) seen: Arc<Seen>,
     /// The parts of the build side that are on disk, if this is the table of the others.
     pub(super) spilled: Option<Spilled>,
-    _memory: Room,
+    _memory: MemoryBudget,
 }
 
 /// What a null-aware anti join must know of the whole probe side.
@@ -58,7 +58,7 @@ pub(super) type Building = Shared<BoxFuture<'static, Result<Arc<Built>, Arc<Data
 
 /// What is needed to build.
 pub(super) struct Setup {
-    pub(super) tools: Arc<Tools>,
+    pub(super) spill: Arc<SpillContext>,
     pub(super) streams: Vec<SendableRecordBatchStream>,
     pub(super) publisher: Option<Publisher>,
     pub(super) metrics: BuildMetrics,
@@ -74,28 +74,28 @@ impl Setup {
     }
 
     async fn build(self) -> Result<Built> {
-        let Self { tools, streams, publisher, metrics } = self;
-        let keys = tools.layout.keys(BUILD)?;
+        let Self { spill, streams, publisher, metrics } = self;
+        let keys = spill.layout.keys(BUILD)?;
         let known = publisher.as_ref().map(|_| Known::new(keys.types())).transpose()?;
-        let Gathered { batches, rows, spilled, known } = gather(streams, &tools, known).await?;
+        let Gathered { batches, rows, spilled, known } = gather(streams, &spill, known).await?;
         let _timer = metrics.time.timer();
         let in_memory = batches.iter().map(|batch| batch.num_rows()).sum();
-        let side = BuildSide::prepare(keys, batches, &tools.hash_config(in_memory)).map_err(from_join)?;
+        let side = BuildSide::prepare(keys, batches, &spill.hash_config(in_memory)).map_err(from_join)?;
         let known = known.filter(|_| spilled.is_some()).map(Known::complete);
         let set_bytes = known.as_ref().and_then(|(_, set)| set.as_ref()).map_or(0, KeySet::bytes);
-        tools.room.settle(side.memory_bytes() + set_bytes).map_err(no_memory)?;
+        spill.budget.settle(side.memory_bytes() + set_bytes).map_err(no_memory)?;
         match (publisher, known) {
             (Some(publisher), Some((known, set))) => publisher.publish_known(known, set, side.keys())?,
             (Some(publisher), None) => {
-                publisher.publish(&side, &tools.layout.sides[BUILD].key_columns(side.batch()))?;
+                publisher.publish(&side, &spill.layout.sides[BUILD].key_columns(side.batch()))?;
             }
             (None, _) => {}
         }
         metrics.rows.add(rows);
         metrics.memory.set_max(side.memory_bytes());
-        let rows = tools.output.build_rows(side.batch()).map_err(from_join)?;
-        let probing = Arc::new(AtomicUsize::new(tools.streams));
-        Ok(Built::new(side, rows, probing, &tools, tools.room.take(), spilled))
+        let rows = spill.output.build_rows(side.batch()).map_err(from_join)?;
+        let probing = Arc::new(AtomicUsize::new(spill.streams));
+        Ok(Built::new(side, rows, probing, &spill, spill.budget.take(), spilled))
     }
 }
 
@@ -105,11 +105,11 @@ impl Built {
         side: BuildSide,
         rows: SideRows,
         probing: Arc<AtomicUsize>,
-        tools: &Tools,
-        memory: Room,
+        spill: &SpillContext,
+        memory: MemoryBudget,
         spilled: Option<Spilled>,
     ) -> Self {
-        Self { side, rows, probing, seen: Arc::clone(&tools.seen), spilled, _memory: memory }
+        Self { side, rows, probing, seen: Arc::clone(&spill.seen), spilled, _memory: memory }
     }
 
     /// Notes that a stream has probed all of its rows. Returns the rows of the build side that this

@@ -4,27 +4,25 @@ use std::{fmt, sync::Arc};
 
 use annulus_join::Side;
 use datafusion::{
-    common::{JoinType, Statistics, tree_node::TreeNodeRecursion},
+    common::JoinType,
     config::ConfigOptions,
     error::Result,
     execution::TaskContext,
     physical_expr::PhysicalExpr,
     physical_plan::{
-        ChildStats, ChildrenPropertiesMode, Distribution, ExecutionPlan, ExecutionPlanProperties,
-        InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
-        StatisticsArgs,
-        execution_plan::CardinalityEffect,
+        ChildrenPropertiesMode, Distribution, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
+        PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
         filter_pushdown::{ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation},
         joins::{HashJoinExec, PartitionMode},
         metrics::{ExecutionPlanMetricsSet, MetricsSet},
-        projection::ProjectionExec,
         stream::RecordBatchStreamAdapter,
     },
 };
 
 use super::{layout::Layout, metrics::ProbeMetrics, setup::Setup, start::Execution, stream};
 use crate::{
-    executions::Executions,
+    delegate,
+    executions::{Executions, OutputPartition},
     join::{key_filter::describe, properties::Joined},
 };
 
@@ -76,7 +74,7 @@ impl SharedHashJoinExec {
     /// # Errors
     /// If DataFusion refuses to swap the sides.
     pub fn swapped(stock: &HashJoinExec, why: impl Into<Arc<str>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Self::within(stock.swap_inputs(PartitionMode::CollectLeft)?, &why.into())
+        Self::replace_in(stock.swap_inputs(PartitionMode::CollectLeft)?, &why.into())
     }
 
     /// Creates the operator with a table for each partition. Both sides must be partitioned by the
@@ -90,10 +88,10 @@ impl SharedHashJoinExec {
 
     fn in_mode(mode: PartitionMode, stock: &HashJoinExec, why: Arc<str>) -> Result<Self> {
         let stock = stock.builder().with_partition_mode(mode).recompute_properties().build()?;
-        Self::over(Arc::new(stock), why)
+        Self::from_stock(Arc::new(stock), why)
     }
 
-    fn over(stock: Arc<HashJoinExec>, why: Arc<str>) -> Result<Self> {
+    fn from_stock(stock: Arc<HashJoinExec>, why: Arc<str>) -> Result<Self> {
         let joined = Joined {
             left: stock.left(),
             right: stock.right(),
@@ -124,17 +122,17 @@ impl SharedHashJoinExec {
     }
 
     /// Puts a stock operator into a new one of these: `plan` is one, or a projection of one.
-    fn within(plan: Arc<dyn ExecutionPlan>, why: &Arc<str>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn replace_in(plan: Arc<dyn ExecutionPlan>, why: &Arc<str>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(stock) = plan.downcast_ref::<HashJoinExec>() {
-            return Ok(Arc::new(Self::over(Arc::new(stock.builder().build()?), Arc::clone(why))?));
+            return Ok(Arc::new(Self::from_stock(Arc::new(stock.builder().build()?), Arc::clone(why))?));
         }
-        let children = plan.children().into_iter().map(|child| Self::within(Arc::clone(child), why));
+        let children = plan.children().into_iter().map(|child| Self::replace_in(Arc::clone(child), why));
         let children = children.collect::<Result<Vec<_>>>()?;
         plan.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn rewrap(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        Self::within(plan, &self.why)
+        Self::replace_in(plan, &self.why)
     }
 }
 
@@ -145,6 +143,17 @@ impl fmt::Debug for SharedHashJoinExec {
 }
 
 impl ExecutionPlan for SharedHashJoinExec {
+    delegate!(self.stock:
+        children,
+        apply_expressions,
+        dynamic_expressions_produced,
+        child_stats_requests,
+        statistics_from_inputs,
+        cardinality_effect,
+    );
+    delegate!(self.rewrap(self.stock): replace_children, reset_state, try_swapping_with_projection);
+    delegate!(self.replace_children: with_new_children);
+
     fn name(&self) -> &'static str {
         "SharedHashJoinExec"
     }
@@ -177,41 +186,10 @@ impl ExecutionPlan for SharedHashJoinExec {
         vec![false, outputs_all]
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
-    }
-
-    fn dynamic_expressions_produced(&self) -> Vec<Arc<dyn PhysicalExpr>> {
-        self.stock.dynamic_expressions_produced()
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.rewrap(Arc::clone(&self.stock).replace_children(children, options)?)
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.rewrap(Arc::clone(&self.stock).reset_state()?)
-    }
-
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let partitions = self.properties.partitioning.partition_count();
+        let own = OutputPartition { index: partition, count: self.properties.partitioning.partition_count() };
         let start = || Execution::start(&self.stock, &self.metrics, &context);
-        let (execution, ticket) = self.executions.share((partition, partitions), &context, start)?;
+        let (execution, ticket) = self.executions.share(own, &context, start)?;
         let (layout, batch_rows) = (Arc::clone(&execution.layout), context.session_config().batch_size());
         let setup = Setup {
             output: Arc::new(layout.output(batch_rows)?),
@@ -233,18 +211,6 @@ impl ExecutionPlan for SharedHashJoinExec {
         Some(self.metrics.clone_inner())
     }
 
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.stock.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        self.stock.statistics_from_inputs(inputs, args)
-    }
-
-    fn cardinality_effect(&self) -> CardinalityEffect {
-        self.stock.cardinality_effect()
-    }
-
     fn supports_limit_pushdown(&self) -> bool {
         self.stock.supports_limit_pushdown()
     }
@@ -255,11 +221,6 @@ impl ExecutionPlan for SharedHashJoinExec {
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         self.rewrap(self.stock.with_fetch(limit)?).ok()
-    }
-
-    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let swapped = self.stock.try_swapping_with_projection(projection)?;
-        swapped.map(|stock| self.rewrap(stock)).transpose()
     }
 
     fn gather_filters_for_pushdown(

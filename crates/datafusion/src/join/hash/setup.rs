@@ -44,7 +44,7 @@ pub(super) struct Setup {
 pub(super) struct Probed {
     pub(super) batch: RecordBatch,
     pub(super) rows: SideRows,
-    /// The rows before this one have been output, if they are at all.
+    /// The index of the first row that has not been output.
     pub(super) done: usize,
     nulls: Option<NullPairs>,
 }
@@ -94,7 +94,7 @@ impl Setup {
     ///
     /// # Errors
     /// If a kernel fails.
-    pub(super) fn alone(&self, probed: &Probed, rows: Range<usize>) -> Result<Vec<RecordBatch>> {
+    pub(super) fn alone_rows(&self, probed: &Probed, rows: Range<usize>) -> Result<Vec<RecordBatch>> {
         let mut made = Vec::new();
         let emit = |batch| {
             made.push(batch);

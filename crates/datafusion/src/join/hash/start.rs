@@ -17,7 +17,7 @@ use super::{
     build::{Building, Setup},
     layout::Layout,
     metrics::BuildMetrics,
-    spill::{Crowd, Metrics, Tools},
+    spill::{Concurrency, Metrics, SpillContext},
 };
 use crate::join::key_filter::{Publisher, has_filters_from_above};
 
@@ -47,19 +47,25 @@ impl Execution {
         context: &Arc<TaskContext>,
     ) -> Result<Self> {
         let layout = Arc::new(Layout::new(stock)?);
-        let (spill, build) = (Arc::new(Metrics::new(metrics)), BuildMetrics::new(metrics));
+        let (spill_metrics, build) = (Arc::new(Metrics::new(metrics)), BuildMetrics::new(metrics));
         let tables = if stock.mode == PartitionMode::Partitioned {
-            Tables::Each { metrics: spill, build }
+            Tables::Each { metrics: spill_metrics, build }
         } else {
             let left = stock.left();
             let partitions = 0..left.output_partitioning().partition_count();
             let streams = partitions.map(|partition| left.execute(partition, Arc::clone(context)));
             let probing = stock.right().output_partitioning().partition_count();
             let output = Arc::new(layout.output(context.session_config().batch_size())?);
-            let tools = Tools::new(context, (Arc::clone(&layout), output), Crowd::of_streams(probing), spill);
+            let spill = SpillContext::new(
+                context,
+                Arc::clone(&layout),
+                output,
+                Concurrency::of_streams(probing),
+                spill_metrics,
+            );
             let streams = streams.collect::<Result<_>>()?;
             let publisher = Publisher::new(stock, context.session_config().options())?;
-            let setup = Setup { tools: Arc::new(tools), streams, publisher, metrics: build };
+            let setup = Setup { spill: Arc::new(spill), streams, publisher, metrics: build };
             Tables::One(setup.start(starts_now(left)?))
         };
         Ok(Self { layout, tables })
@@ -77,9 +83,10 @@ impl Execution {
         let left = stock.left();
         let at_once = left.output_partitioning().partition_count().min(context.session_config().target_partitions());
         let output = Arc::new(self.layout.output(context.session_config().batch_size())?);
-        let tools = Tools::new(context, (Arc::clone(&self.layout), output), Crowd::of_tables(at_once), metrics);
+        let spill =
+            SpillContext::new(context, Arc::clone(&self.layout), output, Concurrency::of_tables(at_once), metrics);
         let streams = vec![left.execute(partition, Arc::clone(context))?];
-        let setup = Setup { tools: Arc::new(tools), streams, publisher: None, metrics: build };
+        let setup = Setup { spill: Arc::new(spill), streams, publisher: None, metrics: build };
         // Partitions that are asked for later than others are not in memory before.
         Ok(setup.start(false))
     }

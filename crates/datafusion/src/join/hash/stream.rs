@@ -15,7 +15,7 @@ use super::{
     build::Built,
     merged::{merged, without_numbers},
     setup::{Probed, Setup},
-    spill::Walk,
+    spill::SpilledProbe,
 };
 use crate::error::from_join;
 
@@ -27,8 +27,8 @@ struct Joining {
     coalescer: BatchCoalescer,
     /// The rows that may still be output.
     left: usize,
-    /// The way through the parts of the build side that are on disk, if there are any.
-    walk: Option<Box<Walk>>,
+    /// The pass through the parts of the build side that are on disk, if there are any.
+    spilled: Option<Box<SpilledProbe>>,
 }
 
 enum Stage {
@@ -49,7 +49,7 @@ enum Stage {
 pub(super) fn join(setup: Setup) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let coalescer = coalescer(&setup);
     let left = setup.fetch.unwrap_or(usize::MAX);
-    let joining = Joining { left, stage: Stage::Building, coalescer, walk: None, setup };
+    let joining = Joining { left, stage: Stage::Building, coalescer, spilled: None, setup };
     stream::try_unfold(joining, |mut joining| async move {
         let batch = joining.next().await?;
         Ok(batch.map(|batch| (batch, joining)))
@@ -65,11 +65,11 @@ impl Joining {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.left == 0 {
-                (self.stage, self.walk) = (Stage::Ended, None);
+                (self.stage, self.spilled) = (Stage::Ended, None);
                 return Ok(None);
             }
             if let Some(batch) = self.coalescer.next_completed_batch() {
-                if let Some(order) = self.walk.as_mut().and_then(|walk| walk.order()) {
+                if let Some(order) = self.spilled.as_mut().and_then(|spilled| spilled.order()) {
                     order.push(&batch)?;
                     continue;
                 }
@@ -84,15 +84,15 @@ impl Joining {
                     self.begin(built)?;
                 }
                 Stage::Probing(built, probing @ None) => {
-                    let batch = match &mut self.walk {
-                        Some(walk) => walk.next(&mut self.setup).await?,
+                    let batch = match &mut self.spilled {
+                        Some(spilled) => spilled.next(&mut self.setup).await?,
                         None => self.setup.next(&built.seen).await?,
                     };
                     match batch {
                         Some(batch) if batch.num_rows() == 0 => {}
                         Some(batch) => {
                             let probed = self.setup.begin(built, batch)?;
-                            self.walk.as_mut().map_or(Ok(()), |walk| walk.begin(&probed.rows))?;
+                            self.spilled.as_mut().map_or(Ok(()), |spilled| spilled.begin(&probed.rows))?;
                             *probing = Some(Box::new(probed));
                         }
                         None => {
@@ -103,7 +103,7 @@ impl Joining {
                     }
                 }
                 Stage::Probing(..) => self.probe()?,
-                Stage::Alone(..) => self.alone()?,
+                Stage::Alone(..) => self.output_alone()?,
                 Stage::Next => self.advance().await?,
                 Stage::Ordered(stream) => match stream.next().await.transpose()? {
                     Some(batch) => return Ok(Some(self.output(&batch))),
@@ -118,12 +118,12 @@ impl Joining {
     /// Starts to probe.
     fn begin(&mut self, built: Arc<Built>) -> Result<()> {
         if let Some(spilled) = &built.spilled {
-            self.walk = Some(Box::new(Walk::new(spilled, &mut self.setup)?));
+            self.spilled = Some(Box::new(SpilledProbe::new(spilled, &mut self.setup)?));
             self.coalescer = coalescer(&self.setup);
         } else if self.setup.merges() {
             self.setup.number()?;
         }
-        let is_needed = built.side.batch().num_rows() > 0 || self.walk.is_some() || self.setup.needs_no_partner();
+        let is_needed = built.side.batch().num_rows() > 0 || self.spilled.is_some() || self.setup.needs_no_partner();
         self.stage = if is_needed { Stage::Probing(built, None) } else { Stage::Ended };
         Ok(())
     }
@@ -137,20 +137,20 @@ impl Joining {
 
     /// Goes to the next table, or to the end.
     async fn advance(&mut self) -> Result<()> {
-        let Some(walk) = &mut self.walk else {
+        let Some(spilled) = &mut self.spilled else {
             self.stage = Stage::Ended;
             return Ok(());
         };
-        if let Some(order) = walk.order() {
+        if let Some(order) = spilled.order() {
             self.coalescer.finish_buffered_batch()?;
             while let Some(batch) = self.coalescer.next_completed_batch() {
                 order.push(&batch)?;
             }
             order.end_table()?;
         }
-        self.stage = match walk.advance().await? {
+        self.stage = match spilled.advance().await? {
             Some(built) => Stage::Probing(built, None),
-            None => match walk.ordered()? {
+            None => match spilled.ordered()? {
                 Some(ordered) => Stage::Ordered(ordered),
                 None => Stage::Ended,
             },
@@ -173,8 +173,8 @@ impl Joining {
                 let met = probe.last().map_or(0, |&row| row as usize);
                 let joined = output.joined((&built.rows, &probed.rows), build, probe).map_err(from_join)?;
                 let mut made: Vec<_> = joined.into_iter().collect();
-                if self.setup.merges() && self.walk.as_ref().is_none_or(|walk| walk.is_last()) {
-                    made.extend(self.setup.alone(probed, probed.done..met)?);
+                if self.setup.merges() && self.spilled.as_ref().is_none_or(|spilled| spilled.is_last()) {
+                    made.extend(self.setup.alone_rows(probed, probed.done..met)?);
                     probed.done = met;
                 }
                 merged(&made)?.map_or(Ok(()), |batch| self.push(&batch))
@@ -186,7 +186,7 @@ impl Joining {
                     return joined.map_or(Ok(()), |batch| self.push(&batch));
                 }
                 match probing.take() {
-                    Some(probed) if self.walk.as_mut().is_none_or(|walk| walk.end(&probed.rows)) => {
+                    Some(probed) if self.spilled.as_mut().is_none_or(|spilled| spilled.end(&probed.rows)) => {
                         self.probe_alone(&probed)
                     }
                     _ => Ok(()),
@@ -197,12 +197,12 @@ impl Joining {
 
     /// Outputs the rows of a batch of the probe side that are output alone.
     fn probe_alone(&mut self, probed: &Probed) -> Result<()> {
-        let alone = self.setup.alone(probed, probed.done..probed.batch.num_rows())?;
+        let alone = self.setup.alone_rows(probed, probed.done..probed.batch.num_rows())?;
         alone.iter().try_for_each(|batch| self.push(batch))
     }
 
     /// Outputs the next rows of the build side that are output alone.
-    fn alone(&mut self) -> Result<()> {
+    fn output_alone(&mut self) -> Result<()> {
         let Stage::Alone(built, rest) = &mut self.stage else { return Ok(()) };
         let built = Arc::clone(built);
         let Setup { output, batch_rows, .. } = &self.setup;
@@ -225,7 +225,7 @@ impl Joining {
 
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut batch = self.setup.layout.arrange(batch)?;
-        if self.walk.is_none() && self.setup.merges() {
+        if self.spilled.is_none() && self.setup.merges() {
             batch = without_numbers(&batch)?;
         }
         self.coalescer.push_batch(batch)?;

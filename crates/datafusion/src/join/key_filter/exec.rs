@@ -9,8 +9,8 @@ use datafusion::{
     execution::TaskContext,
     physical_expr::{PhysicalExpr, expressions::DynamicFilterPhysicalExpr},
     physical_plan::{
-        ChildStats, ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-        ReplaceChildrenOptions, SendableRecordBatchStream, StatisticsArgs,
+        ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ReplaceChildrenOptions, SendableRecordBatchStream,
+        StatisticsArgs,
         execution_plan::CardinalityEffect,
         filter_pushdown::{
             ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
@@ -22,6 +22,7 @@ use datafusion::{
 use futures::{StreamExt, stream};
 
 use super::dropping::Dropping;
+use crate::delegate;
 
 /// Drops rows that joins above do not need, by the dynamic filters which DataFusion pushes down to
 /// here. It passes them on to the scan, which prunes files and row groups by them, but by default
@@ -74,12 +75,11 @@ impl DisplayAs for KeyFilterExec {
 }
 
 impl ExecutionPlan for KeyFilterExec {
+    delegate!(self.input: properties);
+    delegate!(self.replace_children: with_new_children);
+
     fn name(&self) -> &'static str {
         "KeyFilterExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
@@ -113,10 +113,6 @@ impl ExecutionPlan for KeyFilterExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let Ok([input]) = <[_; 1]>::try_from(children) else { return internal_err!("KeyFilterExec has one child") };
         Ok(Arc::new(Self { input, filters: self.filters.clone(), metrics: ExecutionPlanMetricsSet::new() }))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     /// Returns the operator without filters: those of an earlier execution may drop too much.

@@ -94,7 +94,7 @@ impl KeyColumn {
     }
 
     /// Returns the conditions that a key lies within the bounds.
-    pub(super) fn within(&mut self, key: &Arc<dyn PhysicalExpr>) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+    pub(super) fn bound_conditions(&mut self, key: &Arc<dyn PhysicalExpr>) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
         let Some(Bounds { least, greatest }) = &mut self.bounds else { return Ok(Vec::new()) };
         let bound = |operator, bound| -> Arc<dyn PhysicalExpr> {
             Arc::new(BinaryExpr::new(Arc::clone(key), operator, lit(bound)))

@@ -130,7 +130,7 @@ impl Publisher {
         column: &mut KeyColumn,
         list: Option<ArrayRef>,
     ) -> Result<Option<Arc<dyn PhysicalExpr>>> {
-        let mut found = if column.has_value { column.within(key)? } else { vec![lit(false)] };
+        let mut found = if column.has_value { column.bound_conditions(key)? } else { vec![lit(false)] };
         if let Some(list) = list {
             found.push(Arc::new(InListExpr::try_new_from_array(Arc::clone(key), list, false, &self.schema)?));
         }

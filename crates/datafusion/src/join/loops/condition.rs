@@ -51,7 +51,7 @@ impl PairCondition {
     ///
     /// # Errors
     /// If the filter reads a column that is not read.
-    pub(in crate::join) fn of(filter: &JoinFilter, rows: &RowsPlan) -> Result<Self> {
+    pub(in crate::join) fn from_filter(filter: &JoinFilter, rows: &RowsPlan) -> Result<Self> {
         let mut columns: Sides<Vec<usize>> = Sides::default();
         let places = filter.column_indices().iter().map(|column| {
             let side: Option<Side> = side(column.side);
@@ -87,7 +87,7 @@ impl PairCondition {
             };
             Ok(Transformed::yes(moved))
         })?;
-        Ok(OneRow { expr: if constants { Once::within(moved.data)? } else { moved.data }, row })
+        Ok(OneRow { expr: if constants { Once::wrap_in(moved.data)? } else { moved.data }, row })
     }
 }
 

@@ -7,10 +7,9 @@
 //! See [`morsels`](super::morsels) for what surrounds this.
 
 mod condition;
-mod exec;
 mod once;
 mod plan;
 mod value;
 
 pub(super) use condition::PairCondition;
-pub use exec::LoopJoinExec;
+pub use plan::LoopPlan;

@@ -36,7 +36,7 @@ impl Once {
     ///
     /// # Errors
     /// If a part of the expression cannot be replaced.
-    pub(super) fn within(expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    pub(super) fn wrap_in(expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let replaced = expr.transform_down(|expr| {
             if expr.is::<RowValue>() || expr.is::<Literal>() || expr.exists(|part| Ok(part.is::<Column>()))? {
                 return Ok(Transformed::no(expr));

@@ -18,38 +18,41 @@ use crate::{
 const PART_ROWS: usize = 1 << 16;
 const PART_BYTES: usize = 16 << 20;
 
-/// A join by nested loops, with the left side as the build side.
-pub(super) struct LoopPlan {
+/// A join by nested loops on any condition, with the left side as the build side.
+pub struct LoopPlan {
     rows: RowsPlan,
     condition: Option<PairCondition>,
-}
-
-impl LoopPlan {
-    /// Returns the plan of a stock join.
-    ///
-    /// # Errors
-    /// If the stock join is invalid.
-    pub(super) fn of(stock: &NestedLoopJoinExec) -> Result<Self> {
-        let filtered = stock.filter().map_or(&[][..], JoinFilter::column_indices);
-        let rows = RowsPlan::new(stock, |_| [].iter(), filtered)?;
-        let condition = stock.filter().map(|filter| PairCondition::of(filter, &rows)).transpose()?;
-        Ok(Self { rows, condition })
-    }
 }
 
 impl Method for LoopPlan {
     type Left = RecordBatch;
     type Right = RecordBatch;
-    type Place = Option<Loops>;
+    type Position = Option<Loops>;
 
-    const NAMES: Names =
-        Names { operator: "LoopJoinExec", join: "nested-loops join", prepare_time: "concat_time", pairs: "loop_pairs" };
+    const NAMES: Names = Names {
+        operator: "LoopJoinExec",
+        join: "nested-loops join",
+        algorithm: None,
+        prepare_time: "concat_time",
+        pairs: "loop_pairs",
+    };
     /// The match bits.
     const ROW_BYTES: usize = 1;
     /// As many as are compared with a row at a time.
     const MORSEL_ROWS: usize = annulus_join::MOST_PAIRS;
     /// Text of a morsel has offsets of 32 bits.
     const MORSEL_BYTES: usize = 1 << 30;
+
+    fn from_plan(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
+        let filtered = stock.filter().map_or(&[][..], JoinFilter::column_indices);
+        let rows = RowsPlan::new(stock, |_| [].iter(), filtered)?;
+        let condition = stock.filter().map(|filter| PairCondition::from_filter(filter, &rows)).transpose()?;
+        Ok(Some(Self { rows, condition }))
+    }
+
+    fn facts(&self, stock: &NestedLoopJoinExec) -> Vec<(&'static str, String)> {
+        stock.filter().map(|filter| ("filter", filter.expression().to_string())).into_iter().collect()
+    }
 
     fn rows(&self) -> &RowsPlan {
         &self.rows

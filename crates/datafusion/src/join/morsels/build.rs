@@ -41,7 +41,7 @@ const LEAST_BYTES: usize = 1 << 16;
 pub(super) struct Build<M: Method> {
     pub(super) left: Left<M>,
     pub(super) output: Arc<Output>,
-    /// The memory of a morsel from which on it is large enough, unless it has enough rows.
+    /// A morsel is full at this many bytes, even if it has too few rows.
     pub(super) morsel_bytes: usize,
     /// The number of output partitions that have not joined all of their rows.
     pub(super) probing: AtomicUsize,

@@ -14,10 +14,13 @@ use super::{
     probe::ProbeInput,
     shared_inputs::SharedInputs,
 };
-use crate::{executions::Executions, join::collect::threads};
+use crate::{
+    executions::{Executions, OutputPartition},
+    join::collect::threads,
+};
 
 /// The executions of a plan, of which several may run at once.
-pub(in crate::join) struct MorselExecutions<M: Method>(Executions<Shared<M>>);
+pub(super) struct MorselExecutions<M: Method>(Executions<Shared<M>>);
 
 type Shared<M> = (BuildFuture<M>, Option<Arc<SharedInputs>>);
 
@@ -32,11 +35,12 @@ impl<M: Method> MorselExecutions<M> {
     ///
     /// # Errors
     /// Those of the sides.
-    pub(in crate::join) fn execute(
+    pub(super) fn execute(
         &self,
         method: &Arc<M>,
         stock: &NestedLoopJoinExec,
-        (partition, context): (usize, &Arc<TaskContext>),
+        partition: usize,
+        context: &Arc<TaskContext>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<SendableRecordBatchStream> {
         let (left, right) = (stock.left(), stock.right());
@@ -44,9 +48,10 @@ impl<M: Method> MorselExecutions<M> {
         let own = right.execute(partition, Arc::clone(context))?;
         let start = || {
             let build = BuildInput::new(Arc::clone(method), left, probes, context, metrics)?.start();
-            Ok((build, SharedInputs::of(right, threads(context))))
+            Ok((build, SharedInputs::for_input(right, threads(context))))
         };
-        let ((build, shared), ticket) = self.0.share((partition, probes), context, start)?;
+        let ((build, shared), ticket) =
+            self.0.share(OutputPartition { index: partition, count: probes }, context, start)?;
         let input = match shared {
             Some(shared) => shared.open(partition, own),
             None => own,

@@ -19,7 +19,7 @@ pub(super) enum Left<M: Method> {
 }
 
 /// Prepared rows in memory.
-pub(in crate::join) struct Part<M: Method> {
+pub struct Part<M: Method> {
     pub(in crate::join) left: M::Left,
     pub(in crate::join) rows: SideRows,
 }

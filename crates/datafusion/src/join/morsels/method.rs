@@ -1,29 +1,38 @@
-//! What joins of morsels do in their own ways.
+//! The methods of joins of morsels: the parts in which they differ.
 
 use annulus_join::{Output, SideRows, Writer};
 use arrow::array::RecordBatch;
-use datafusion::error::Result;
+use datafusion::{error::Result, physical_plan::joins::NestedLoopJoinExec};
 
 use super::{left::Part, probe::Emit, rows::RowsPlan};
 
-/// A way to find the pairs of a join.
-pub(in crate::join) trait Method: Sized + Send + Sync + 'static {
+/// A method that finds the pairs of a join.
+pub trait Method: Sized + Send + Sync + 'static {
     /// Rows of the left side, prepared.
     type Left: Send + Sync;
     /// A morsel of the right side, prepared.
     type Right: Send;
-    /// The place in a morsel and a part from which the search for pairs goes on. The default is the
+    /// The position in a morsel and a part from which the search for pairs goes on. The default is the
     /// first.
-    type Place: Default + Send;
+    type Position: Default + Send;
 
     /// The names of the join.
     const NAMES: Names;
     /// Memory that preparing takes for each row, beside the rows themselves.
     const ROW_BYTES: usize;
-    /// Rows of a morsel from which on it is large enough, if the left side is in memory.
+    /// A morsel is full at this many rows, if the left side is in memory.
     const MORSEL_ROWS: usize;
-    /// The same in bytes, if the left side is on disk.
+    /// A morsel is full at this many bytes, if the left side is on disk.
     const MORSEL_BYTES: usize;
+
+    /// Returns the method for a stock join; `None` if it cannot evaluate the condition.
+    ///
+    /// # Errors
+    /// If the stock join is invalid.
+    fn from_plan(stock: &NestedLoopJoinExec) -> Result<Option<Self>>;
+
+    /// Returns the parts of the condition, with their names, as `EXPLAIN` prints them.
+    fn facts(&self, stock: &NestedLoopJoinExec) -> Vec<(&'static str, String)>;
 
     /// Returns the columns of the join.
     fn rows(&self) -> &RowsPlan;
@@ -58,10 +67,13 @@ pub(in crate::join) trait Method: Sized + Send + Sync + 'static {
 }
 
 /// The names of a join in plans, metrics and errors.
-pub(in crate::join) struct Names {
-    /// The name under which memory is reserved.
+pub struct Names {
+    /// The name of the operator, under which memory is reserved.
     pub(in crate::join) operator: &'static str,
+    /// The name of the join in errors.
     pub(in crate::join) join: &'static str,
+    /// The name of the algorithm in plans, if the operator's does not say it.
+    pub(in crate::join) algorithm: Option<&'static str>,
     /// The metric of the time to prepare morsels.
     pub(in crate::join) prepare_time: &'static str,
     /// The metric of the pairs that were found.
@@ -69,10 +81,10 @@ pub(in crate::join) struct Names {
 }
 
 /// A part and a morsel, and what their pairs are for.
-pub(in crate::join) struct Step<'a, M: Method> {
+pub struct Step<'a, M: Method> {
     pub(in crate::join) left: &'a Part<M>,
     pub(in crate::join) right: (&'a M::Right, &'a SideRows),
-    pub(in crate::join) place: &'a mut M::Place,
+    pub(in crate::join) place: &'a mut M::Position,
     pub(in crate::join) output: &'a Output,
     pub(in crate::join) writer: &'a mut Writer<Emit>,
 }

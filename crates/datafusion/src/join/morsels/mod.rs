@@ -15,6 +15,7 @@
 
 mod alone;
 mod build;
+mod exec;
 mod execution;
 mod input;
 mod left;
@@ -26,6 +27,7 @@ mod rows;
 mod shared_inputs;
 mod side;
 
-pub(in crate::join) use execution::MorselExecutions;
-pub(in crate::join) use method::{Method, Names, Step};
+pub use exec::MorselJoinExec;
+pub use method::Method;
+pub(in crate::join) use method::{Names, Step};
 pub(in crate::join) use rows::RowsPlan;

@@ -26,7 +26,7 @@ use super::{
     left::{Left, Part},
     method::{Method, Step},
     metrics::ProbeMetrics,
-    reader::Reader,
+    reader::{MorselSize, Reader},
 };
 use crate::error::{from_join, into_join};
 
@@ -39,7 +39,7 @@ const STEPS: usize = 8;
 
 /// The batches that are complete.
 pub(super) type Ready = Arc<Mutex<VecDeque<RecordBatch>>>;
-pub(in crate::join) type Emit = Box<dyn FnMut(RecordBatch) -> Result<(), JoinError> + Send>;
+pub type Emit = Box<dyn FnMut(RecordBatch) -> Result<(), JoinError> + Send>;
 
 /// The parts from which an output partition is made.
 pub(super) struct ProbeInput<M: Method> {
@@ -103,7 +103,7 @@ struct Morsel<M: Method> {
     /// The part of the left side that they are joined with.
     part: Option<Arc<Part<M>>>,
     number: usize,
-    place: M::Place,
+    place: M::Position,
 }
 
 impl<M: Method> Probe<M> {
@@ -201,15 +201,15 @@ impl<M: Method> Probing<M> {
         let _timer = metrics.prepare_time.timer();
         let right = method.right(batches)?;
         let rows = self.build.output.probe_rows(M::right_batch(&right)).map_err(from_join)?;
-        self.morsel = Some(Morsel { right, rows, part: None, number: 0, place: M::Place::default() });
+        self.morsel = Some(Morsel { right, rows, part: None, number: 0, place: M::Position::default() });
         Ok(())
     }
 
     /// Returns the rows, and the bytes of memory, of which either makes a morsel large enough.
     /// Parts on disk are read again for each morsel.
-    fn morsel_size(&self) -> (usize, usize) {
+    fn morsel_size(&self) -> MorselSize {
         let rows = if matches!(self.build.left, Left::Memory(_)) { M::MORSEL_ROWS } else { SPILLED_MORSEL_ROWS };
-        (rows, self.build.morsel_bytes)
+        MorselSize { rows, bytes: self.build.morsel_bytes }
     }
 
     /// Joins some rows of the morsel with a part of the left side, and returns whether these were
@@ -219,7 +219,7 @@ impl<M: Method> Probing<M> {
         let Some(Morsel { right, rows, part, number, place }) = morsel else { return Ok(true) };
         if part.is_none() && *number < build.left.parts() {
             *part = Some(build.left.part(&**method, &build.output, *number).await?);
-            *place = M::Place::default();
+            *place = M::Position::default();
         }
         let _compute = metrics.baseline.elapsed_compute().timer();
         let _timer = metrics.join_time.timer();

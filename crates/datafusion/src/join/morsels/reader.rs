@@ -10,6 +10,13 @@ use futures::StreamExt;
 
 use super::{method::Method, metrics::ProbeMetrics};
 
+/// The size of a morsel: it is full at this many rows, or bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MorselSize {
+    pub(super) rows: usize,
+    pub(super) bytes: usize,
+}
+
 /// Reads the right side in morsels.
 pub(super) struct Reader {
     /// The input, until it has ended.
@@ -37,11 +44,11 @@ impl Reader {
     pub(super) async fn read<M: Method>(
         &mut self,
         method: &M,
-        (most_rows, most_bytes): (usize, usize),
+        size: MorselSize,
         metrics: &ProbeMetrics,
     ) -> Result<Option<Vec<RecordBatch>>> {
         let (mut batches, mut rows, mut counter) = (Vec::new(), 0, RecordBatchMemoryCounter::new());
-        while rows < most_rows && self.memory.size() < most_bytes {
+        while rows < size.rows && self.memory.size() < size.bytes {
             let batch = match (self.held.take(), &mut self.input) {
                 (Some(batch), _) => batch,
                 (None, None) => break,

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The columns of a join whose build side is the left one.
-pub(in crate::join) struct RowsPlan {
+pub struct RowsPlan {
     pub(in crate::join) sides: Sides<SideInput>,
     kind: JoinType,
     columns: Sides<Vec<usize>>,

@@ -58,7 +58,7 @@ impl SharedInputs {
     /// Returns the inputs for a right side of which nobody can tell the partitions apart: neither is
     /// their partitioning known, nor are there values that are constant in each. None if there are
     /// fewer than two, or more than threads: then none of these is idle before the last inputs.
-    pub(super) fn of(right: &Arc<dyn ExecutionPlan>, threads: usize) -> Option<Arc<Self>> {
+    pub(super) fn for_input(right: &Arc<dyn ExecutionPlan>, threads: usize) -> Option<Arc<Self>> {
         let partitioning = right.output_partitioning();
         let is_unknown =
             matches!(partitioning, Partitioning::UnknownPartitioning(_) | Partitioning::RoundRobinBatch(_));

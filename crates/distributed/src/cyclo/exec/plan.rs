@@ -2,6 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
+use annulus_datafusion::executions::OutputPartition;
 use datafusion::{
     common::{Statistics, internal_datafusion_err, tree_node::TreeNodeRecursion},
     error::Result,
@@ -107,7 +108,9 @@ impl ExecutionPlan for CycloJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.properties.partitioning.partition_count();
-        let (running, ticket) = self.executions.share((partition, partitions), &context, || self.start(&context))?;
+        let (running, ticket) =
+            self.executions
+                .share(OutputPartition { index: partition, count: partitions }, &context, || self.start(&context))?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         Ok(ticket.stream(running.stream(self.schema(), metrics)))
     }

@@ -187,9 +187,8 @@ impl Open {
 fn way(way: QueryWay) -> Result<Variant> {
     let mut parsed: Variant = way.way.parse().map_err(anyhow::Error::msg)?;
     if let Some(groups) = way.groups {
-        let groups = groups.to_string();
-        let of_stock = [("joins", "never"), ("skip_partial_aggregation", "false"), ("merge_runs", "false")];
-        let settings = [("groups", &groups[..]), ("profile", "none")].into_iter().chain(of_stock);
+        parsed.tuning.groups = groups;
+        let settings = [("profile", "none"), ("joins", "never"), ("groupings", "never")];
         parsed.settings.extend(settings.map(|(key, value)| (format!("annulus.{key}"), value.to_owned())));
     }
     parsed.name = way.name();
@@ -238,10 +237,11 @@ mod tests {
         assert!(ways[0].engine == Engine::Stock && ways[0].settings.is_empty());
         for (way, listed) in ways.iter().zip(WAYS).skip(1) {
             let value = |key| &way.settings.iter().rfind(|(set, _)| set == key).expect(key).1;
-            assert_eq!(Some(value("annulus.groups").clone()), listed.groups.map(|groups| groups.to_string()));
+            assert_eq!(Some(way.tuning.groups), listed.groups);
             assert_eq!(value("annulus.profile"), "none", "{}", way.name);
             assert_eq!(value("annulus.joins"), "never", "{}", way.name);
-            assert!(listed.way.starts_with(value("annulus.strategy")), "{}", way.name);
+            assert_eq!(value("annulus.groupings"), "never", "{}", way.name);
+            assert_eq!(value("annulus.strategy"), listed.way, "{}", way.name);
         }
         let names: std::collections::BTreeSet<_> = ways.iter().map(|way| &way.name).collect();
         assert_eq!(names.len(), WAYS.len());

@@ -8,7 +8,7 @@ Examples:
   annulus-lab tpch --scale 10 --queries 1,3-5 --iterations 5
   annulus-lab tpch --target-partitions 64 --memory-limit 2G --json
   annulus-lab tpch --strategies auto,ring,ring+cluster --html tpch.html
-  annulus-lab tpch --set annulus.groups=4 --set annulus.slots=2
+  annulus-lab tpch --strategies ring --groups 4 --slots 2
 
 The tables are generated once, as Parquet files, and then reused. Each query
 first runs on both engines, or with each of the strategies, to compare the

@@ -96,9 +96,9 @@ fn the_options_that_were_set_are_reported() {
         let mut report = report(&[pair(1, 3, 2)], listed);
         let line = |report: &Report| report.line(&report.queries[0]).expect("a line");
         assert!(line(&report).ends_with(r#","set":[]}"#) && !report.summary().contains("set:"), "{}", line(&report));
-        report.set = vec!["annulus.groups=4".to_owned(), "annulus.slots=2".to_owned()];
-        assert!(line(&report).ends_with(r#","set":["annulus.groups=4","annulus.slots=2"]}"#), "{}", line(&report));
+        report.set = vec!["annulus.joins=never".to_owned(), "groups=2".to_owned()];
+        assert!(line(&report).ends_with(r#","set":["annulus.joins=never","groups=2"]}"#), "{}", line(&report));
         let summary = report.summary();
-        assert!(summary.ends_with("; set: annulus.groups=4, annulus.slots=2; all answers equal"), "{summary}");
+        assert!(summary.ends_with("; set: annulus.joins=never, groups=2; all answers equal"), "{summary}");
     }
 }

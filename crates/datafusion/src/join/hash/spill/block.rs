@@ -17,7 +17,7 @@ use futures::{
 };
 use parking_lot::Mutex;
 
-use super::{files::Spooled, plan::build_bytes, tools::Tools};
+use super::{context::SpillContext, files::Spooled, plan::build_bytes};
 use crate::{
     error::from_join,
     join::hash::{build::Built, layout::BUILD},
@@ -61,33 +61,33 @@ impl Block {
     }
 
     /// Returns the table in the making: that of other streams, if any has it.
-    pub(super) fn load(self: &Arc<Self>, tools: &Arc<Tools>) -> Loaded {
+    pub(super) fn load(self: &Arc<Self>, spill: &Arc<SpillContext>) -> Loaded {
         let mut table = self.table.lock();
         if let Some(loaded) = table.as_ref().and_then(WeakShared::upgrade) {
             return loaded;
         }
-        let (block, tools) = (Arc::clone(self), Arc::clone(tools));
-        let loading = async move { block.make(&tools).await.map(Arc::new).map_err(Arc::new) };
+        let (block, spill) = (Arc::clone(self), Arc::clone(spill));
+        let loading = async move { block.make(&spill).await.map(Arc::new).map_err(Arc::new) };
         let loaded = loading.boxed().shared();
         *table = loaded.downgrade();
         loaded
     }
 
-    async fn make(&self, tools: &Tools) -> Result<Built> {
+    async fn make(&self, spill: &SpillContext) -> Result<Built> {
         let Range { start, end } = self.pieces;
         let pieces = &self.file.pieces[start..end];
         let rows: usize = pieces.iter().map(|piece| piece.rows).sum();
-        let room = tools.room.another();
+        let budget = spill.budget.another();
         // The block was made to fit, or cannot be smaller.
-        room.grow(build_bytes(pieces.iter().map(|piece| piece.bytes).sum(), rows));
-        let mut stream = tools.files[BUILD].read(&self.file)?.skip(start).take(end - start);
+        budget.grow(build_bytes(pieces.iter().map(|piece| piece.bytes).sum(), rows));
+        let mut stream = spill.files[BUILD].read(&self.file)?.skip(start).take(end - start);
         let mut batches = Vec::with_capacity(pieces.len());
         while let Some(batch) = stream.next().await.transpose()? {
             batches.push(batch);
         }
         let side =
-            BuildSide::prepare(tools.layout.keys(BUILD)?, batches, &tools.hash_config(rows)).map_err(from_join)?;
-        let rows = tools.output.build_rows(side.batch()).map_err(from_join)?;
+            BuildSide::prepare(spill.layout.keys(BUILD)?, batches, &spill.hash_config(rows)).map_err(from_join)?;
+        let rows = spill.output.build_rows(side.batch()).map_err(from_join)?;
         let rows = match rows.share_matched() {
             Some(matched) => {
                 let matched = self.matched.get_or_init(|| matched);
@@ -95,7 +95,7 @@ impl Block {
             }
             None => rows,
         };
-        room.settle(side.memory_bytes())?;
-        Ok(Built::new(side, rows, Arc::clone(&self.left), tools, room, None))
+        budget.settle(side.memory_bytes())?;
+        Ok(Built::new(side, rows, Arc::clone(&self.left), spill, budget, None))
     }
 }

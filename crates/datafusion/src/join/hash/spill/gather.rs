@@ -13,9 +13,9 @@ use datafusion::{
 use parking_lot::Mutex;
 
 use super::{
+    context::SpillContext,
     node::{Node, Spilled},
     residents::{Kept, Residents},
-    tools::Tools,
 };
 use crate::{
     error::from_join,
@@ -46,12 +46,12 @@ pub(in crate::join::hash) struct Gathered {
 /// [`DataFusionError::ResourcesExhausted`] if rows do not fit in memory and there is no disk.
 pub(in crate::join::hash) async fn gather(
     streams: Vec<SendableRecordBatchStream>,
-    tools: &Arc<Tools>,
+    spill: &Arc<SpillContext>,
     known: Option<Known>,
 ) -> Result<Gathered> {
     let shared = Arc::new(Shared {
         is_asked: known.is_some(),
-        tools: Arc::clone(tools),
+        spill: Arc::clone(spill),
         state: Mutex::new(State::InMemory(streams.iter().map(|_| Collected::default()).collect())),
         known: Mutex::new(known),
     });
@@ -64,7 +64,7 @@ pub(in crate::join::hash) async fn gather(
 
 /// What the tasks share.
 struct Shared {
-    tools: Arc<Tools>,
+    spill: Arc<SpillContext>,
     state: Mutex<State>,
     /// What is known of the keys of rows that were divided, if it is asked for.
     known: Mutex<Option<Known>>,
@@ -101,7 +101,7 @@ struct Dividing {
 
 impl Keeper for Task {
     fn keep(&mut self, batch: RecordBatch) -> Result<()> {
-        let batch = self.shared.tools.layout.sides[BUILD].read(&batch)?;
+        let batch = self.shared.spill.layout.sides[BUILD].read(&batch)?;
         self.rows += batch.num_rows();
         let (residents, before) = match self.shared.collect(self.stream, &batch)? {
             Next::InMemory => return Ok(()),
@@ -126,8 +126,8 @@ enum Next {
 
 impl Shared {
     fn dividing(&self) -> Result<Dividing> {
-        let divider = self.tools.divider(BUILD, 0, self.tools.parts)?;
-        Ok(Dividing { divider, keys: self.tools.layout.keys(BUILD)? })
+        let divider = self.spill.divider(BUILD, 0, self.spill.parts)?;
+        Ok(Dividing { divider, keys: self.spill.layout.keys(BUILD)? })
     }
 
     /// Keeps a batch in memory, or says how it is to be divided.
@@ -137,7 +137,7 @@ impl Shared {
             State::InMemory(all) => {
                 let Collected { batches, memory } = &mut all[stream];
                 let bytes = memory.count_batch(batch);
-                match self.tools.room.try_collect(bytes) {
+                match self.spill.budget.try_collect(bytes) {
                     Ok(()) => {
                         batches.push((batch.clone(), bytes));
                         Ok(Next::InMemory)
@@ -152,14 +152,14 @@ impl Shared {
     /// Returns the batches that are to be divided, as the pool has refused more.
     fn begin_dividing(&self, state: &mut State, like: &RecordBatch, error: DataFusionError) -> Result<Next> {
         let State::InMemory(all) = state else { return Err(error) };
-        if !self.tools.room.can_spill() {
+        if !self.spill.budget.can_spill() {
             return Err(no_memory(error));
         }
         let before = std::mem::take(all).into_iter().flat_map(|collected| collected.batches).collect();
         if let Some(known) = &mut *self.known.lock() {
-            known.collect_set(self.tools.room.grow_for_set());
+            known.collect_set(self.spill.budget.grow_for_set());
         }
-        let residents = Arc::new(Residents::new(&self.tools, like));
+        let residents = Arc::new(Residents::new(&self.spill, like));
         *state = State::Divided(Arc::clone(&residents));
         Ok(Next::Divide(residents, before))
     }
@@ -168,7 +168,7 @@ impl Shared {
     fn divide(&self, residents: &Residents, dividing: &mut Dividing, batches: Vec<(RecordBatch, usize)>) -> Result<()> {
         for (batch, bytes) in batches {
             // Their rows take it again.
-            self.tools.room.shrink(bytes);
+            self.spill.budget.shrink(bytes);
             self.add(residents, dividing, &batch)?;
         }
         Ok(())
@@ -178,20 +178,20 @@ impl Shared {
         if self.is_asked {
             let hashes = dividing.keys.hash(batch).map_err(from_join)?;
             if let Some(known) = &mut *self.known.lock() {
-                known.update(&self.tools.layout.sides[BUILD].key_columns(batch))?;
+                known.update(&self.spill.layout.sides[BUILD].key_columns(batch))?;
                 known.insert(&hashes);
             }
         }
         residents.add(&mut dividing.divider, batch)
     }
 
-    /// Makes room for the table, and returns all rows.
+    /// Frees memory for the table, and returns all rows.
     fn end(&self, rows: usize) -> Result<Gathered> {
-        let bytes = self.tools.room.size();
+        let bytes = self.spill.budget.size();
         let mut state = self.state.lock();
         if let State::InMemory(all) = &mut *state {
             let like = all.iter().flat_map(|collected| &collected.batches).next().map(|(batch, _)| batch.clone());
-            let (like, refused) = match (like, self.tools.try_build(bytes, rows)) {
+            let (like, refused) = match (like, self.spill.try_build(bytes, rows)) {
                 (Some(like), Err(refused)) => (like, refused),
                 _ => {
                     let batches = std::mem::take(all).into_iter().flat_map(|collected| collected.batches);
@@ -210,17 +210,17 @@ impl Shared {
         let (mut batches, mut nodes) = (Vec::new(), Vec::new());
         for (part, kept) in residents.take()?.into_iter().enumerate() {
             // Rows that have no partner cannot be divided by their keys.
-            let is_whole = part == self.tools.parts;
+            let is_whole = part == self.spill.parts;
 
             nodes.push(match kept {
                 Kept::InMemory(pieces) => {
                     batches.extend(pieces);
                     None
                 }
-                Kept::OnDisk(file) => Some(Arc::new(Node::new(&self.tools, file, 1, is_whole))),
+                Kept::OnDisk(file) => Some(Arc::new(Node::new(&self.spill, file, 1, is_whole))),
             });
         }
-        let spilled = Spilled::new(&self.tools, nodes);
+        let spilled = Spilled::new(&self.spill, nodes);
         Ok(Gathered { batches, rows, spilled, known: self.known.lock().take() })
     }
 }

@@ -5,29 +5,29 @@
 //! build side -> memory, while the pool grants it -> one table for all         gather.rs
 //!            -> parts by hash: as many as fit -> one table for all            residents.rs, victims.rs
 //!                              the others -> files                            files.rs, node.rs
-//! probe side -> rows of parts in memory -> looked up at once                  walk.rs
-//!            -> rows of parts on disk -> files of each stream                 lanes.rs
+//! probe side -> rows of parts in memory -> looked up at once                  probe.rs
+//!            -> rows of parts on disk -> files of each stream                 writers.rs
 //! each part  -> one table, a few blocks, or smaller parts                     plan.rs, block.rs
 //! ```
 
 mod block;
+mod budget;
+mod context;
 mod files;
 mod gather;
-mod lanes;
 mod metrics;
 mod node;
 mod order;
 mod pieces;
 mod plan;
+mod probe;
 mod residents;
-mod room;
-mod tools;
 mod victims;
-mod walk;
+mod writers;
 
+pub(super) use budget::MemoryBudget;
+pub(super) use context::{Concurrency, SpillContext};
 pub(super) use gather::{Gathered, gather};
 pub(super) use metrics::Metrics;
 pub(super) use node::Spilled;
-pub(super) use room::Room;
-pub(super) use tools::{Crowd, Tools};
-pub(super) use walk::Walk;
+pub(super) use probe::SpilledProbe;

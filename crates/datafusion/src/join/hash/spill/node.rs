@@ -12,17 +12,17 @@ use parking_lot::Mutex;
 
 use super::{
     block::Block,
+    context::SpillContext,
     files::Spooled,
-    lanes::Lanes,
     plan::{blocks, division, is_skewed},
-    tools::Tools,
+    writers::PartitionWriters,
 };
 use crate::join::hash::layout::{BUILD, PROBE};
 
 /// The parts of a build side that are on disk.
 #[derive(Debug)]
 pub(in crate::join::hash) struct Spilled {
-    pub(super) tools: Arc<Tools>,
+    pub(super) spill: Arc<SpillContext>,
     /// None for the parts in memory, and for those without rows if no row needs them. The last one
     /// is of rows that have no partner.
     pub(super) nodes: Vec<Option<Arc<Node>>>,
@@ -31,7 +31,7 @@ pub(in crate::join::hash) struct Spilled {
 /// A part on disk.
 #[derive(Debug)]
 pub(super) struct Node {
-    tools: Arc<Tools>,
+    spill: Arc<SpillContext>,
     /// The number of divisions that its rows went through.
     level: u32,
     /// Whether dividing it does not help.
@@ -62,23 +62,23 @@ pub(super) enum Shape {
 
 impl Spilled {
     /// Returns the parts, unless none is on disk.
-    pub(super) fn new(tools: &Arc<Tools>, nodes: Vec<Option<Arc<Node>>>) -> Option<Self> {
-        nodes.iter().any(Option::is_some).then(|| Self { tools: Arc::clone(tools), nodes })
+    pub(super) fn new(spill: &Arc<SpillContext>, nodes: Vec<Option<Arc<Node>>>) -> Option<Self> {
+        nodes.iter().any(Option::is_some).then(|| Self { spill: Arc::clone(spill), nodes })
     }
 }
 
 impl Node {
     /// Returns a part that no stream has passed. A whole one is not divided again.
-    pub(super) fn new(tools: &Arc<Tools>, file: Spooled, level: u32, is_whole: bool) -> Self {
-        Self::with_left(tools, file, (level, is_whole), tools.streams)
+    pub(super) fn new(spill: &Arc<SpillContext>, file: Spooled, level: u32, is_whole: bool) -> Self {
+        Self::with_left(spill, file, level, is_whole, spill.streams)
     }
 
-    fn with_left(tools: &Arc<Tools>, file: Spooled, (level, is_whole): (u32, bool), left: usize) -> Self {
-        let metrics = tools.metrics.parts();
+    fn with_left(spill: &Arc<SpillContext>, file: Spooled, level: u32, is_whole: bool, left: usize) -> Self {
+        let metrics = spill.metrics.parts();
         metrics.parts.add(1);
         metrics.depth.set_max(level as usize);
         let state = Mutex::new(State { left, file, shape: None });
-        Self { tools: Arc::clone(tools), level, is_whole, state }
+        Self { spill: Arc::clone(spill), level, is_whole, state }
     }
 
     /// Passes the part for a stream without rows for it, and returns true; or returns false if the
@@ -100,8 +100,8 @@ impl Node {
             let State { left, file, shape } = &mut *state;
             shape
                 .get_or_insert_with(|| {
-                    let part = (self.level, self.is_whole, *left);
-                    let cut = cut(Arc::clone(&self.tools), std::mem::take(file), part);
+                    let (level, is_whole, left) = (self.level, self.is_whole, *left);
+                    let cut = cut(Arc::clone(&self.spill), std::mem::take(file), level, is_whole, left);
                     async { cut.await.map(Arc::new).map_err(Arc::new) }.boxed().shared()
                 })
                 .clone()
@@ -122,28 +122,28 @@ impl Node {
 }
 
 /// Cuts a part into blocks or smaller parts.
-async fn cut(tools: Arc<Tools>, file: Spooled, (level, is_whole, left): (u32, bool, usize)) -> Result<Shape> {
-    let ranges = blocks(&file.pieces, tools.room.for_block());
+async fn cut(spill: Arc<SpillContext>, file: Spooled, level: u32, is_whole: bool, left: usize) -> Result<Shape> {
+    let ranges = blocks(&file.pieces, spill.budget.for_block());
     let Some(parts) = division(ranges.len(), level, is_whole) else {
-        tools.metrics.parts().blocks.add(ranges.len());
+        spill.metrics.parts().blocks.add(ranges.len());
         let block = |range| Arc::new(Block::new(&file, range, left));
         return Ok(Shape::Blocks(ranges.into_iter().map(block).collect()));
     };
     let rows = file.rows();
-    let mut divider = tools.divider(BUILD, level, parts)?;
-    let files = &tools.files[BUILD];
-    let size = (tools.room.piece_bytes(parts), tools.batch_rows);
-    let mut lanes = Lanes::new(tools.room.another(), files, (0..parts).map(|_| true), size);
+    let mut divider = spill.divider(BUILD, level, parts)?;
+    let files = &spill.files[BUILD];
+    let size = spill.size_of_open(parts);
+    let mut writers = PartitionWriters::new(spill.budget.another(), files, (0..parts).map(|_| true), size);
     let mut stream = files.read(&file)?;
     drop(file);
     while let Some(batch) = stream.next().await.transpose()? {
-        lanes.divide(&mut divider, &batch)?;
+        writers.divide(&mut divider, &batch)?;
     }
     let node = |file: Spooled| {
-        let is_needed = !file.is_empty() || tools.keeps_unmatched(PROBE);
+        let is_needed = !file.is_empty() || spill.keeps_unmatched(PROBE);
         let is_skewed = is_skewed(file.rows(), rows);
-        tools.metrics.parts().skewed.add(usize::from(is_skewed));
-        is_needed.then(|| Arc::new(Node::with_left(&tools, file, (level + 1, is_skewed), left)))
+        spill.metrics.parts().skewed.add(usize::from(is_skewed));
+        is_needed.then(|| Arc::new(Node::with_left(&spill, file, level + 1, is_skewed, left)))
     };
-    Ok(Shape::Parts(level, lanes.finish()?.into_iter().map(node).collect()))
+    Ok(Shape::Parts(level, writers.finish()?.into_iter().map(node).collect()))
 }

@@ -22,8 +22,8 @@ use datafusion::{
 use futures::StreamExt;
 
 use super::{
+    budget::MemoryBudget,
     files::{Files, Spooled, Writer},
-    room::Room,
 };
 
 /// The most rows of a batch in a file. One of each file is in memory when they are merged.
@@ -32,14 +32,14 @@ const ROWS: usize = 1024;
 /// The output of a stream, whose last column is the number of the row of the probe side.
 pub(in crate::join::hash) struct Order {
     files: Files,
-    room: Room,
+    budget: MemoryBudget,
     runs: Vec<Spooled>,
     run: Option<Writer>,
 }
 
 impl Order {
-    pub(super) fn new(files: Files, room: Room) -> Self {
-        Self { files, room, runs: Vec::new(), run: None }
+    pub(super) fn new(files: Files, budget: MemoryBudget) -> Self {
+        Self { files, budget, runs: Vec::new(), run: None }
     }
 
     /// Adds output of the current table.
@@ -79,7 +79,7 @@ impl Order {
         }
         let largest = |run: &Spooled| run.pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0);
         // The merge holds two batches of each file. It must not be refused them.
-        self.room.grow(2 * self.runs.iter().map(largest).sum::<usize>());
+        self.budget.grow(2 * self.runs.iter().map(largest).sum::<usize>());
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let merged = StreamingMergeBuilder::new()
             .with_streams(self.runs.iter().map(|run| self.files.read(run)).collect::<Result<_>>()?)
@@ -89,10 +89,10 @@ impl Order {
             .with_batch_size(batch_rows)
             .with_reservation(MemoryConsumer::new("merge").register(&pool))
             .build()?;
-        let room = self.room;
+        let budget = self.budget;
         let columns: Vec<usize> = (0..last).collect();
         let shown_batch = move |batch: Result<RecordBatch>| {
-            let _held = &room;
+            let _held = &budget;
             Ok(batch?.project(&columns)?)
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(shown, merged.map(shown_batch))))

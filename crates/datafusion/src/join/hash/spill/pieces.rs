@@ -6,12 +6,19 @@ use annulus_rows::{BatchBuilder, BufferPool, Rows, SourceBatch, gather::pool_siz
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::error::{DataFusionError, Result};
 
-use super::room::Room;
+use super::budget::MemoryBudget;
 
 /// The fewest rows of a piece.
 const LEAST_ROWS: usize = 64;
 /// The number of idle buffers of one size that are kept for the next pieces.
 const IDLE_BUFFERS: usize = 2;
+
+/// The size of pieces: about this many bytes, and at most this many rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PieceSize {
+    pub(super) bytes: usize,
+    pub(super) rows: usize,
+}
 
 /// The size of pieces, and the memory for them.
 #[derive(Debug)]
@@ -32,14 +39,13 @@ pub(super) struct Pieces {
 }
 
 impl Mould {
-    /// Returns the mould of pieces of about this many bytes, and at most this many rows, for rows
-    /// like those of a batch.
-    pub(super) fn new(like: &RecordBatch, bytes: usize, most_rows: usize) -> Self {
+    /// Returns the mould of pieces of this size, for rows like those of a batch.
+    pub(super) fn new(like: &RecordBatch, size: PieceSize) -> Self {
         let width = rows_bytes(like).div_ceil(like.num_rows().max(1)).max(1);
-        let rows = (bytes / width).max(LEAST_ROWS).min(most_rows.max(1));
+        let rows = (size.bytes / width).max(LEAST_ROWS).min(size.rows.max(1));
         let schema = like.schema();
         let pool = BufferPool::new(pool_sizes(&schema, rows), IDLE_BUFFERS);
-        Self { schema, rows, bytes, pool }
+        Self { schema, rows, bytes: size.bytes, pool }
     }
 
     pub(super) fn pieces(&self) -> Pieces {
@@ -64,15 +70,15 @@ impl Pieces {
     pub(super) fn push(
         &mut self,
         (source, mut rows): (&SourceBatch, Rows<'_>),
-        room: &Room,
+        budget: &MemoryBudget,
         mut full: impl FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         while !rows.is_empty() {
             let taken = self.builder.append(source, rows).map_err(from_rows)?.rows;
             rows = rows.split_at(taken).1;
-            self.account(room);
+            self.account(budget);
             if self.builder.remaining() == 0 || !rows.is_empty() || self.held > self.most_bytes {
-                self.finish(room)?.map_or(Ok(()), &mut full)?;
+                self.finish(budget)?.map_or(Ok(()), &mut full)?;
             }
         }
         Ok(())
@@ -82,18 +88,18 @@ impl Pieces {
     ///
     /// # Errors
     /// If a kernel fails.
-    pub(super) fn finish(&mut self, room: &Room) -> Result<Option<RecordBatch>> {
+    pub(super) fn finish(&mut self, budget: &MemoryBudget) -> Result<Option<RecordBatch>> {
         let piece = self.builder.finish().map_err(from_rows);
-        room.shrink(std::mem::take(&mut self.held));
+        budget.shrink(std::mem::take(&mut self.held));
         piece
     }
 
-    fn account(&mut self, room: &Room) {
+    fn account(&mut self, budget: &MemoryBudget) {
         let now = self.builder.allocated_bytes();
         if now >= self.held {
-            room.grow(now - self.held);
+            budget.grow(now - self.held);
         } else {
-            room.shrink(self.held - now);
+            budget.shrink(self.held - now);
         }
         self.held = now;
     }

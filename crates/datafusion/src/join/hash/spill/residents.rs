@@ -12,9 +12,9 @@ use datafusion::error::Result;
 use parking_lot::Mutex;
 
 use super::{
+    context::SpillContext,
     files::{Spooled, Writer},
     pieces::{Mould, Pieces},
-    tools::Tools,
     victims::victims,
 };
 use crate::{error::from_join, join::hash::layout::BUILD};
@@ -22,7 +22,7 @@ use crate::{error::from_join, join::hash::layout::BUILD};
 /// The parts of a build side, which several tasks fill at once.
 #[derive(Debug)]
 pub(super) struct Residents {
-    tools: Arc<Tools>,
+    spill: Arc<SpillContext>,
     mould: Mould,
     /// The last part is of rows that have no partner.
     parts: Vec<Mutex<Part>>,
@@ -47,12 +47,12 @@ pub(super) enum Kept {
 
 impl Residents {
     /// Returns parts without rows, for rows like those of a batch.
-    pub(super) fn new(tools: &Arc<Tools>, like: &RecordBatch) -> Self {
-        let mould = Mould::new(like, tools.piece_bytes(BUILD), tools.batch_rows);
+    pub(super) fn new(spill: &Arc<SpillContext>, like: &RecordBatch) -> Self {
+        let mould = Mould::new(like, spill.piece_size(BUILD));
         let part = || Part { pieces: mould.pieces(), in_memory: Vec::new(), rows: 0, file: None };
-        let parts = (0..=tools.parts).map(|_| Mutex::new(part())).collect();
-        let bytes = (0..=tools.parts).map(|_| AtomicUsize::new(0)).collect();
-        Self { tools: Arc::clone(tools), mould, parts, bytes }
+        let parts = (0..=spill.parts).map(|_| Mutex::new(part())).collect();
+        let bytes = (0..=spill.parts).map(|_| AtomicUsize::new(0)).collect();
+        Self { spill: Arc::clone(spill), mould, parts, bytes }
     }
 
     /// Adds the rows of a batch.
@@ -64,15 +64,15 @@ impl Residents {
         let source = self.mould.source(batch)?;
         let mut refused = 0;
         for part in 0..self.parts.len() {
-            let is_last = part == self.tools.parts;
+            let is_last = part == self.spill.parts;
             let rows = if is_last { divider.without_partner() } else { divider.rows(part) };
-            if rows.is_empty() || is_last && !self.tools.keeps_unmatched(BUILD) {
+            if rows.is_empty() || is_last && !self.spill.keeps_unmatched(BUILD) {
                 continue;
             }
             let mut locked = self.parts[part].lock();
             let Part { pieces, in_memory, rows: count, file } = &mut *locked;
             *count += rows.len();
-            pieces.push((&source, rows), &self.tools.room, |piece| match file {
+            pieces.push((&source, rows), &self.spill.budget, |piece| match file {
                 Some(file) => file.append(&piece),
                 None => {
                     refused += self.keep(part, &piece);
@@ -89,10 +89,10 @@ impl Residents {
     fn keep(&self, part: usize, piece: &RecordBatch) -> usize {
         let bytes = piece.get_array_memory_size();
         self.bytes[part].fetch_add(bytes, Relaxed);
-        match self.tools.room.try_collect(bytes) {
+        match self.spill.budget.try_collect(bytes) {
             Ok(()) => 0,
             Err(_) => {
-                self.tools.room.grow(bytes);
+                self.spill.budget.grow(bytes);
                 bytes
             }
         }
@@ -108,16 +108,16 @@ impl Residents {
     fn spill(&self, part: usize) -> Result<()> {
         let mut locked = self.parts[part].lock();
         let Part { in_memory, file, .. } = &mut *locked;
-        let file = file.get_or_insert_with(|| self.tools.files[BUILD].create());
+        let file = file.get_or_insert_with(|| self.spill.files[BUILD].create());
         for piece in in_memory.drain(..) {
             file.append(&piece)?;
         }
         // Under the lock of the part, nothing is added meanwhile.
-        self.tools.room.shrink(self.bytes[part].swap(0, Relaxed));
+        self.spill.budget.shrink(self.bytes[part].swap(0, Relaxed));
         Ok(())
     }
 
-    /// Completes all pieces, and spills parts until there is room for a table of the others. Call
+    /// Completes all pieces, and spills parts until there is memory for a table of the others. Call
     /// it when nothing is added any more. Returns the bytes that are reserved for the rows in
     /// memory.
     ///
@@ -127,7 +127,7 @@ impl Residents {
         for part in 0..self.parts.len() {
             let mut locked = self.parts[part].lock();
             let Part { pieces, in_memory, file, .. } = &mut *locked;
-            match (pieces.finish(&self.tools.room)?, file) {
+            match (pieces.finish(&self.spill.budget)?, file) {
                 (Some(piece), Some(file)) => file.append(&piece)?,
                 (Some(piece), None) => {
                     self.keep(part, &piece);
@@ -141,7 +141,7 @@ impl Residents {
             let in_memory: usize = bytes.iter().sum();
             let rows = |part: &Mutex<Part>| Some(part.lock()).filter(|part| part.file.is_none()).map(|part| part.rows);
             let rows = self.parts.iter().filter_map(rows).sum();
-            if in_memory == 0 || self.tools.try_build(in_memory, rows).is_ok() {
+            if in_memory == 0 || self.spill.try_build(in_memory, rows).is_ok() {
                 return Ok(in_memory);
             }
             self.relieve(1)?;

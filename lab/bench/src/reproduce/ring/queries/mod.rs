@@ -48,9 +48,9 @@ impl Suite {
 /// A way to run queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryWay {
-    /// The value of `annulus.strategy`, or such a value, a plus sign and one of `annulus.path`.
+    /// The value of `annulus.strategy`.
     pub way: &'static str,
-    /// The value of `annulus.groups`; 0 is the default. `None` for DataFusion's own operator.
+    /// The published groups of an exchange; 0 is the default. `None` for DataFusion's own operator.
     pub groups: Option<usize>,
 }
 
@@ -128,7 +128,7 @@ pub struct QueryCell {
 pub struct WayTime {
     /// The strategy, and the path if it is not the default.
     pub way: String,
-    /// The value of `annulus.groups`: of a ring, the published groups, K.
+    /// The published groups of an exchange: of a ring, K.
     pub groups: Option<usize>,
     /// The median of the rounds in milliseconds, from the SQL text to the last row.
     pub ms: f64,

@@ -5,42 +5,40 @@ use arrow::array::RecordBatch;
 use datafusion::error::Result;
 
 use super::{
+    budget::MemoryBudget,
     files::{Files, Spooled, Writer},
-    pieces::{Mould, Pieces},
-    room::Room,
+    pieces::{Mould, PieceSize, Pieces},
 };
 use crate::error::from_join;
 
-/// The files of some parts, which one task writes.
-pub(super) struct Lanes {
-    room: Room,
-    piece_bytes: usize,
-    most_rows: usize,
+/// The writers of the files of some parts, which one task owns.
+pub(super) struct PartitionWriters {
+    budget: MemoryBudget,
+    size: PieceSize,
     /// Whether rows with null keys are in the files of all parts.
     nulls_everywhere: bool,
     /// Made for the first batch.
     mould: Option<Mould>,
     /// None for parts whose rows are left out.
-    lanes: Vec<Option<Lane>>,
+    writers: Vec<Option<PartitionWriter>>,
 }
 
-struct Lane {
+struct PartitionWriter {
     pieces: Option<Pieces>,
     file: Writer,
 }
 
-impl Lanes {
-    /// Returns files without rows for the parts that are wanted. Each piece has about this many
-    /// bytes, and at most this many rows.
+impl PartitionWriters {
+    /// Returns files without rows for the parts that are wanted, with pieces of this size.
     pub(super) fn new(
-        room: Room,
+        budget: MemoryBudget,
         files: &Files,
         wanted: impl Iterator<Item = bool>,
-        (piece_bytes, most_rows): (usize, usize),
+        size: PieceSize,
     ) -> Self {
-        let lane = |is_wanted: bool| is_wanted.then(|| Lane { pieces: None, file: files.create() });
-        let lanes = wanted.map(lane).collect();
-        Self { room, piece_bytes, most_rows, nulls_everywhere: false, mould: None, lanes }
+        let writer = |is_wanted: bool| is_wanted.then(|| PartitionWriter { pieces: None, file: files.create() });
+        let writers = wanted.map(writer).collect();
+        Self { budget, size, nulls_everywhere: false, mould: None, writers }
     }
 
     /// Puts rows with null keys, which have no partner, into the files of all parts. If there is a
@@ -54,16 +52,16 @@ impl Lanes {
     /// # Errors
     /// If a kernel fails, or the disk.
     pub(super) fn add(&mut self, divider: &Divider, batch: &RecordBatch) -> Result<()> {
-        let Self { room, piece_bytes, most_rows, nulls_everywhere, mould, lanes } = self;
-        let mould = mould.get_or_insert_with(|| Mould::new(batch, *piece_bytes, *most_rows));
+        let Self { budget, size, nulls_everywhere, mould, writers } = self;
+        let mould = mould.get_or_insert_with(|| Mould::new(batch, *size));
         let (source, nulls) = (mould.source(batch)?, divider.parts());
-        for (part, lane) in lanes.iter_mut().enumerate() {
-            let Some(Lane { pieces, file }) = lane else { continue };
+        for (part, writer) in writers.iter_mut().enumerate() {
+            let Some(PartitionWriter { pieces, file }) = writer else { continue };
             let own = if part == nulls { 0..=nulls } else { part..=part };
             let others = (*nulls_everywhere && part != nulls).then_some(nulls);
             for rows in own.chain(others).map(|part| divider.rows(part)).filter(|rows| !rows.is_empty()) {
                 let pieces = pieces.get_or_insert_with(|| mould.pieces());
-                pieces.push((&source, rows), room, |piece| file.append(&piece))?;
+                pieces.push((&source, rows), budget, |piece| file.append(&piece))?;
             }
         }
         Ok(())
@@ -83,14 +81,14 @@ impl Lanes {
     /// # Errors
     /// As for [`add`](Self::add).
     pub(super) fn finish(self) -> Result<Vec<Spooled>> {
-        let room = self.room;
-        let finish = |lane: Option<Lane>| {
-            let Some(Lane { pieces, mut file }) = lane else { return Ok(Spooled::default()) };
+        let budget = self.budget;
+        let finish = |writer: Option<PartitionWriter>| {
+            let Some(PartitionWriter { pieces, mut file }) = writer else { return Ok(Spooled::default()) };
             if let Some(mut pieces) = pieces {
-                pieces.finish(&room)?.map_or(Ok(()), |piece| file.append(&piece))?;
+                pieces.finish(&budget)?.map_or(Ok(()), |piece| file.append(&piece))?;
             }
             file.finish()
         };
-        self.lanes.into_iter().map(finish).collect()
+        self.writers.into_iter().map(finish).collect()
     }
 }

@@ -1,11 +1,11 @@
-//! What all parts of one join share.
+//! The context of a join that may spill: what all its parts share.
 
 use std::{fmt, sync::Arc};
 
 use annulus_join::{Divider, HashConfig, Output, Partitions, Side, Sides, UnpairedRows};
 use datafusion::{error::Result, execution::TaskContext};
 
-use super::{files::Files, metrics::Metrics, plan::build_bytes, room::Room};
+use super::{budget::MemoryBudget, files::Files, metrics::Metrics, pieces::PieceSize, plan::build_bytes};
 use crate::join::{
     collect::threads,
     hash::{
@@ -23,32 +23,32 @@ const MOST_FILES: usize = 128;
 /// The most partitions of one table. More take more than one pass.
 const MOST_PARTITIONS: usize = 1 << 9;
 
-/// How many share the memory, the files and the threads of a join.
+/// The numbers of streams and tables that share the memory, the files and the threads of a join.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::join::hash) struct Crowd {
+pub(in crate::join::hash) struct Concurrency {
     /// The streams that probe one table.
     streams: usize,
     /// The tables that are there at once, each with its own build side.
     tables: usize,
 }
 
-impl Crowd {
-    /// Returns that of one table, which this number of streams probe.
+impl Concurrency {
+    /// Returns the numbers for one table, which this number of streams probe.
     pub(in crate::join::hash) fn of_streams(streams: usize) -> Self {
         Self { streams, tables: 1 }
     }
 
-    /// Returns that of tables of which one stream each probes one.
+    /// Returns the numbers for tables of which one stream each probes one.
     pub(in crate::join::hash) fn of_tables(tables: usize) -> Self {
         Self { streams: 1, tables: tables.max(1) }
     }
 }
 
 /// What the build side and the streams of one join share.
-pub(in crate::join::hash) struct Tools {
+pub(in crate::join::hash) struct SpillContext {
     pub(in crate::join::hash) layout: Arc<Layout>,
     pub(in crate::join::hash) output: Arc<Output>,
-    pub(in crate::join::hash) room: Room,
+    pub(in crate::join::hash) budget: MemoryBudget,
     pub(super) files: Sides<Files>,
     /// The parts of the first division.
     pub(super) parts: usize,
@@ -62,17 +62,18 @@ pub(in crate::join::hash) struct Tools {
     pub(in crate::join::hash) seen: Arc<Seen>,
 }
 
-impl Tools {
+impl SpillContext {
     pub(in crate::join::hash) fn new(
         context: &TaskContext,
-        (layout, output): (Arc<Layout>, Arc<Output>),
-        Crowd { streams, tables }: Crowd,
+        layout: Arc<Layout>,
+        output: Arc<Output>,
+        Concurrency { streams, tables }: Concurrency,
         metrics: Arc<Metrics>,
     ) -> Self {
         let files = |side: Side| Files::new(context, Arc::clone(&layout.sides[side].schema), Arc::clone(&metrics));
         Self {
             files: Sides::from_fn(files),
-            room: Room::new(context),
+            budget: MemoryBudget::new(context),
             parts: (MOST_FILES / (streams * tables).max(1)).clamp(LEAST_PARTS, MOST_PARTS),
             streams,
             tables,
@@ -96,7 +97,7 @@ impl Tools {
     /// Returns the configuration for a table of this many rows.
     pub(in crate::join::hash) fn hash_config(&self, rows: usize) -> HashConfig {
         let partitions = Partitions::at_least(Partitions::for_rows(rows).count().min(MOST_PARTITIONS));
-        HashConfig::new(partitions).with_threads(self.threads).with_dense(true).with_kept_memory(self.room.is_wide())
+        HashConfig::new(partitions).with_threads(self.threads).with_dense(true).with_kept_memory(self.budget.is_wide())
     }
 
     /// Reserves what it takes to make a table of rows whose memory is reserved.
@@ -105,34 +106,40 @@ impl Tools {
     /// If the pool refuses, or the table would take more than the join may hold.
     pub(super) fn try_build(&self, bytes: usize, rows: usize) -> Result<()> {
         let work = build_bytes(bytes, rows).saturating_sub(bytes);
-        self.room.try_build(work, work)
+        self.budget.try_build(work, work)
     }
 
-    /// Returns the bytes of a piece of one side, whose parts have an open piece each.
-    pub(super) fn piece_bytes(&self, side: Side) -> usize {
+    /// Returns the size of the pieces of one side, whose parts have an open piece each.
+    pub(super) fn piece_size(&self, side: Side) -> PieceSize {
         let writers = if side == BUILD { 1 } else { self.streams };
-        self.room.piece_bytes(self.parts * writers * self.tables)
+        self.size_of_open(self.parts * writers * self.tables)
+    }
+
+    /// Returns the size of pieces of which this number are open at once.
+    pub(super) fn size_of_open(&self, open: usize) -> PieceSize {
+        PieceSize { bytes: self.budget.piece_bytes(open), rows: self.batch_rows }
     }
 
     /// Returns whether rows of a side are output when all of the other side have been seen: without a
     /// partner, once though they have several, or with a mark.
     pub(super) fn outputs_alone(&self, side: Side) -> bool {
-        self.alone(side) != UnpairedRows::None
+        self.alone_rows(side) != UnpairedRows::None
     }
 
     /// Returns whether rows of a side without a partner are output.
     pub(super) fn keeps_unmatched(&self, side: Side) -> bool {
-        self.alone(side).has_unmatched()
+        self.alone_rows(side).has_unmatched()
     }
 
-    fn alone(&self, side: Side) -> UnpairedRows {
+    /// Returns which rows of a side are output without those of the other.
+    fn alone_rows(&self, side: Side) -> UnpairedRows {
         let emits = self.output.emits();
         if side == BUILD { emits.build } else { emits.probe }
     }
 }
 
-impl fmt::Debug for Tools {
+impl fmt::Debug for SpillContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tools").field("room", &self.room).field("parts", &self.parts).finish_non_exhaustive()
+        f.debug_struct("SpillContext").field("budget", &self.budget).field("parts", &self.parts).finish_non_exhaustive()
     }
 }

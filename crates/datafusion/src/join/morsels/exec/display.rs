@@ -4,28 +4,28 @@ use std::fmt;
 
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 
-use super::LoopJoinExec;
+use super::{Method, MorselJoinExec};
 
-impl DisplayAs for LoopJoinExec {
+impl<M: Method> DisplayAs for MorselJoinExec<M> {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        if self.explain_as_stock {
-            return self.stock.fmt_as(format, f);
-        }
+        let facts = self.method.facts(&self.stock);
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "LoopJoinExec: join_type={:?}", self.stock.join_type())?;
-                self.stock.filter().map_or(Ok(()), |filter| write!(f, ", filter={}", filter.expression()))?;
+                write!(f, "{}: join_type={:?}", M::NAMES.operator, self.stock.join_type())?;
+                facts.iter().try_for_each(|(name, text)| write!(f, ", {name}={text}"))?;
                 if self.stock.contains_projection() {
                     let schema = self.stock.schema();
                     let columns: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
                     write!(f, ", projection=[{}]", columns.join(", "))?;
                 }
-                write!(f, ", why={}", self.why())
+                M::NAMES.algorithm.map_or(Ok(()), |algorithm| write!(f, ", algorithm={algorithm}"))?;
+                write!(f, ", why={}", self.why)
             }
             DisplayFormatType::TreeRender => {
                 self.stock.fmt_as(format, f)?;
-                self.stock.filter().map_or(Ok(()), |filter| writeln!(f, "filter={}", filter.expression()))?;
-                writeln!(f, "why={}", self.why())
+                facts.iter().try_for_each(|(name, text)| writeln!(f, "{name}={text}"))?;
+                M::NAMES.algorithm.map_or(Ok(()), |algorithm| writeln!(f, "algorithm={algorithm}"))?;
+                writeln!(f, "why={}", self.why)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The memory that a join may take from the session's pool.
+//! The memory budget of a join: what it may take from the session's pool.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ const SET_BYTES: std::ops::RangeInclusive<usize> = 4 << 10..=6 << 20;
 /// From this size of the pool on, in bytes, joins keep memory for later ones beside it.
 const WIDE: usize = 2 << 30;
 
-/// The memory of one join. A join that can spill leaves a part of the pool to others, and what it
-/// cannot do without it takes though the pool is full: the open pieces of its files, a set of the
-/// keys, and one block of a part.
+/// The memory budget of one join, and what the join has reserved of it. A join that can spill leaves
+/// a part of the pool to others. What it cannot do without it takes though the pool is full: the open
+/// pieces of its files, a set of the keys, and one block of a part.
 #[derive(Debug)]
-pub(in crate::join::hash) struct Room {
+pub(in crate::join::hash) struct MemoryBudget {
     reservation: MemoryReservation,
     pool: Arc<dyn MemoryPool>,
     /// The size of the pool, if it is known.
@@ -37,7 +37,7 @@ pub(in crate::join::hash) struct Room {
     can_spill: bool,
 }
 
-impl Room {
+impl MemoryBudget {
     pub(in crate::join::hash) fn new(context: &TaskContext) -> Self {
         let pool = Arc::clone(context.memory_pool());
         let limit = match pool.memory_limit() {
@@ -143,12 +143,12 @@ impl Room {
         self.reservation.try_resize(bytes)
     }
 
-    /// Returns a room of the same join with all that this one has reserved.
+    /// Returns a budget of the same join with all that this one has reserved.
     pub(in crate::join::hash) fn take(&self) -> Self {
         Self { reservation: self.reservation.split(self.size()), pool: Arc::clone(&self.pool), ..*self }
     }
 
-    /// Returns a room of the same join, which has reserved nothing. What it reserves goes back to
+    /// Returns a budget of the same join, which has reserved nothing. What it reserves goes back to
     /// the pool when it is dropped.
     pub(super) fn another(&self) -> Self {
         Self { reservation: self.reservation.new_empty(), pool: Arc::clone(&self.pool), ..*self }
@@ -190,53 +190,53 @@ mod tests {
 
     const LIMIT: usize = 64 << 20;
 
-    fn room(disk: DiskManagerMode) -> (Room, MemoryReservation) {
+    fn budget(disk: DiskManagerMode) -> (MemoryBudget, MemoryReservation) {
         let disk = DiskManagerBuilder::default().with_mode(disk);
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(LIMIT, 1.0).with_disk_manager_builder(disk);
         let context = TaskContext::default().with_runtime(runtime.build_arc().unwrap());
         let other = MemoryConsumer::new("another operator").register(context.memory_pool());
-        (Room::new(&context), other)
+        (MemoryBudget::new(&context), other)
     }
 
     #[test]
     fn a_join_that_can_spill_leaves_a_quarter_of_the_pool_to_others() {
-        let (room, other) = room(DiskManagerMode::OsTmpDirectory);
+        let (budget, other) = budget(DiskManagerMode::OsTmpDirectory);
         other.grow(LIMIT / 4);
-        assert!(room.try_collect(LIMIT / 2).is_ok() && room.try_collect(1).is_err());
+        assert!(budget.try_collect(LIMIT / 2).is_ok() && budget.try_collect(1).is_err());
         // A table may take half of what others have left.
-        assert!(room.try_build(LIMIT / 4 + 1, 1).is_err() && room.try_build(LIMIT / 4, 1).is_ok());
-        assert!(room.try_build(1, LIMIT / 4).is_err());
-        assert_eq!(room.for_block(), LIMIT / SMALL);
-        room.settle(0).unwrap();
-        assert_eq!(room.for_block(), LIMIT / 4);
+        assert!(budget.try_build(LIMIT / 4 + 1, 1).is_err() && budget.try_build(LIMIT / 4, 1).is_ok());
+        assert!(budget.try_build(1, LIMIT / 4).is_err());
+        assert_eq!(budget.for_block(), LIMIT / SMALL);
+        budget.settle(0).unwrap();
+        assert_eq!(budget.for_block(), LIMIT / 4);
     }
 
     #[test]
     fn a_small_build_side_never_spills() {
-        let (room, other) = room(DiskManagerMode::OsTmpDirectory);
+        let (budget, other) = budget(DiskManagerMode::OsTmpDirectory);
         other.grow(LIMIT);
-        assert!(room.try_collect(LIMIT / SMALL / 2).is_ok() && room.try_build(1, LIMIT / SMALL / 2).is_ok());
-        assert!(room.try_collect(1).is_err() && room.try_build(1, 1).is_err());
+        assert!(budget.try_collect(LIMIT / SMALL / 2).is_ok() && budget.try_build(1, LIMIT / SMALL / 2).is_ok());
+        assert!(budget.try_collect(1).is_err() && budget.try_build(1, 1).is_err());
     }
 
     #[test]
     fn a_join_that_cannot_spill_takes_what_there_is() {
-        let (room, other) = room(DiskManagerMode::Disabled);
+        let (budget, other) = budget(DiskManagerMode::Disabled);
         other.grow(LIMIT / 4);
-        assert!(room.try_collect(LIMIT / 2).is_ok() && room.try_build(LIMIT, LIMIT / 4).is_ok());
-        assert!(room.try_collect(1).is_err() && room.settle(LIMIT).is_err() && room.settle(1).is_ok());
+        assert!(budget.try_collect(LIMIT / 2).is_ok() && budget.try_build(LIMIT, LIMIT / 4).is_ok());
+        assert!(budget.try_collect(1).is_err() && budget.settle(LIMIT).is_err() && budget.settle(1).is_ok());
     }
 
     #[test]
     fn what_a_room_has_goes_back_with_it() {
-        let (room, _other) = room(DiskManagerMode::OsTmpDirectory);
-        room.grow(100);
-        let taken = room.take();
-        assert_eq!((room.size(), taken.size(), room.pool.reserved()), (0, 100, 100));
+        let (budget, _other) = budget(DiskManagerMode::OsTmpDirectory);
+        budget.grow(100);
+        let taken = budget.take();
+        assert_eq!((budget.size(), taken.size(), budget.pool.reserved()), (0, 100, 100));
         taken.another().grow(50);
-        assert_eq!(room.pool.reserved(), 100);
+        assert_eq!(budget.pool.reserved(), 100);
         drop(taken);
-        assert_eq!(room.pool.reserved(), 0);
-        assert!(room.piece_bytes(1) > room.piece_bytes(100) && room.piece_bytes(usize::MAX) > 0);
+        assert_eq!(budget.pool.reserved(), 0);
+        assert!(budget.piece_bytes(1) > budget.piece_bytes(100) && budget.piece_bytes(usize::MAX) > 0);
     }
 }

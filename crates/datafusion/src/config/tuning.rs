@@ -1,0 +1,59 @@
+//! The bounds of exchanges, for programs that measure them.
+
+use std::any::Any;
+
+use datafusion::{
+    common::config_err,
+    config::{ConfigEntry, ConfigExtension, ExtensionOptions},
+    error::Result,
+};
+
+/// The bounds of the exchanges of a session: an extension that Rust programs insert. SQL does not
+/// set it, because what suits the caches has been the best choice or close to it. Workers take no
+/// bounds from a coordinator.
+///
+/// ```
+/// use annulus_datafusion::config::ExchangeTuning;
+/// use datafusion::prelude::SessionConfig;
+///
+/// let tuning = ExchangeTuning { groups: 4, ..ExchangeTuning::default() };
+/// let config = SessionConfig::new().with_option_extension(tuning);
+/// assert_eq!(config.options().extensions.get::<ExchangeTuning>().map(|tuning| tuning.groups), Some(4));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExchangeTuning {
+    /// Number of published groups that a ring holds, 1 to 64, or 0 for what suits the caches. Queues
+    /// have room for as many batches.
+    pub groups: usize,
+    /// Number of batches in a group, 0 for one for each input partition.
+    pub slots: usize,
+    /// Number of rings for the strategy `ring-per-domain`, 0 for one for each last-level cache that
+    /// this process may use.
+    pub domains: usize,
+}
+
+impl ConfigExtension for ExchangeTuning {
+    const PREFIX: &'static str = "annulus_exchange";
+}
+
+impl ExtensionOptions for ExchangeTuning {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(*self)
+    }
+
+    fn set(&mut self, key: &str, _: &str) -> Result<()> {
+        config_err!("annulus: unknown option '{}.{key}'", Self::PREFIX)
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
+    }
+}
