@@ -2,17 +2,17 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_datafusion::replace_in_stage;
+use annulus_datafusion::{delegate, replace_in_stage};
 use datafusion::{
     arrow::datatypes::SchemaRef,
-    common::{not_impl_err, tree_node::TreeNodeRecursion},
+    common::not_impl_err,
     config::ConfigOptions,
     error::Result,
     execution::TaskContext,
-    physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr},
+    physical_expr::{EquivalenceProperties, Partitioning},
     physical_plan::{
-        ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-        SendableRecordBatchStream, metrics::MetricsSet, repartition::RepartitionExec, stream::RecordBatchStreamAdapter,
+        DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
+        repartition::RepartitionExec, stream::RecordBatchStreamAdapter,
     },
 };
 use futures::TryStreamExt;
@@ -59,6 +59,11 @@ pub(crate) fn rewrite_stage(
 }
 
 impl StageHeadExec {
+    /// Returns the head over other children.
+    fn rewrap(&self, inner: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Self::wrap(inner, self.sent.clone()))
+    }
+
     fn wrap(inner: Arc<dyn ExecutionPlan>, sent: Option<SchemaRef>) -> Arc<dyn ExecutionPlan> {
         let own = inner.properties();
         let properties = sent.as_ref().map(|sent| {
@@ -77,36 +82,12 @@ impl DisplayAs for StageHeadExec {
 }
 
 impl ExecutionPlan for StageHeadExec {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
+    delegate!(self.inner: name, children, apply_expressions, metrics);
+    delegate!(self.rewrap(self.inner): replace_children);
+    delegate!(self.replace_children: with_new_children);
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.inner.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.inner.apply_expressions(f)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let inner = Arc::clone(&self.inner).replace_children(children, options)?;
-        Ok(Self::wrap(inner, self.sent.clone()))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -115,9 +96,5 @@ impl ExecutionPlan for StageHeadExec {
         let schema = Arc::clone(sent);
         let rows = rows.and_then(move |batch| std::future::ready(narrowed(&batch, &schema)));
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(sent), rows)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        self.inner.metrics()
     }
 }

@@ -8,15 +8,14 @@
 
 use std::{fmt, sync::Arc};
 
+use annulus_datafusion::delegate;
 use datafusion::{
-    common::tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    common::tree_node::{Transformed, TreeNode},
     error::Result,
-    execution::TaskContext,
     physical_expr::{ConstExpr, LexOrdering, PhysicalExpr, PhysicalSortExpr},
     physical_plan::{
         ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PlanProperties,
-        ReplaceChildrenOptions, SendableRecordBatchStream,
-        metrics::MetricsSet,
+        ReplaceChildrenOptions,
         sorts::sort::SortExec,
         windows::{BoundedWindowAggExec, WindowAggExec, get_ordered_partition_by_indices},
     },
@@ -90,6 +89,11 @@ impl PromisingExec {
         Arc::make_mut(&mut properties).set_eq_properties(equivalences);
         Ok(Arc::new(Self { inner, properties }))
     }
+
+    /// Returns the operator over another boundary, with the same promises.
+    fn rewrap(&self, inner: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self { inner, properties: Arc::clone(&self.properties) }))
+    }
 }
 
 impl DisplayAs for PromisingExec {
@@ -99,48 +103,12 @@ impl DisplayAs for PromisingExec {
 }
 
 impl ExecutionPlan for PromisingExec {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    /// So that it stands for the boundary.
-    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
-        Some(self.inner.as_ref())
-    }
+    // A downcast finds the boundary: the operator stands for it.
+    delegate!(self.inner: name, downcast_delegate, children, apply_expressions, execute, metrics);
+    delegate!(self.rewrap(self.inner): replace_children);
+    delegate!(self.replace_children: with_new_children);
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.inner.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.inner.apply_expressions(f)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let inner = Arc::clone(&self.inner).replace_children(children, options)?;
-        Ok(Arc::new(Self { inner, properties: Arc::clone(&self.properties) }))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.inner.execute(partition, context)
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        self.inner.metrics()
     }
 }
