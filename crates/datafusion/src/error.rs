@@ -9,15 +9,15 @@ use datafusion::error::DataFusionError;
 /// A DataFusion error on its way to every output. The exchange hands out clones of one
 /// `Arc<dyn Error>`, which cannot be downcast to an `Arc`, so the shared `Arc` is inside.
 #[derive(Debug)]
-struct Travelling(Arc<DataFusionError>);
+struct SharedError(Arc<DataFusionError>);
 
-impl fmt::Display for Travelling {
+impl fmt::Display for SharedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Error for Travelling {
+impl Error for SharedError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.0)
     }
@@ -25,14 +25,14 @@ impl Error for Travelling {
 
 /// Converts `error` for the exchange.
 pub(crate) fn into_stop(error: DataFusionError) -> StopError {
-    Arc::new(Travelling(Arc::new(error)))
+    Arc::new(SharedError(Arc::new(error)))
 }
 
 /// Converts an error of the exchange for DataFusion. All outputs share the error that stopped it.
 pub(crate) fn from_exchange(error: ExchangeError) -> DataFusionError {
     match error {
-        ExchangeError::Stopped(stop) => match stop.downcast_ref::<Travelling>() {
-            Some(Travelling(error)) => DataFusionError::from(error),
+        ExchangeError::Stopped(stop) => match stop.downcast_ref::<SharedError>() {
+            Some(SharedError(error)) => DataFusionError::from(error),
             None => DataFusionError::External(Box::new(ExchangeError::Stopped(stop))),
         },
         ExchangeError::Config { .. } => DataFusionError::Configuration(format!("annulus: {error}")),

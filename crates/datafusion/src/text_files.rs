@@ -72,7 +72,7 @@ impl PhysicalOptimizerRule for TextFiles {
     }
 }
 
-/// A sink that writes files as a stock one does, but for the values that have no spelling there.
+/// A sink that writes files as a stock one does, except for the values that have no spelling there.
 pub(crate) enum TextSink {
     Csv(CsvSink),
     Json(JsonSink),
@@ -195,7 +195,7 @@ impl BatchSerializer for CsvRows {
         let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let filled = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &rows)?;
         let written = String::from_utf8(self.stock.serialize(filled, initial)?.into());
-        let written = written.map_err(|_| internal_datafusion_err!("a CSV file that is no text"))?;
+        let written = written.map_err(|_| internal_datafusion_err!("a CSV file that is not UTF-8"))?;
         Ok(written.replace(&filler, &self.quotes).into())
     }
 }

@@ -65,7 +65,7 @@ async fn a_large_build_side_is_sorted_by_all_threads_and_may_lose_all_its_rows()
     for kind in [JoinType::Inner, JoinType::LeftAnti] {
         let ours = band((rows(4, 10, 2000).0, rows(2, 10, 4000).0), kind);
         let found = within("a large join", run(Arc::clone(&ours) as _, &context)).await.unwrap().concat();
-        // Each row finds four, but for those at the ends.
+        // Each row finds four, except for those at the ends.
         assert_eq!(found.len(), if kind == JoinType::Inner { 4 * 80_000 - 4 } else { 0 });
         let metrics = ours.metrics().unwrap();
         assert_eq!(metrics.output_rows(), Some(found.len()));

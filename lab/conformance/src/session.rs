@@ -66,7 +66,7 @@ impl Annulus {
             KeyFilters::install(&mut rules);
         }
         if let Some(last) = rules.pop() {
-            let last = Arc::new(Counting { annulus: self.clone(), stock: last });
+            let last = Arc::new(OperatorCount { annulus: self.clone(), stock: last });
             let repartitions = Arc::new(RingRepartition::new(options.clone()));
             rules.extend([repartitions as Rule, Arc::new(RunAggregates::new(options)), last]);
         }
@@ -146,12 +146,12 @@ impl PhysicalOptimizerRule for Hidden {
 
 /// Counts the operators of Annulus in a plan, then runs `stock`.
 #[derive(Debug)]
-struct Counting {
+struct OperatorCount {
     annulus: Annulus,
     stock: Rule,
 }
 
-impl PhysicalOptimizerRule for Counting {
+impl PhysicalOptimizerRule for OperatorCount {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.apply(|node| {
             let node = operator(node.as_ref());

@@ -22,7 +22,7 @@ pub(super) struct RunFinder {
     columns: Vec<usize>,
     /// The number of batches that are left out, after the last one without runs.
     pause: usize,
-    /// How many of them are still to come.
+    /// The number of them that are still to come.
     left: usize,
 }
 

@@ -47,7 +47,7 @@ pub(super) struct FirstStep {
     states: States,
     /// The table of groups, unless it was given up.
     table: Option<Table>,
-    passing: Passing,
+    passing: PassedRuns,
     thresholds: Option<Thresholds>,
     /// The group of each row of a batch.
     of_rows: Vec<usize>,
@@ -73,7 +73,7 @@ struct Table {
 
 /// The runs that are passed on after the table was given up.
 #[derive(Default)]
-struct Passing {
+struct PassedRuns {
     /// The keys of the runs of each batch that are not yet output.
     keys: Vec<Vec<ArrayRef>>,
     /// Their number.
@@ -117,7 +117,7 @@ impl FirstStep {
             table: (groups == Groups::All).then(|| Table::new(&keys)).transpose()?,
             keys,
             // So the first batch without runs begins a table.
-            passing: Passing { is_of_runs: true, ..Passing::default() },
+            passing: PassedRuns { is_of_runs: true, ..PassedRuns::default() },
             thresholds,
             of_rows: Vec::new(),
             schema: grouping.schema(),
@@ -262,7 +262,7 @@ impl Table {
     }
 }
 
-impl Passing {
+impl PassedRuns {
     /// Returns the keys of all runs, and forgets them.
     fn take(&mut self) -> Result<Vec<ArrayRef>> {
         let batches = mem::take(&mut self.keys);

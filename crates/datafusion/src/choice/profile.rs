@@ -10,7 +10,7 @@ use std::{
 
 use datafusion::{
     common::{config_err, stats::Precision},
-    error::{DataFusionError, Result},
+    error::Result,
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -97,9 +97,9 @@ pub struct Cost {
     pub open_ns: f64,
     /// Further nanoseconds for each row, of elapsed time.
     pub row_ns: f64,
-    /// How much the runs differed: the interquartile range of their times / the median.
+    /// The spread of the runs: the interquartile range of their times / the median.
     pub spread: f64,
-    /// How much the runs of next to no rows differed, in the same unit.
+    /// The spread of the runs of next to no rows, in the same unit.
     pub open_spread: f64,
 }
 

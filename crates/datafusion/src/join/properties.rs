@@ -19,7 +19,7 @@ use datafusion::{
 };
 
 /// A join, of which each partition of the output reads one of the right side.
-pub(super) struct Joined<'a> {
+pub(super) struct JoinShape<'a> {
     pub(super) left: &'a Arc<dyn ExecutionPlan>,
     pub(super) right: &'a Arc<dyn ExecutionPlan>,
     pub(super) kind: JoinType,
@@ -31,7 +31,7 @@ pub(super) struct Joined<'a> {
     pub(super) is_partitioned: bool,
 }
 
-impl<'a> From<&'a NestedLoopJoinExec> for Joined<'a> {
+impl<'a> From<&'a NestedLoopJoinExec> for JoinShape<'a> {
     /// Returns what is known of a join without equal keys, whose output is in no order.
     fn from(stock: &'a NestedLoopJoinExec) -> Self {
         let (left, right, kind) = (stock.left(), stock.right(), *stock.join_type());
@@ -40,7 +40,7 @@ impl<'a> From<&'a NestedLoopJoinExec> for Joined<'a> {
     }
 }
 
-impl Joined<'_> {
+impl JoinShape<'_> {
     /// Returns the properties of the output: those that the `stock` operator promises, without
     /// those that only hold if the left side has one partition, or is read in its order.
     ///

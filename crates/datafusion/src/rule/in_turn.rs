@@ -21,12 +21,12 @@ use crate::{
 /// tables than the session's target partitions, and need no exchange. So only that many partitions
 /// are in memory at a time.
 pub(super) fn optimize(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-    insert(plan, Need::default(), config.execution.target_partitions)
+    insert(plan, Requirement::default(), config.execution.target_partitions)
 }
 
 /// What the operators above need of a plan.
 #[derive(Clone, Copy, Debug, Default)]
-struct Need {
+struct Requirement {
     /// Its partitions as they are.
     partitions: bool,
     /// The order of its rows.
@@ -34,7 +34,7 @@ struct Need {
 }
 
 /// Inserts the operator above `plan` if it can stand there, or below.
-fn insert(plan: Arc<dyn ExecutionPlan>, need: Need, at_a_time: usize) -> Result<Arc<dyn ExecutionPlan>> {
+fn insert(plan: Arc<dyn ExecutionPlan>, need: Requirement, at_a_time: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let is_free = !need.partitions && !need.order;
     if is_free && partitions(&plan) > at_a_time && stands_alone(&plan) && groups_by_key(&plan) {
         let mut weights = Vec::new();
@@ -51,7 +51,7 @@ fn insert(plan: Arc<dyn ExecutionPlan>, need: Need, at_a_time: usize) -> Result<
     let below = requirements.per_child_distributions().zip(&children).enumerate().map(|(index, (required, child))| {
         // A union puts its inputs' partitions beside each other, an interleave reads them together.
         let passes_on = !exchanges && partitions(child) == partitions(&plan);
-        let below = Need {
+        let below = Requirement {
             partitions: is_by_key(required) || plan.is::<InterleaveExec>() || need.partitions && passes_on,
             order: orders[index].is_some() || need.order && keeps_order[index],
         };
@@ -69,7 +69,7 @@ fn collected(plan: Arc<dyn ExecutionPlan>, at_a_time: usize) -> Result<Arc<dyn E
         if feeding.iter().any(|fed| Arc::ptr_eq(fed, child)) {
             collected(Arc::clone(child), at_a_time)
         } else {
-            insert(Arc::clone(child), Need::default(), at_a_time)
+            insert(Arc::clone(child), Requirement::default(), at_a_time)
         }
     });
     let below = below.collect::<Result<Vec<_>>>()?;

@@ -61,7 +61,7 @@ fn install(rule: impl PhysicalOptimizerRule + Send + Sync + 'static, before: &st
     rules.insert(place.unwrap_or(rules.len()), Arc::new(rule));
 }
 
-/// Returns what is known of an input. Statistics that cannot be computed are no reason to fail.
+/// Returns what is known of an input. Statistics that cannot be computed do not fail the query.
 fn statistics(context: &StatisticsContext, input: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
     let found = context.compute(input.as_ref(), &StatisticsArgs::new());
     found.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&input.schema())))

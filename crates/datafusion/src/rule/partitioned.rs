@@ -20,7 +20,7 @@ pub(crate) enum PartitionedTables {
     /// Scans declare nothing if nothing uses it. Runs before exchanges are inserted.
     Unused,
     /// Only one side of a join is exchanged. Runs after exchanges were inserted.
-    Kept,
+    KeptPartitions,
     /// Partitions run a few at a time. Runs when the plan is complete.
     InTurn,
 }
@@ -29,7 +29,7 @@ impl PartitionedTables {
     /// Inserts the rules into a list, except for those that it has.
     pub(crate) fn install(rules: &mut Rules) {
         install(Self::Unused, "EnsureRequirements", rules);
-        install(Self::Kept, "CombinePartialFinalAggregate", rules);
+        install(Self::KeptPartitions, "CombinePartialFinalAggregate", rules);
         install(Self::InTurn, "SanityCheckPlan", rules);
     }
 }
@@ -46,7 +46,7 @@ impl PhysicalOptimizerRule for PartitionedTables {
             Self::InTurn if is_shipped(config) => Ok(plan),
             Self::Unused if is_shipped(config) => unused::optimize(unused::without_ranges(plan, config)?, config),
             Self::Unused => unused::optimize(plan, config),
-            Self::Kept => kept::optimize(plan, config),
+            Self::KeptPartitions => kept::optimize(plan, config),
             Self::InTurn => in_turn::optimize(plan, config),
         }
     }
@@ -54,7 +54,7 @@ impl PhysicalOptimizerRule for PartitionedTables {
     fn name(&self) -> &str {
         match self {
             Self::Unused => "UnusedPartitions",
-            Self::Kept => "KeptPartitions",
+            Self::KeptPartitions => "KeptPartitions",
             Self::InTurn => "PartitionsInTurn",
         }
     }

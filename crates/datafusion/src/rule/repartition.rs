@@ -146,7 +146,7 @@ fn stock_of(node: &Arc<dyn ExecutionPlan>) -> Option<&RepartitionExec> {
 }
 
 /// Returns the number of rows of `input`, as far as statistics tell. Statistics that cannot be
-/// computed are no reason to fail.
+/// computed do not fail the query.
 fn rows(statistics: &StatisticsContext, input: &Arc<dyn ExecutionPlan>) -> Precision<usize> {
     statistics.compute(input.as_ref(), &StatisticsArgs::new()).map(|found| found.num_rows).unwrap_or_default()
 }

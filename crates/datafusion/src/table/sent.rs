@@ -126,11 +126,11 @@ impl SentDataset {
 
     fn open(&self, access: &dyn ReadAccess, are_same: bool) -> Result<Dataset> {
         access.check_inputs(&self.inputs)?;
-        let check = |file: &Path| access.check_file(file).map_err(Opening);
+        let check = |file: &Path| access.check_file(file).map_err(OpenError);
         let schema = self.schema()?;
         // Files that only this process has may lack columns.
         let like = (!are_same).then(|| Arc::clone(&schema));
-        let dataset = Dataset::open_like(&self.inputs, &self.options, like, check).map_err(|Opening(error)| error)?;
+        let dataset = Dataset::open_like(&self.inputs, &self.options, like, check).map_err(|OpenError(error)| error)?;
         let are_others = are_same && outline(&dataset) != self.outline;
         if are_others || dataset.schema.fields() != schema.fields() {
             return exec_err!(
@@ -144,9 +144,9 @@ impl SentDataset {
 }
 
 /// An error of opening a dataset.
-struct Opening(DataFusionError);
+struct OpenError(DataFusionError);
 
-impl From<DatasetError> for Opening {
+impl From<DatasetError> for OpenError {
     fn from(error: DatasetError) -> Self {
         Self(DataFusionError::External(error.into()))
     }
@@ -164,7 +164,7 @@ fn outline(dataset: &Dataset) -> u64 {
 
 /// A dataset that another process has opened, and this one may not have opened yet.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(super) struct ReceivedDataset {
     pub(super) sent: SentDataset,
     access: Arc<dyn ReadAccess>,
     /// Whether the files are those that the other process has seen.
@@ -172,7 +172,7 @@ pub(super) struct Received {
     opened: OnceLock<std::result::Result<Arc<Dataset>, Arc<DataFusionError>>>,
 }
 
-impl Received {
+impl ReceivedDataset {
     pub(super) fn new(sent: SentDataset, access: Arc<dyn ReadAccess>, are_same: bool) -> Self {
         Self { sent, access, are_same, opened: OnceLock::new() }
     }

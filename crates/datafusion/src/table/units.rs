@@ -26,7 +26,7 @@ use futures::{StreamExt, stream};
 use super::{
     OnSkipped,
     file_names::FileNames,
-    sent::{ReadAccess, Received, SentDataset, UnitScan},
+    sent::{ReadAccess, ReceivedDataset, SentDataset, UnitScan},
 };
 
 /// Returns the plan by which the dataset reads its units, in `targets` partitions or those that are
@@ -72,7 +72,7 @@ fn by_partition(dataset: &Dataset, partitions: usize) -> Vec<Arc<[usize]>> {
 #[derive(Clone, Debug)]
 enum Files {
     Open(Arc<Dataset>),
-    Received(Arc<Received>),
+    ReceivedDataset(Arc<ReceivedDataset>),
 }
 
 impl Files {
@@ -80,14 +80,14 @@ impl Files {
     fn dataset(&self) -> Result<Arc<Dataset>> {
         match self {
             Self::Open(dataset) => Ok(Arc::clone(dataset)),
-            Self::Received(received) => received.dataset(),
+            Self::ReceivedDataset(received) => received.dataset(),
         }
     }
 
     fn format(&self) -> &str {
         match self {
             Self::Open(dataset) => dataset.files.first().map_or("arrow", |file| file.format.name()),
-            Self::Received(received) => &received.sent.format,
+            Self::ReceivedDataset(received) => &received.sent.format,
         }
     }
 }
@@ -139,7 +139,7 @@ impl UnitSource {
         let UnitScan { dataset, groups, of_each, columns, fetch } = scan;
         let schema = project_schema(&dataset.schema()?, Some(&columns))?;
         Ok(Self {
-            files: Files::Received(Arc::new(Received::new(dataset, access, !of_each))),
+            files: Files::ReceivedDataset(Arc::new(ReceivedDataset::new(dataset, access, !of_each))),
             groups: groups.into_iter().map(Arc::from).collect(),
             of_each,
             columns,
@@ -183,7 +183,7 @@ impl UnitSource {
     pub(super) fn dataset(&self) -> Option<&Arc<Dataset>> {
         match &self.files {
             Files::Open(dataset) => Some(dataset),
-            Files::Received(_) => None,
+            Files::ReceivedDataset(_) => None,
         }
     }
 

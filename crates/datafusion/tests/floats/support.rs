@@ -45,7 +45,7 @@ impl Value {
 
 /// The columns of the files of a table.
 pub const FILES: [&[Value]; 8] = [
-    // All equal, but for NaN.
+    // All equal, except for NaN.
     &[Number(1.0), Nan(0), Number(1.0), Number(1.0)],
     &[Number(0.0), Nan(0), Number(1.0), Number(2.0), Number(0.0), Nan(2), Number(1.0), Number(2.0)],
     &[Nan(0), Nan(0), Nan(0)],

@@ -74,7 +74,7 @@ async fn a_join_and_a_grouping_on_the_key_need_no_exchange() {
     }
 }
 
-/// The encoding of a key and the format of the files are no part of its place.
+/// The place of a key depends neither on its encoding nor on the format of the files.
 #[tokio::test]
 async fn tables_of_other_formats_and_encodings_lie_together() {
     let random = &mut StdRng::seed_from_u64(2);

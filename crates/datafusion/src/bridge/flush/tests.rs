@@ -91,7 +91,7 @@ impl PartitionStream for Endless {
 
 /// Returns the outputs of a repartition into two, of an input with keys of output 0 first and then
 /// of output 1 without end, and what tells how much was asked of it.
-fn outputs((strategy, path): Way, flush: Flush) -> (Vec<SendableRecordBatchStream>, mpsc::Receiver<()>) {
+fn outputs((strategy, path): Variant, flush: Flush) -> (Vec<SendableRecordBatchStream>, mpsc::Receiver<()>) {
     let (asked, told) = mpsc::channel();
     let keys = |output| (0..1000).filter(move |key| place(*key) == output).take(3).collect::<Vec<_>>();
     let input = Endless { schema: schema(), first: batch(&keys(0)), then: batch(&keys(1)), asked };
@@ -115,10 +115,10 @@ fn place(key: i64) -> u64 {
     hashes[0] % 2
 }
 
-type Way = (Strategy, DataPath);
+type Variant = (Strategy, DataPath);
 
 /// Returns the strategies that run with unbounded input, with both paths.
-fn ways() -> impl Iterator<Item = Way> {
+fn variants() -> impl Iterator<Item = Variant> {
     Strategy::TRANSPORTS.into_iter().flat_map(|strategy| [(strategy, DataPath::Gather), (strategy, DataPath::Cluster)])
 }
 
@@ -134,46 +134,46 @@ async fn poll_once<S: Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>>
 
 #[tokio::test]
 async fn a_row_is_visible_when_the_clock_says_so_and_not_before() {
-    for way in ways() {
+    for variant in variants() {
         let clock = Clock::new();
-        let (mut outputs, told) = outputs(way, clock.flush());
+        let (mut outputs, told) = outputs(variant, clock.flush());
         let mut busy = outputs.pop().expect("two outputs");
         let mut waiting = outputs.pop().expect("two outputs");
         // The input never pauses, so nothing but the clock completes the three rows of output 0.
         while told.try_iter().count() == 0 {
-            assert!(poll_once(&mut waiting).await.is_none(), "{way:?}");
+            assert!(poll_once(&mut waiting).await.is_none(), "{variant:?}");
             let _ = poll_once(&mut busy).await;
             yield_now().await;
         }
         for _ in 0..50 {
-            assert!(poll_once(&mut waiting).await.is_none(), "{way:?}: the clock stands still");
+            assert!(poll_once(&mut waiting).await.is_none(), "{variant:?}: the clock stands still");
             let _ = poll_once(&mut busy).await;
             yield_now().await;
         }
         clock.strike();
         let rows = poll_once(&mut waiting).await.expect("the clock has moved").expect("no end").expect("no error");
-        assert_eq!(rows.num_rows(), 3, "{way:?}");
+        assert_eq!(rows.num_rows(), 3, "{variant:?}");
     }
 }
 
 #[tokio::test]
 async fn an_input_sends_its_share_before_an_output_that_it_has_woken_runs() {
-    for way in ways() {
-        let (mut outputs, told) = outputs(way, Clock::new().flush());
+    for variant in variants() {
+        let (mut outputs, told) = outputs(variant, Clock::new().flush());
         for output in &mut outputs {
-            assert!(poll_once(output).await.is_none(), "{way:?}: waits");
+            assert!(poll_once(output).await.is_none(), "{variant:?}: waits");
         }
         // The input is the only task beside this one.
         yield_now().await;
         let read = 1 + told.try_iter().count();
-        assert!(read > GROUPS, "{way:?}: only {read} batches in a turn");
+        assert!(read > GROUPS, "{variant:?}: only {read} batches in a turn");
     }
 }
 
 #[tokio::test]
 async fn back_pressure_reaches_the_source() {
-    for way in ways() {
-        let (mut outputs, told) = outputs(way, Clock::new().flush());
+    for variant in variants() {
+        let (mut outputs, told) = outputs(variant, Clock::new().flush());
         // Starts the input. From then on no output is polled.
         let _ = outputs[0].poll_next_unpin(&mut Context::from_waker(Waker::noop()));
         let _ = outputs[1].poll_next_unpin(&mut Context::from_waker(Waker::noop()));
@@ -184,6 +184,6 @@ async fn back_pressure_reaches_the_source() {
         // a pair has room for one more than its share.
         let read = 1 + told.try_iter().count();
         let bound = GROUPS * SLOTS..=(GROUPS + 1) * SLOTS + 1;
-        assert!(bound.contains(&read), "{way:?}: {read} batches were read though nobody takes any");
+        assert!(bound.contains(&read), "{variant:?}: {read} batches were read though nobody takes any");
     }
 }

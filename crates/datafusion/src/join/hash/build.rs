@@ -23,7 +23,7 @@ use futures::{
 use super::{
     layout::BUILD,
     metrics::BuildMetrics,
-    spill::{Gathered, MemoryBudget, SpillContext, Spilled, gather},
+    spill::{BuildRows, MemoryBudget, SpillContext, SpilledParts, gather},
 };
 use crate::{
     error::from_join,
@@ -35,26 +35,26 @@ use crate::{
 
 /// The build side, ready to be probed, and what the probing streams share.
 #[derive(Debug)]
-pub(super) struct Built {
+pub(super) struct BuildTable {
     pub(super) side: BuildSide,
     pub(super) rows: SideRows,
     /// The probing streams that have not come to their end.
     probing: Arc<AtomicUsize>,
-    pub(super) seen: Arc<Seen>,
+    pub(super) seen: Arc<ProbeFacts>,
     /// The parts of the build side that are on disk, if this is the table of the others.
-    pub(super) spilled: Option<Spilled>,
+    pub(super) spilled: Option<SpilledParts>,
     _memory: MemoryBudget,
 }
 
 /// What a null-aware anti join must know of the whole probe side.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ProbeFacts {
     pub(super) rows: AtomicBool,
     pub(super) null_key: AtomicBool,
 }
 
 /// The build side, for each of the streams that wait for it.
-pub(super) type Building = Shared<BoxFuture<'static, Result<Arc<Built>, Arc<DataFusionError>>>>;
+pub(super) type BuildFuture = Shared<BoxFuture<'static, Result<Arc<BuildTable>, Arc<DataFusionError>>>>;
 
 /// What is needed to build.
 pub(super) struct Setup {
@@ -67,17 +67,17 @@ pub(super) struct Setup {
 impl Setup {
     /// Returns the build side in the making. It starts now, in a task, or when it is first polled.
     /// Dropping it ends the task.
-    pub(super) fn start(self, now: bool) -> Building {
+    pub(super) fn start(self, now: bool) -> BuildFuture {
         let build = self.build();
         let build = if now { ended(SpawnedTask::spawn(build)).left_future() } else { build.right_future() };
         build.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared()
     }
 
-    async fn build(self) -> Result<Built> {
+    async fn build(self) -> Result<BuildTable> {
         let Self { spill, streams, publisher, metrics } = self;
         let keys = spill.layout.keys(BUILD)?;
         let known = publisher.as_ref().map(|_| Known::new(keys.types())).transpose()?;
-        let Gathered { batches, rows, spilled, known } = gather(streams, &spill, known).await?;
+        let BuildRows { batches, rows, spilled, known } = gather(streams, &spill, known).await?;
         let _timer = metrics.time.timer();
         let in_memory = batches.iter().map(|batch| batch.num_rows()).sum();
         let side = BuildSide::prepare(keys, batches, &spill.hash_config(in_memory)).map_err(from_join)?;
@@ -95,11 +95,11 @@ impl Setup {
         metrics.memory.set_max(side.memory_bytes());
         let rows = spill.output.build_rows(side.batch()).map_err(from_join)?;
         let probing = Arc::new(AtomicUsize::new(spill.streams));
-        Ok(Built::new(side, rows, probing, &spill, spill.budget.take(), spilled))
+        Ok(BuildTable::new(side, rows, probing, &spill, spill.budget.take(), spilled))
     }
 }
 
-impl Built {
+impl BuildTable {
     /// Returns a table that `probing` streams have to finish. Its memory is in `memory`.
     pub(super) fn new(
         side: BuildSide,
@@ -107,7 +107,7 @@ impl Built {
         probing: Arc<AtomicUsize>,
         spill: &SpillContext,
         memory: MemoryBudget,
-        spilled: Option<Spilled>,
+        spilled: Option<SpilledParts>,
     ) -> Self {
         Self { side, rows, probing, seen: Arc::clone(&spill.seen), spilled, _memory: memory }
     }

@@ -23,7 +23,7 @@ use super::{layout::Layout, metrics::ProbeMetrics, setup::Setup, start::Executio
 use crate::{
     delegate,
     executions::{Executions, OutputPartition},
-    join::{key_filter::describe, properties::Joined},
+    join::{key_filter::describe, properties::JoinShape},
 };
 
 /// A hash join with one table, which all partitions of the build side fill and all those of the
@@ -92,7 +92,7 @@ impl SharedHashJoinExec {
     }
 
     fn from_stock(stock: Arc<HashJoinExec>, why: Arc<str>) -> Result<Self> {
-        let joined = Joined {
+        let joined = JoinShape {
             left: stock.left(),
             right: stock.right(),
             kind: *stock.join_type(),

@@ -11,7 +11,7 @@ use datafusion::{error::Result, execution::SendableRecordBatchStream};
 use futures::StreamExt;
 
 use super::{
-    build::{Building, Built, Seen},
+    build::{BuildFuture, BuildTable, ProbeFacts},
     layout::{Layout, PROBE},
     metrics::ProbeMetrics,
     nulls::NullPairs,
@@ -26,7 +26,7 @@ pub(super) struct Setup {
     pub(super) layout: Arc<Layout>,
     pub(super) output: Arc<Output>,
     /// Until the build side is ready.
-    pub(super) build: Option<Building>,
+    pub(super) build: Option<BuildFuture>,
     pub(super) probe: SendableRecordBatchStream,
     /// While a table is probed: it takes memory, and most streams may wait.
     pub(super) finder: Option<Finder>,
@@ -41,7 +41,7 @@ pub(super) struct Setup {
 }
 
 /// A batch of the probe side.
-pub(super) struct Probed {
+pub(super) struct ProbeBatch {
     pub(super) batch: RecordBatch,
     pub(super) rows: SideRows,
     /// The index of the first row that has not been output.
@@ -49,9 +49,9 @@ pub(super) struct Probed {
     nulls: Option<NullPairs>,
 }
 
-impl Probed {
+impl ProbeBatch {
     /// Returns the next pairs of which one row has a null key, if they count.
-    pub(super) fn null_pairs(&mut self, built: &Built) -> Option<(Vec<u32>, Vec<u32>)> {
+    pub(super) fn null_pairs(&mut self, built: &BuildTable) -> Option<(Vec<u32>, Vec<u32>)> {
         let rows = built.side.batch().num_rows() as u32;
         self.nulls.as_mut()?.next(rows, &built.side.nulls(), built.rows.matched()?)
     }
@@ -94,7 +94,7 @@ impl Setup {
     ///
     /// # Errors
     /// If a kernel fails.
-    pub(super) fn alone_rows(&self, probed: &Probed, rows: Range<usize>) -> Result<Vec<RecordBatch>> {
+    pub(super) fn alone_rows(&self, probed: &ProbeBatch, rows: Range<usize>) -> Result<Vec<RecordBatch>> {
         let mut made = Vec::new();
         let emit = |batch| {
             made.push(batch);
@@ -109,7 +109,7 @@ impl Setup {
     ///
     /// # Errors
     /// If the input fails, or a key cannot be computed.
-    pub(super) async fn next(&mut self, seen: &Seen) -> Result<Option<RecordBatch>> {
+    pub(super) async fn next(&mut self, seen: &ProbeFacts) -> Result<Option<RecordBatch>> {
         let Some(batch) = self.probe.next().await.transpose()? else { return Ok(None) };
         let read = self.read_input(seen, &batch)?;
         Ok(Some(if self.merges() { self.layout.sides[PROBE].numbered(&read, 0)? } else { read }))
@@ -119,7 +119,7 @@ impl Setup {
     ///
     /// # Errors
     /// If a key cannot be computed.
-    pub(super) fn read_input(&self, seen: &Seen, batch: &RecordBatch) -> Result<RecordBatch> {
+    pub(super) fn read_input(&self, seen: &ProbeFacts, batch: &RecordBatch) -> Result<RecordBatch> {
         self.metrics.rows.add(batch.num_rows());
         let side = &self.shown.sides[PROBE];
         let read = side.read(batch)?;
@@ -131,7 +131,7 @@ impl Setup {
     }
 
     /// Starts to look up the rows of a batch of the [layout](Self::layout).
-    pub(super) fn begin(&mut self, built: &Built, batch: RecordBatch) -> Result<Probed> {
+    pub(super) fn begin(&mut self, built: &BuildTable, batch: RecordBatch) -> Result<ProbeBatch> {
         let compute = self.metrics.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
         let finder = match &mut self.finder {
@@ -142,6 +142,6 @@ impl Setup {
         let rows = self.output.probe_rows(&batch).map_err(from_join)?;
         let nulls =
             self.pairs_nulls().then(|| NullPairs::new(batch.num_rows(), self.layout.sides[PROBE].null_keys(&batch)));
-        Ok(Probed { batch, rows, done: 0, nulls })
+        Ok(ProbeBatch { batch, rows, done: 0, nulls })
     }
 }

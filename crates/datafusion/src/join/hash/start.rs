@@ -14,7 +14,7 @@ use datafusion::{
 use tokio::runtime::Handle;
 
 use super::{
-    build::{Building, Setup},
+    build::{BuildFuture, Setup},
     layout::Layout,
     metrics::BuildMetrics,
     spill::{Concurrency, Metrics, SpillContext},
@@ -31,7 +31,7 @@ pub(super) struct Execution {
 #[derive(Clone, Debug)]
 enum Tables {
     /// One for all partitions.
-    One(Building),
+    One(BuildFuture),
     /// One for each partition, which only that one waits for.
     Each { metrics: Arc<Metrics>, build: BuildMetrics },
 }
@@ -75,7 +75,12 @@ impl Execution {
     ///
     /// # Errors
     /// If the build side cannot be executed.
-    pub(super) fn table(&self, stock: &HashJoinExec, partition: usize, context: &Arc<TaskContext>) -> Result<Building> {
+    pub(super) fn table(
+        &self,
+        stock: &HashJoinExec,
+        partition: usize,
+        context: &Arc<TaskContext>,
+    ) -> Result<BuildFuture> {
         let (metrics, build) = match &self.tables {
             Tables::One(building) => return Ok(building.clone()),
             Tables::Each { metrics, build } => (Arc::clone(metrics), build.clone()),

@@ -12,15 +12,15 @@ use datafusion::{
 use futures::{Stream, StreamExt, stream};
 
 use super::{
-    build::Built,
+    build::BuildTable,
     merged::{merged, without_numbers},
-    setup::{Probed, Setup},
+    setup::{ProbeBatch, Setup},
     spill::SpilledProbe,
 };
 use crate::error::from_join;
 
 /// The join of one partition of the probe side.
-struct Joining {
+struct PartitionJoin {
     setup: Setup,
     stage: Stage,
     /// Batches that are ready, and the rows that are not one yet.
@@ -33,23 +33,23 @@ struct Joining {
 
 enum Stage {
     /// The build side is not ready.
-    Building,
+    Build,
     /// Rows are looked up: those of this batch, or of the next one.
-    Probing(Arc<Built>, Option<Box<Probed>>),
+    Probing(Arc<BuildTable>, Option<Box<ProbeBatch>>),
     /// Rows of the build side are output alone.
-    Alone(Arc<Built>, Range<usize>),
+    Alone(Arc<BuildTable>, Range<usize>),
     /// The table has no more output, but there may be others.
     Next,
     /// The output of all tables is put in the order of the probe side.
     Ordered(SendableRecordBatchStream),
-    Ended,
+    End,
 }
 
 /// Returns the stream of a partition's output.
 pub(super) fn join(setup: Setup) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let coalescer = coalescer(&setup);
     let left = setup.fetch.unwrap_or(usize::MAX);
-    let joining = Joining { left, stage: Stage::Building, coalescer, spilled: None, setup };
+    let joining = PartitionJoin { left, stage: Stage::Build, coalescer, spilled: None, setup };
     stream::try_unfold(joining, |mut joining| async move {
         let batch = joining.next().await?;
         Ok(batch.map(|batch| (batch, joining)))
@@ -61,11 +61,11 @@ fn coalescer(setup: &Setup) -> BatchCoalescer {
         .with_biggest_coalesce_batch_size(Some(setup.batch_rows / 2))
 }
 
-impl Joining {
+impl PartitionJoin {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.left == 0 {
-                (self.stage, self.spilled) = (Stage::Ended, None);
+                (self.stage, self.spilled) = (Stage::End, None);
                 return Ok(None);
             }
             if let Some(batch) = self.coalescer.next_completed_batch() {
@@ -78,7 +78,7 @@ impl Joining {
             // Without rows to pass on this may go on for long.
             tokio::task::consume_budget().await;
             match &mut self.stage {
-                Stage::Building => {
+                Stage::Build => {
                     let Some(build) = self.setup.build.take() else { return Ok(None) };
                     let built = build.await.map_err(|error| DataFusionError::from(&error))?;
                     self.begin(built)?;
@@ -107,16 +107,16 @@ impl Joining {
                 Stage::Next => self.advance().await?,
                 Stage::Ordered(stream) => match stream.next().await.transpose()? {
                     Some(batch) => return Ok(Some(self.output(&batch))),
-                    None => self.stage = Stage::Ended,
+                    None => self.stage = Stage::End,
                 },
-                Stage::Ended if self.coalescer.is_empty() => return Ok(None),
-                Stage::Ended => self.coalescer.finish_buffered_batch()?,
+                Stage::End if self.coalescer.is_empty() => return Ok(None),
+                Stage::End => self.coalescer.finish_buffered_batch()?,
             }
         }
     }
 
     /// Starts to probe.
-    fn begin(&mut self, built: Arc<Built>) -> Result<()> {
+    fn begin(&mut self, built: Arc<BuildTable>) -> Result<()> {
         if let Some(spilled) = &built.spilled {
             self.spilled = Some(Box::new(SpilledProbe::new(spilled, &mut self.setup)?));
             self.coalescer = coalescer(&self.setup);
@@ -124,7 +124,7 @@ impl Joining {
             self.setup.number()?;
         }
         let is_needed = built.side.batch().num_rows() > 0 || self.spilled.is_some() || self.setup.needs_no_partner();
-        self.stage = if is_needed { Stage::Probing(built, None) } else { Stage::Ended };
+        self.stage = if is_needed { Stage::Probing(built, None) } else { Stage::End };
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl Joining {
     /// Goes to the next table, or to the end.
     async fn advance(&mut self) -> Result<()> {
         let Some(spilled) = &mut self.spilled else {
-            self.stage = Stage::Ended;
+            self.stage = Stage::End;
             return Ok(());
         };
         if let Some(order) = spilled.order() {
@@ -152,7 +152,7 @@ impl Joining {
             Some(built) => Stage::Probing(built, None),
             None => match spilled.ordered()? {
                 Some(ordered) => Stage::Ordered(ordered),
-                None => Stage::Ended,
+                None => Stage::End,
             },
         };
         Ok(())
@@ -196,7 +196,7 @@ impl Joining {
     }
 
     /// Outputs the rows of a batch of the probe side that are output alone.
-    fn probe_alone(&mut self, probed: &Probed) -> Result<()> {
+    fn probe_alone(&mut self, probed: &ProbeBatch) -> Result<()> {
         let alone = self.setup.alone_rows(probed, probed.done..probed.batch.num_rows())?;
         alone.iter().try_for_each(|batch| self.push(batch))
     }

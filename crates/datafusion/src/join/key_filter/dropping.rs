@@ -26,22 +26,22 @@ const MOST_KEPT: f64 = 0.6;
 const TRIAL_ROWS: usize = 1 << 15;
 
 /// The filters of one partition, and the rows that they have kept.
-pub(super) struct Dropping {
-    filters: Vec<Judged>,
+pub(super) struct RowFilter {
+    filters: Vec<FilterTrial>,
     kept: BatchCoalescer,
     has_ended: bool,
 }
 
 /// A filter, and how many rows it has kept.
-struct Judged {
+struct FilterTrial {
     filter: Arc<dyn PhysicalExpr>,
     tested: usize,
     kept: usize,
 }
 
-impl Dropping {
+impl RowFilter {
     pub(super) fn new(filters: &[Arc<dyn PhysicalExpr>], schema: SchemaRef, batch_rows: usize) -> Self {
-        let judged = |filter: &Arc<dyn PhysicalExpr>| Judged { filter: Arc::clone(filter), tested: 0, kept: 0 };
+        let judged = |filter: &Arc<dyn PhysicalExpr>| FilterTrial { filter: Arc::clone(filter), tested: 0, kept: 0 };
         let kept = BatchCoalescer::new(schema, batch_rows).with_biggest_coalesce_batch_size(Some(batch_rows / 2));
         Self { filters: filters.iter().map(judged).collect(), kept, has_ended: false }
     }
@@ -75,7 +75,7 @@ impl Dropping {
     }
 }
 
-impl Judged {
+impl FilterTrial {
     fn is_worthwhile(&self) -> bool {
         self.tested < TRIAL_ROWS || (self.kept as f64) < MOST_KEPT * self.tested as f64
     }

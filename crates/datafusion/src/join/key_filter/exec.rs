@@ -21,7 +21,7 @@ use datafusion::{
 };
 use futures::{StreamExt, stream};
 
-use super::dropping::Dropping;
+use super::dropping::RowFilter;
 use crate::delegate;
 
 /// Drops rows that joins above do not need, by the dynamic filters which DataFusion pushes down to
@@ -126,7 +126,7 @@ impl ExecutionPlan for KeyFilterExec {
         if self.filters.is_empty() {
             return Ok(input);
         }
-        let dropping = Dropping::new(&self.filters, self.schema(), batch_rows);
+        let dropping = RowFilter::new(&self.filters, self.schema(), batch_rows);
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let stream = stream::try_unfold((input, dropping, metrics), |(mut input, mut dropping, metrics)| async move {
             loop {

@@ -16,7 +16,7 @@ use datafusion::{error::Result, logical_expr::ColumnarValue, physical_expr::Phys
 use crate::error::from_join;
 
 /// Whether the join of a build side may need a row with these keys. False for keys that it does not
-/// have, but for a few, and for null keys that neither have a partner nor decide about other rows.
+/// have, except for a few, and for null keys that neither have a partner nor decide about other rows.
 #[derive(Debug)]
 pub(super) struct MayMatch {
     keys: Vec<Arc<dyn PhysicalExpr>>,

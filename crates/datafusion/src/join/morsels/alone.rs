@@ -15,14 +15,14 @@ use super::{
 use crate::error::from_join;
 
 /// The parts of the left side whose rows are output alone.
-pub(super) struct Alone<M: Method> {
+pub(super) struct UnpairedOutput<M: Method> {
     build: Arc<Build<M>>,
     part: Option<Arc<Part<M>>>,
     number: usize,
     rows: Range<usize>,
 }
 
-impl<M: Method> Alone<M> {
+impl<M: Method> UnpairedOutput<M> {
     /// Begins with the first part.
     pub(super) fn new(build: Arc<Build<M>>) -> Self {
         Self { build, part: None, number: 0, rows: 0..0 }

@@ -15,7 +15,7 @@ use datafusion::{
 };
 
 use super::{execution::MorselExecutions, method::Method};
-use crate::join::properties::Joined;
+use crate::join::properties::JoinShape;
 
 /// A join of morsels of the right side with all parts of the left side, in one of the methods that
 /// find pairs: [`BandJoinExec`](crate::BandJoinExec) sorts both sides and merges them, and
@@ -45,7 +45,7 @@ impl<M: Method> MorselJoinExec<M> {
             return Ok(None);
         }
         let Some(method) = M::from_plan(stock)?.map(Arc::new) else { return Ok(None) };
-        let properties = Joined::from(stock.as_ref()).properties(stock.properties())?;
+        let properties = JoinShape::from(stock.as_ref()).properties(stock.properties())?;
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), MorselExecutions::default());
         Ok(Some(Self { stock: Arc::clone(stock), method, why: why.into(), properties, metrics, executions }))
     }

@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// The executions of a plan, of which several may run at once.
-pub(super) struct MorselExecutions<M: Method>(Executions<Shared<M>>);
+pub(super) struct MorselExecutions<M: Method>(Executions<BuildAndInputs<M>>);
 
-type Shared<M> = (BuildFuture<M>, Option<Arc<SharedInputs>>);
+type BuildAndInputs<M> = (BuildFuture<M>, Option<Arc<SharedInputs>>);
 
 impl<M: Method> Default for MorselExecutions<M> {
     fn default() -> Self {

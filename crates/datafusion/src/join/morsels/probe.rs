@@ -21,7 +21,7 @@ use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 
 use super::{
-    alone::Alone,
+    alone::UnpairedOutput,
     build::{Build, BuildFuture, all_go_on},
     left::{Left, Part},
     method::{Method, Step},
@@ -82,15 +82,15 @@ struct Probe<M: Method> {
 
 enum State<M: Method> {
     Waiting(BuildFuture<M>),
-    Probing(Box<Probing<M>>),
+    Probing(Box<MorselProbe<M>>),
     /// All pairs have been found, and some may not be output yet.
     Probed(Arc<Build<M>>),
     /// The last partition outputs the rows of the build side that the join emits alone.
-    Alone(Box<Alone<M>>),
-    Ended,
+    Alone(Box<UnpairedOutput<M>>),
+    End,
 }
 
-struct Probing<M: Method> {
+struct MorselProbe<M: Method> {
     build: Arc<Build<M>>,
     writer: Writer<Emit>,
     morsel: Option<Morsel<M>>,
@@ -114,12 +114,12 @@ impl<M: Method> Probe<M> {
             if let Some(batch) = self.take() {
                 return Ok(Some(batch.record_output(&self.metrics.baseline)));
             }
-            if matches!(self.state, State::Ended) {
+            if matches!(self.state, State::End) {
                 self.metrics.baseline.done();
                 return Ok(None);
             }
             if let Err(error) = self.step().await {
-                self.state = State::Ended;
+                self.state = State::End;
                 return Err(error);
             }
             steps += 1;
@@ -145,7 +145,7 @@ impl<M: Method> Probe<M> {
             State::Waiting(build) => {
                 let build = all_go_on(build.clone()).await.map_err(|error| DataFusionError::from(&error))?;
                 let writer = Writer::new(Arc::clone(&build.output), into(method, ready));
-                *state = State::Probing(Box::new(Probing { build, writer, morsel: None }));
+                *state = State::Probing(Box::new(MorselProbe { build, writer, morsel: None }));
             }
             State::Probing(probing) if probing.morsel.is_some() => {
                 if probing.join(method, ready, metrics).await? {
@@ -161,23 +161,24 @@ impl<M: Method> Probe<M> {
                 // this partition have been taken, so rows alone come after the pairs of all.
                 let last = build.probing.fetch_sub(1, Ordering::AcqRel) == 1;
                 let is_alone = last && build.left.tracks_matches();
-                *state = if is_alone { State::Alone(Box::new(Alone::new(Arc::clone(build)))) } else { State::Ended };
+                *state =
+                    if is_alone { State::Alone(Box::new(UnpairedOutput::new(Arc::clone(build)))) } else { State::End };
             }
             State::Alone(alone) => {
                 if !alone.step(method, ready, metrics).await? {
-                    *state = State::Ended;
+                    *state = State::End;
                 }
             }
-            State::Ended => {}
+            State::End => {}
         }
         Ok(())
     }
 
     /// Ends the probing of this partition.
     fn end(&mut self) -> Result<()> {
-        if let State::Probing(probing) = std::mem::replace(&mut self.state, State::Ended) {
+        if let State::Probing(probing) = std::mem::replace(&mut self.state, State::End) {
             let _compute = self.metrics.baseline.elapsed_compute().timer();
-            let Probing { build, writer, .. } = *probing;
+            let MorselProbe { build, writer, .. } = *probing;
             writer.finish().map_err(from_join)?;
             self.state = State::Probed(build);
         }
@@ -194,7 +195,7 @@ pub(super) fn into<M: Method>(method: &Arc<M>, ready: &Ready) -> Emit {
     })
 }
 
-impl<M: Method> Probing<M> {
+impl<M: Method> MorselProbe<M> {
     /// Prepares a morsel.
     fn prepare(&mut self, method: &M, batches: Vec<RecordBatch>, metrics: &ProbeMetrics) -> Result<()> {
         let _compute = metrics.baseline.elapsed_compute().timer();

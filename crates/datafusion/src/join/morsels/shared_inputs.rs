@@ -40,17 +40,17 @@ pub(super) struct SharedInputs(Box<[Input]>);
 struct Input {
     /// None before its partition has been asked for, and after its end.
     stream: Mutex<Option<SendableRecordBatchStream>>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitList>,
 }
 
 /// The partitions that wait for an input.
 #[derive(Debug, Default)]
-struct Waiting(Mutex<Wakers>);
+struct WaitList(Mutex<Wakers>);
 
 #[derive(Debug, Default)]
 struct Wakers {
     list: Vec<Waker>,
-    /// How many have been added so far.
+    /// The number of wakers that have been added.
     added: u64,
 }
 
@@ -130,7 +130,7 @@ impl Input {
     }
 }
 
-impl Waiting {
+impl WaitList {
     fn add(&self, waker: &Waker) {
         let mut wakers = self.0.lock();
         wakers.added += 1;
@@ -151,7 +151,7 @@ impl Waiting {
     }
 }
 
-impl Wake for Waiting {
+impl Wake for WaitList {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -17,34 +17,34 @@ use futures::{
 };
 use parking_lot::Mutex;
 
-use super::{context::SpillContext, files::Spooled, plan::build_bytes};
+use super::{context::SpillContext, files::SpillFile, plan::build_bytes};
 use crate::{
     error::from_join,
-    join::hash::{build::Built, layout::BUILD},
+    join::hash::{build::BuildTable, layout::BUILD},
 };
 
 /// A block, and what its streams share.
 #[derive(Debug)]
 pub(super) struct Block {
-    file: Spooled,
+    file: SpillFile,
     pieces: Range<usize>,
     /// The streams that have not passed the block.
     left: Arc<AtomicUsize>,
     /// Which rows have a match, from the first time that the block is loaded on. The rows are in
     /// the same order each time.
     matched: OnceLock<Arc<MatchBits>>,
-    table: Mutex<Option<WeakShared<Loading>>>,
+    table: Mutex<Option<WeakShared<TableFuture>>>,
 }
 
 /// The table in the making.
-type Loading = BoxFuture<'static, Result<Arc<Built>, Arc<DataFusionError>>>;
+type TableFuture = BoxFuture<'static, Result<Arc<BuildTable>, Arc<DataFusionError>>>;
 
 /// A table, which is in memory while this lives.
-pub(super) type Loaded = Shared<Loading>;
+pub(super) type SharedTable = Shared<TableFuture>;
 
 impl Block {
     /// Returns the block of these pieces of a file, which `left` streams will pass.
-    pub(super) fn new(file: &Spooled, pieces: Range<usize>, left: usize) -> Self {
+    pub(super) fn new(file: &SpillFile, pieces: Range<usize>, left: usize) -> Self {
         let left = Arc::new(AtomicUsize::new(left));
         Self { file: file.clone(), pieces, left, matched: OnceLock::new(), table: Mutex::default() }
     }
@@ -61,7 +61,7 @@ impl Block {
     }
 
     /// Returns the table in the making: that of other streams, if any has it.
-    pub(super) fn load(self: &Arc<Self>, spill: &Arc<SpillContext>) -> Loaded {
+    pub(super) fn load(self: &Arc<Self>, spill: &Arc<SpillContext>) -> SharedTable {
         let mut table = self.table.lock();
         if let Some(loaded) = table.as_ref().and_then(WeakShared::upgrade) {
             return loaded;
@@ -73,7 +73,7 @@ impl Block {
         loaded
     }
 
-    async fn make(&self, spill: &SpillContext) -> Result<Built> {
+    async fn make(&self, spill: &SpillContext) -> Result<BuildTable> {
         let Range { start, end } = self.pieces;
         let pieces = &self.file.pieces[start..end];
         let rows: usize = pieces.iter().map(|piece| piece.rows).sum();
@@ -96,6 +96,6 @@ impl Block {
             None => rows,
         };
         budget.settle(side.memory_bytes())?;
-        Ok(Built::new(side, rows, Arc::clone(&self.left), spill, budget, None))
+        Ok(BuildTable::new(side, rows, Arc::clone(&self.left), spill, budget, None))
     }
 }

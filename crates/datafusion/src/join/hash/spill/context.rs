@@ -9,7 +9,7 @@ use super::{budget::MemoryBudget, files::Files, metrics::Metrics, pieces::PieceS
 use crate::join::{
     collect::threads,
     hash::{
-        build::Seen,
+        build::ProbeFacts,
         layout::{BUILD, Layout},
     },
 };
@@ -59,7 +59,7 @@ pub(in crate::join::hash) struct SpillContext {
     pub(super) batch_rows: usize,
     pub(super) threads: usize,
     pub(super) metrics: Arc<Metrics>,
-    pub(in crate::join::hash) seen: Arc<Seen>,
+    pub(in crate::join::hash) seen: Arc<ProbeFacts>,
 }
 
 impl SpillContext {

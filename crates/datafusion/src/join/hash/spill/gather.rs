@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 
 use super::{
     context::SpillContext,
-    node::{Node, Spilled},
-    residents::{Kept, Residents},
+    node::{Node, SpilledParts},
+    residents::{PartRows, Residents},
 };
 use crate::{
     error::from_join,
@@ -28,13 +28,13 @@ use crate::{
 
 /// The rows of a build side.
 #[derive(Debug)]
-pub(in crate::join::hash) struct Gathered {
+pub(in crate::join::hash) struct BuildRows {
     /// The batches in memory. Their memory is reserved, and that of the table to be made of them.
     pub(in crate::join::hash) batches: Vec<RecordBatch>,
     /// The number of all rows, those on disk included.
     pub(in crate::join::hash) rows: usize,
     /// The rows on disk, if any.
-    pub(in crate::join::hash) spilled: Option<Spilled>,
+    pub(in crate::join::hash) spilled: Option<SpilledParts>,
     /// What is known of the keys, if it was asked for and rows were spilled.
     pub(in crate::join::hash) known: Option<Known>,
 }
@@ -48,11 +48,11 @@ pub(in crate::join::hash) async fn gather(
     streams: Vec<SendableRecordBatchStream>,
     spill: &Arc<SpillContext>,
     known: Option<Known>,
-) -> Result<Gathered> {
-    let shared = Arc::new(Shared {
+) -> Result<BuildRows> {
+    let shared = Arc::new(GatherState {
         is_asked: known.is_some(),
         spill: Arc::clone(spill),
-        state: Mutex::new(State::InMemory(streams.iter().map(|_| Collected::default()).collect())),
+        state: Mutex::new(State::InMemory(streams.iter().map(|_| StreamRows::default()).collect())),
         known: Mutex::new(known),
     });
     let task = |(stream, at)| (stream, Task { shared: Arc::clone(&shared), stream: at, dividing: None, rows: 0 });
@@ -63,7 +63,7 @@ pub(in crate::join::hash) async fn gather(
 }
 
 /// What the tasks share.
-struct Shared {
+struct GatherState {
     spill: Arc<SpillContext>,
     state: Mutex<State>,
     /// What is known of the keys of rows that were divided, if it is asked for.
@@ -73,13 +73,13 @@ struct Shared {
 
 enum State {
     /// The batches of each stream.
-    InMemory(Vec<Collected>),
+    InMemory(Vec<StreamRows>),
     Divided(Arc<Residents>),
 }
 
 /// The batches of a stream. They may share memory, which is reserved once.
 #[derive(Default)]
-struct Collected {
+struct StreamRows {
     /// Each with the bytes that were reserved for it.
     batches: Vec<(RecordBatch, usize)>,
     memory: RecordBatchMemoryCounter,
@@ -87,14 +87,14 @@ struct Collected {
 
 /// Keeps the batches of one stream.
 struct Task {
-    shared: Arc<Shared>,
+    shared: Arc<GatherState>,
     stream: usize,
-    dividing: Option<Dividing>,
+    dividing: Option<RowDivision>,
     rows: usize,
 }
 
 /// What a task needs to divide rows.
-struct Dividing {
+struct RowDivision {
     divider: Divider,
     keys: Keys,
 }
@@ -124,10 +124,10 @@ enum Next {
     Divide(Arc<Residents>, Vec<(RecordBatch, usize)>),
 }
 
-impl Shared {
-    fn dividing(&self) -> Result<Dividing> {
+impl GatherState {
+    fn dividing(&self) -> Result<RowDivision> {
         let divider = self.spill.divider(BUILD, 0, self.spill.parts)?;
-        Ok(Dividing { divider, keys: self.spill.layout.keys(BUILD)? })
+        Ok(RowDivision { divider, keys: self.spill.layout.keys(BUILD)? })
     }
 
     /// Keeps a batch in memory, or says how it is to be divided.
@@ -135,7 +135,7 @@ impl Shared {
         let mut state = self.state.lock();
         match &mut *state {
             State::InMemory(all) => {
-                let Collected { batches, memory } = &mut all[stream];
+                let StreamRows { batches, memory } = &mut all[stream];
                 let bytes = memory.count_batch(batch);
                 match self.spill.budget.try_collect(bytes) {
                     Ok(()) => {
@@ -165,7 +165,12 @@ impl Shared {
     }
 
     /// Divides batches for which memory is reserved.
-    fn divide(&self, residents: &Residents, dividing: &mut Dividing, batches: Vec<(RecordBatch, usize)>) -> Result<()> {
+    fn divide(
+        &self,
+        residents: &Residents,
+        dividing: &mut RowDivision,
+        batches: Vec<(RecordBatch, usize)>,
+    ) -> Result<()> {
         for (batch, bytes) in batches {
             // Their rows take it again.
             self.spill.budget.shrink(bytes);
@@ -174,7 +179,7 @@ impl Shared {
         Ok(())
     }
 
-    fn add(&self, residents: &Residents, dividing: &mut Dividing, batch: &RecordBatch) -> Result<()> {
+    fn add(&self, residents: &Residents, dividing: &mut RowDivision, batch: &RecordBatch) -> Result<()> {
         if self.is_asked {
             let hashes = dividing.keys.hash(batch).map_err(from_join)?;
             if let Some(known) = &mut *self.known.lock() {
@@ -186,7 +191,7 @@ impl Shared {
     }
 
     /// Frees memory for the table, and returns all rows.
-    fn end(&self, rows: usize) -> Result<Gathered> {
+    fn end(&self, rows: usize) -> Result<BuildRows> {
         let bytes = self.spill.budget.size();
         let mut state = self.state.lock();
         if let State::InMemory(all) = &mut *state {
@@ -196,7 +201,7 @@ impl Shared {
                 _ => {
                     let batches = std::mem::take(all).into_iter().flat_map(|collected| collected.batches);
                     let batches = batches.map(|(batch, _)| batch).collect();
-                    return Ok(Gathered { batches, rows, spilled: None, known: None });
+                    return Ok(BuildRows { batches, rows, spilled: None, known: None });
                 }
             };
             if let Next::Divide(residents, before) = self.begin_dividing(&mut state, &like, refused)? {
@@ -213,14 +218,14 @@ impl Shared {
             let is_whole = part == self.spill.parts;
 
             nodes.push(match kept {
-                Kept::InMemory(pieces) => {
+                PartRows::InMemory(pieces) => {
                     batches.extend(pieces);
                     None
                 }
-                Kept::OnDisk(file) => Some(Arc::new(Node::new(&self.spill, file, 1, is_whole))),
+                PartRows::OnDisk(file) => Some(Arc::new(Node::new(&self.spill, file, 1, is_whole))),
             });
         }
-        let spilled = Spilled::new(&self.spill, nodes);
-        Ok(Gathered { batches, rows, spilled, known: self.known.lock().take() })
+        let spilled = SpilledParts::new(&self.spill, nodes);
+        Ok(BuildRows { batches, rows, spilled, known: self.known.lock().take() })
     }
 }

@@ -27,7 +27,7 @@ mod writers;
 
 pub(super) use budget::MemoryBudget;
 pub(super) use context::{Concurrency, SpillContext};
-pub(super) use gather::{Gathered, gather};
+pub(super) use gather::{BuildRows, gather};
 pub(super) use metrics::Metrics;
-pub(super) use node::Spilled;
+pub(super) use node::SpilledParts;
 pub(super) use probe::SpilledProbe;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{
     block::Block,
     context::SpillContext,
-    files::Spooled,
+    files::SpillFile,
     plan::{blocks, division, is_skewed},
     writers::PartitionWriters,
 };
@@ -21,7 +21,7 @@ use crate::join::hash::layout::{BUILD, PROBE};
 
 /// The parts of a build side that are on disk.
 #[derive(Debug)]
-pub(in crate::join::hash) struct Spilled {
+pub(in crate::join::hash) struct SpilledParts {
     pub(super) spill: Arc<SpillContext>,
     /// None for the parts in memory, and for those without rows if no row needs them. The last one
     /// is of rows that have no partner.
@@ -44,12 +44,12 @@ struct State {
     /// The streams that have not passed the part. When its shape is known, the shape counts them.
     left: usize,
     /// Until the shape is asked for.
-    file: Spooled,
-    shape: Option<Shaping>,
+    file: SpillFile,
+    shape: Option<ShapeFuture>,
 }
 
 /// The shape in the making.
-type Shaping = Shared<BoxFuture<'static, Result<Arc<Shape>, Arc<DataFusionError>>>>;
+type ShapeFuture = Shared<BoxFuture<'static, Result<Arc<Shape>, Arc<DataFusionError>>>>;
 
 /// How a part is cut.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(super) enum Shape {
     Parts(u32, Vec<Option<Arc<Node>>>),
 }
 
-impl Spilled {
+impl SpilledParts {
     /// Returns the parts, unless none is on disk.
     pub(super) fn new(spill: &Arc<SpillContext>, nodes: Vec<Option<Arc<Node>>>) -> Option<Self> {
         nodes.iter().any(Option::is_some).then(|| Self { spill: Arc::clone(spill), nodes })
@@ -69,11 +69,11 @@ impl Spilled {
 
 impl Node {
     /// Returns a part that no stream has passed. A whole one is not divided again.
-    pub(super) fn new(spill: &Arc<SpillContext>, file: Spooled, level: u32, is_whole: bool) -> Self {
+    pub(super) fn new(spill: &Arc<SpillContext>, file: SpillFile, level: u32, is_whole: bool) -> Self {
         Self::with_left(spill, file, level, is_whole, spill.streams)
     }
 
-    fn with_left(spill: &Arc<SpillContext>, file: Spooled, level: u32, is_whole: bool, left: usize) -> Self {
+    fn with_left(spill: &Arc<SpillContext>, file: SpillFile, level: u32, is_whole: bool, left: usize) -> Self {
         let metrics = spill.metrics.parts();
         metrics.parts.add(1);
         metrics.depth.set_max(level as usize);
@@ -122,7 +122,7 @@ impl Node {
 }
 
 /// Cuts a part into blocks or smaller parts.
-async fn cut(spill: Arc<SpillContext>, file: Spooled, level: u32, is_whole: bool, left: usize) -> Result<Shape> {
+async fn cut(spill: Arc<SpillContext>, file: SpillFile, level: u32, is_whole: bool, left: usize) -> Result<Shape> {
     let ranges = blocks(&file.pieces, spill.budget.for_block());
     let Some(parts) = division(ranges.len(), level, is_whole) else {
         spill.metrics.parts().blocks.add(ranges.len());
@@ -139,7 +139,7 @@ async fn cut(spill: Arc<SpillContext>, file: Spooled, level: u32, is_whole: bool
     while let Some(batch) = stream.next().await.transpose()? {
         writers.divide(&mut divider, &batch)?;
     }
-    let node = |file: Spooled| {
+    let node = |file: SpillFile| {
         let is_needed = !file.is_empty() || spill.keeps_unmatched(PROBE);
         let is_skewed = is_skewed(file.rows(), rows);
         spill.metrics.parts().skewed.add(usize::from(is_skewed));

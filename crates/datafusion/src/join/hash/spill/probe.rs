@@ -15,18 +15,18 @@ use datafusion::{
 use futures::StreamExt;
 
 use super::{
-    block::{Block, Loaded},
+    block::{Block, SharedTable},
     budget::MemoryBudget,
     context::SpillContext,
-    files::{Files, Spooled},
-    node::{Node, Shape, Spilled},
+    files::{Files, SpillFile},
+    node::{Node, Shape, SpilledParts},
     order::Order,
     writers::PartitionWriters,
 };
 use crate::{
     error::from_join,
     join::hash::{
-        build::Built,
+        build::BuildTable,
         layout::{BUILD, Layout, PROBE},
         setup::Setup,
     },
@@ -45,7 +45,7 @@ pub(in crate::join::hash) struct SpilledProbe {
     /// While the input is read.
     router: Option<PartitionRouter>,
     /// The parts that the stream has not passed, with its rows for them.
-    ahead: Vec<(Arc<Node>, Spooled)>,
+    ahead: Vec<(Arc<Node>, SpillFile)>,
     pass: Option<BlockPass>,
     order: Option<Order>,
 }
@@ -64,9 +64,9 @@ struct BlockPass {
     shape: Arc<Shape>,
     /// The blocks that were begun.
     begun: usize,
-    probe: Spooled,
+    probe: SpillFile,
     source: Option<SendableRecordBatchStream>,
-    table: Option<Loaded>,
+    table: Option<SharedTable>,
     /// Which rows of each batch of the probe side have a match in the blocks before.
     marks: Vec<BooleanArray>,
     /// The batches of the probe side that were begun with this block.
@@ -79,7 +79,7 @@ impl SpilledProbe {
     ///
     /// # Errors
     /// If a key's type cannot be compared.
-    pub(in crate::join::hash) fn new(spilled: &Spilled, setup: &mut Setup) -> Result<Self> {
+    pub(in crate::join::hash) fn new(spilled: &SpilledParts, setup: &mut Setup) -> Result<Self> {
         let spill = Arc::clone(&spilled.spill);
         let mut order = None;
         if setup.is_ordered {
@@ -126,9 +126,9 @@ impl SpilledProbe {
     ///
     /// # Errors
     /// If the disk or a kernel fails.
-    pub(in crate::join::hash) async fn advance(&mut self) -> Result<Option<Arc<Built>>> {
+    pub(in crate::join::hash) async fn advance(&mut self) -> Result<Option<Arc<BuildTable>>> {
         if let Some(PartitionRouter { writers, nodes, .. }) = self.router.take() {
-            let files = writers.finish()?.into_iter().chain([Spooled::default()]);
+            let files = writers.finish()?.into_iter().chain([SpillFile::default()]);
             let parts = nodes.into_iter().zip(files);
             self.ahead = parts.filter_map(|(node, file)| Some((node?, file))).collect();
         }
@@ -161,7 +161,7 @@ impl SpilledProbe {
     }
 
     /// Divides the rows of a part as the build side was.
-    async fn divide(&mut self, probe: Spooled, level: u32, nodes: &[Option<Arc<Node>>]) -> Result<Vec<Spooled>> {
+    async fn divide(&mut self, probe: SpillFile, level: u32, nodes: &[Option<Arc<Node>>]) -> Result<Vec<SpillFile>> {
         let mut divider = Divider::new(self.layout.keys(PROBE)?, level, nodes.len());
         let size = self.spill.piece_size(PROBE);
         let wanted = nodes.iter().map(Option::is_some);
@@ -249,7 +249,7 @@ impl PartitionRouter {
 }
 
 impl BlockPass {
-    fn new(shape: Arc<Shape>, probe: Spooled) -> Self {
+    fn new(shape: Arc<Shape>, probe: SpillFile) -> Self {
         Self { shape, begun: 0, probe, source: None, table: None, marks: Vec::new(), batches: 0 }
     }
 
@@ -261,7 +261,7 @@ impl BlockPass {
     }
 
     /// Goes to the next block, or returns nothing after the last.
-    async fn advance(&mut self, spill: &Arc<SpillContext>, files: &Files) -> Result<Option<Arc<Built>>> {
+    async fn advance(&mut self, spill: &Arc<SpillContext>, files: &Files) -> Result<Option<Arc<BuildTable>>> {
         // Before the next table is made, the last one goes.
         (self.source, self.table, self.batches) = (None, None, 0);
         while let Some(block) = self.blocks().get(self.begun).cloned() {

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::{
     context::SpillContext,
-    files::{Spooled, Writer},
+    files::{SpillFile, Writer},
     pieces::{Mould, Pieces},
     victims::victims,
 };
@@ -40,9 +40,9 @@ struct Part {
 
 /// The rows of a part when all have been read.
 #[derive(Debug)]
-pub(super) enum Kept {
+pub(super) enum PartRows {
     InMemory(Vec<RecordBatch>),
-    OnDisk(Spooled),
+    OnDisk(SpillFile),
 }
 
 impl Residents {
@@ -152,12 +152,12 @@ impl Residents {
     ///
     /// # Errors
     /// If a file cannot be completed.
-    pub(super) fn take(&self) -> Result<Vec<Kept>> {
+    pub(super) fn take(&self) -> Result<Vec<PartRows>> {
         let take = |part: &Mutex<Part>| {
             let mut part = part.lock();
             match part.file.take() {
-                Some(file) => Ok(Kept::OnDisk(file.finish()?)),
-                None => Ok(Kept::InMemory(std::mem::take(&mut part.in_memory))),
+                Some(file) => Ok(PartRows::OnDisk(file.finish()?)),
+                None => Ok(PartRows::InMemory(std::mem::take(&mut part.in_memory))),
             }
         };
         self.parts.iter().map(take).collect()
