@@ -17,7 +17,7 @@ use futures::{
 };
 use parking_lot::Mutex;
 
-use super::{context::SpillContext, files::SpillFile, plan::build_bytes};
+use super::{context::SpillContext, files::SpilledRows, plan::build_bytes};
 use crate::{
     error::from_join,
     join::hash::{build::BuildTable, layout::BUILD},
@@ -26,7 +26,7 @@ use crate::{
 /// A block, and what its streams share.
 #[derive(Debug)]
 pub(super) struct Block {
-    file: SpillFile,
+    file: SpilledRows,
     pieces: Range<usize>,
     /// The streams that have not passed the block.
     left: Arc<AtomicUsize>,
@@ -44,7 +44,7 @@ pub(super) type SharedTable = Shared<TableFuture>;
 
 impl Block {
     /// Returns the block of these pieces of a file, which `left` streams will pass.
-    pub(super) fn new(file: &SpillFile, pieces: Range<usize>, left: usize) -> Self {
+    pub(super) fn new(file: &SpilledRows, pieces: Range<usize>, left: usize) -> Self {
         let left = Arc::new(AtomicUsize::new(left));
         Self { file: file.clone(), pieces, left, matched: OnceLock::new(), table: Mutex::default() }
     }

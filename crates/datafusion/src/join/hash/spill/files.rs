@@ -38,7 +38,7 @@ type Write = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Option<Arc<dyn SpillF
 
 /// A complete file.
 #[derive(Clone, Default)]
-pub(super) struct SpillFile {
+pub(super) struct SpilledRows {
     /// None without rows.
     file: Option<Arc<dyn SpillFile>>,
     pub(super) pieces: Arc<[Piece]>,
@@ -84,7 +84,7 @@ impl Files {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub(super) fn read(&self, spooled: &SpillFile) -> Result<SendableRecordBatchStream> {
+    pub(super) fn read(&self, spooled: &SpilledRows) -> Result<SendableRecordBatchStream> {
         match &spooled.file {
             Some(file) => self.manager().read_spill_as_stream_unbuffered(Arc::clone(file), None),
             None => Ok(Box::pin(EmptyRecordBatchStream::new(Arc::clone(&self.schema)))),
@@ -117,16 +117,16 @@ impl Writer {
     ///
     /// # Errors
     /// As for [`append`](Self::append).
-    pub(super) fn finish(self) -> Result<SpillFile> {
+    pub(super) fn finish(self) -> Result<SpilledRows> {
         let file = match self.write {
             Some(mut write) => write(None).map_err(no_disk)?,
             None => None,
         };
-        Ok(SpillFile { file, pieces: self.pieces.into() })
+        Ok(SpilledRows { file, pieces: self.pieces.into() })
     }
 }
 
-impl SpillFile {
+impl SpilledRows {
     pub(super) fn rows(&self) -> usize {
         self.pieces.iter().map(|piece| piece.rows).sum()
     }
@@ -148,9 +148,9 @@ impl fmt::Debug for Writer {
     }
 }
 
-impl fmt::Debug for SpillFile {
+impl fmt::Debug for SpilledRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpillFile").field("pieces", &self.pieces.len()).finish_non_exhaustive()
+        f.debug_struct("SpilledRows").field("pieces", &self.pieces.len()).finish_non_exhaustive()
     }
 }
 

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{
     block::Block,
     context::SpillContext,
-    files::SpillFile,
+    files::SpilledRows,
     plan::{blocks, division, is_skewed},
     writers::PartitionWriters,
 };
@@ -44,7 +44,7 @@ struct State {
     /// The streams that have not passed the part. When its shape is known, the shape counts them.
     left: usize,
     /// Until the shape is asked for.
-    file: SpillFile,
+    file: SpilledRows,
     shape: Option<ShapeFuture>,
 }
 
@@ -69,11 +69,11 @@ impl SpilledParts {
 
 impl Node {
     /// Returns a part that no stream has passed. A whole one is not divided again.
-    pub(super) fn new(spill: &Arc<SpillContext>, file: SpillFile, level: u32, is_whole: bool) -> Self {
+    pub(super) fn new(spill: &Arc<SpillContext>, file: SpilledRows, level: u32, is_whole: bool) -> Self {
         Self::with_left(spill, file, level, is_whole, spill.streams)
     }
 
-    fn with_left(spill: &Arc<SpillContext>, file: SpillFile, level: u32, is_whole: bool, left: usize) -> Self {
+    fn with_left(spill: &Arc<SpillContext>, file: SpilledRows, level: u32, is_whole: bool, left: usize) -> Self {
         let metrics = spill.metrics.parts();
         metrics.parts.add(1);
         metrics.depth.set_max(level as usize);
@@ -122,7 +122,7 @@ impl Node {
 }
 
 /// Cuts a part into blocks or smaller parts.
-async fn cut(spill: Arc<SpillContext>, file: SpillFile, level: u32, is_whole: bool, left: usize) -> Result<Shape> {
+async fn cut(spill: Arc<SpillContext>, file: SpilledRows, level: u32, is_whole: bool, left: usize) -> Result<Shape> {
     let ranges = blocks(&file.pieces, spill.budget.for_block());
     let Some(parts) = division(ranges.len(), level, is_whole) else {
         spill.metrics.parts().blocks.add(ranges.len());
@@ -139,7 +139,7 @@ async fn cut(spill: Arc<SpillContext>, file: SpillFile, level: u32, is_whole: bo
     while let Some(batch) = stream.next().await.transpose()? {
         writers.divide(&mut divider, &batch)?;
     }
-    let node = |file: SpillFile| {
+    let node = |file: SpilledRows| {
         let is_needed = !file.is_empty() || spill.keeps_unmatched(PROBE);
         let is_skewed = is_skewed(file.rows(), rows);
         spill.metrics.parts().skewed.add(usize::from(is_skewed));

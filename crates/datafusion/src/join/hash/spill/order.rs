@@ -23,7 +23,7 @@ use futures::StreamExt;
 
 use super::{
     budget::MemoryBudget,
-    files::{Files, SpillFile, Writer},
+    files::{Files, SpilledRows, Writer},
 };
 
 /// The most rows of a batch in a file. One of each file is in memory when they are merged.
@@ -33,7 +33,7 @@ const ROWS: usize = 1024;
 pub(in crate::join::hash) struct Order {
     files: Files,
     budget: MemoryBudget,
-    runs: Vec<SpillFile>,
+    runs: Vec<SpilledRows>,
     run: Option<Writer>,
 }
 
@@ -77,7 +77,7 @@ impl Order {
         if self.runs.is_empty() {
             return Ok(Box::pin(EmptyRecordBatchStream::new(shown)));
         }
-        let largest = |run: &SpillFile| run.pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0);
+        let largest = |run: &SpilledRows| run.pieces.iter().map(|piece| piece.bytes).max().unwrap_or(0);
         // The merge holds two batches of each file. It must not be refused them.
         self.budget.grow(2 * self.runs.iter().map(largest).sum::<usize>());
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());

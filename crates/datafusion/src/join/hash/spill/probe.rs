@@ -18,7 +18,7 @@ use super::{
     block::{Block, SharedTable},
     budget::MemoryBudget,
     context::SpillContext,
-    files::{Files, SpillFile},
+    files::{Files, SpilledRows},
     node::{Node, Shape, SpilledParts},
     order::Order,
     writers::PartitionWriters,
@@ -45,7 +45,7 @@ pub(in crate::join::hash) struct SpilledProbe {
     /// While the input is read.
     router: Option<PartitionRouter>,
     /// The parts that the stream has not passed, with its rows for them.
-    ahead: Vec<(Arc<Node>, SpillFile)>,
+    ahead: Vec<(Arc<Node>, SpilledRows)>,
     pass: Option<BlockPass>,
     order: Option<Order>,
 }
@@ -64,7 +64,7 @@ struct BlockPass {
     shape: Arc<Shape>,
     /// The blocks that were begun.
     begun: usize,
-    probe: SpillFile,
+    probe: SpilledRows,
     source: Option<SendableRecordBatchStream>,
     table: Option<SharedTable>,
     /// Which rows of each batch of the probe side have a match in the blocks before.
@@ -128,7 +128,7 @@ impl SpilledProbe {
     /// If the disk or a kernel fails.
     pub(in crate::join::hash) async fn advance(&mut self) -> Result<Option<Arc<BuildTable>>> {
         if let Some(PartitionRouter { writers, nodes, .. }) = self.router.take() {
-            let files = writers.finish()?.into_iter().chain([SpillFile::default()]);
+            let files = writers.finish()?.into_iter().chain([SpilledRows::default()]);
             let parts = nodes.into_iter().zip(files);
             self.ahead = parts.filter_map(|(node, file)| Some((node?, file))).collect();
         }
@@ -161,7 +161,12 @@ impl SpilledProbe {
     }
 
     /// Divides the rows of a part as the build side was.
-    async fn divide(&mut self, probe: SpillFile, level: u32, nodes: &[Option<Arc<Node>>]) -> Result<Vec<SpillFile>> {
+    async fn divide(
+        &mut self,
+        probe: SpilledRows,
+        level: u32,
+        nodes: &[Option<Arc<Node>>],
+    ) -> Result<Vec<SpilledRows>> {
         let mut divider = Divider::new(self.layout.keys(PROBE)?, level, nodes.len());
         let size = self.spill.piece_size(PROBE);
         let wanted = nodes.iter().map(Option::is_some);
@@ -249,7 +254,7 @@ impl PartitionRouter {
 }
 
 impl BlockPass {
-    fn new(shape: Arc<Shape>, probe: SpillFile) -> Self {
+    fn new(shape: Arc<Shape>, probe: SpilledRows) -> Self {
         Self { shape, begun: 0, probe, source: None, table: None, marks: Vec::new(), batches: 0 }
     }
 

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::{
     context::SpillContext,
-    files::{SpillFile, Writer},
+    files::{SpilledRows, Writer},
     pieces::{Mould, Pieces},
     victims::victims,
 };
@@ -42,7 +42,7 @@ struct Part {
 #[derive(Debug)]
 pub(super) enum PartRows {
     InMemory(Vec<RecordBatch>),
-    OnDisk(SpillFile),
+    OnDisk(SpilledRows),
 }
 
 impl Residents {

@@ -6,7 +6,7 @@ use datafusion::error::Result;
 
 use super::{
     budget::MemoryBudget,
-    files::{Files, SpillFile, Writer},
+    files::{Files, SpilledRows, Writer},
     pieces::{Mould, PieceSize, Pieces},
 };
 use crate::error::from_join;
@@ -80,10 +80,10 @@ impl PartitionWriters {
     ///
     /// # Errors
     /// As for [`add`](Self::add).
-    pub(super) fn finish(self) -> Result<Vec<SpillFile>> {
+    pub(super) fn finish(self) -> Result<Vec<SpilledRows>> {
         let budget = self.budget;
         let finish = |writer: Option<PartitionWriter>| {
-            let Some(PartitionWriter { pieces, mut file }) = writer else { return Ok(SpillFile::default()) };
+            let Some(PartitionWriter { pieces, mut file }) = writer else { return Ok(SpilledRows::default()) };
             if let Some(mut pieces) = pieces {
                 pieces.finish(&budget)?.map_or(Ok(()), |piece| file.append(&piece))?;
             }
