@@ -29,7 +29,9 @@ pub use choice::profile;
 pub use compare::{Comparisons, Incomparable, compare};
 pub use config::{AnnulusConfig, DataPath, ExchangeTuning, Joins};
 pub use exec::{InTurnExec, RingRepartitionExec};
-pub use join::{BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec, PairMethod, SharedHashJoinExec};
+pub use join::{
+    BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec, PairMethod, SharedHashJoinExec,
+};
 pub use metrics::ExchangeReport;
 pub use report::exchange_report;
 pub use rule::{

@@ -283,8 +283,6 @@ async fn all_options_have_names_in_sql() {
         ("keyed_bands", "auto", "always"),
         ("groupings", "auto", "never"),
         ("cyclo_join", "auto", "never"),
-        ("broadcast_limit", "67108864", "1"),
-        ("share_memory", "true", "false"),
         ("partitioned_tables", "true", "false"),
         ("profile", "auto", "none"),
     ];
@@ -309,6 +307,8 @@ async fn removed_options_name_what_has_taken_their_place() {
         ("skip_partial_aggregation", "annulus.groupings"),
         ("merge_runs", "annulus.groupings"),
         ("explain_as_stock", "annulus.strategy = 'stock'"),
+        ("broadcast_limit", "RingJoinOptions"),
+        ("share_memory", "shared memory"),
     ] {
         let error = session.sql(&format!("SET annulus.{name} = 1")).await.unwrap_err().to_string();
         let removed = format!("the option 'annulus.{name}' was removed: ");

@@ -3,7 +3,7 @@
 use datafusion::{common::config_err, error::Result};
 
 /// The names of the options, each with the remedy.
-const REMOVED: [(&str, &str); 7] = [
+const REMOVED: [(&str, &str); 9] = [
     ("path", "name the side that copies in the strategy, as in annulus.strategy = 'ring+cluster'"),
     ("groups", BOUNDS),
     ("slots", BOUNDS),
@@ -11,6 +11,8 @@ const REMOVED: [(&str, &str); 7] = [
     ("skip_partial_aggregation", GROUPINGS),
     ("merge_runs", GROUPINGS),
     ("explain_as_stock", "set annulus.strategy = 'stock', annulus.joins = 'never' and annulus.groupings = 'never'"),
+    ("broadcast_limit", "a Rust program sets it with the extension RingJoinOptions of annulus-distributed"),
+    ("share_memory", "workers on one machine always use shared memory"),
 ];
 
 const BOUNDS: &str = "the bounds suit the caches; a Rust program sets others with the extension ExchangeTuning";
