@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks what the documents promise of the tree, where a line of grep can: the width of prose and
-# code, who depends on whom, which words libraries may use, and that public items are used.
+# code, which crate depends on which, which words libraries may use, and that public items are used.
 # A grep that finds nothing is good news here, so no -e.
 set -u
 # `found` sets a variable at the end of pipelines.
@@ -32,10 +32,6 @@ git ls-files '*.md' | xargs awk '
 echo "$rust" | xargs awk '{ gsub(/[\200-\277]/, "") } length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns" }' |
     found "Rust lines beyond 120 columns:"
 
-# Turns of phrase that readers stumbled over.
-git grep -nE '\b(so man[y]|what goes aroun[d]|whoeve[r])\b|\b(is|are|be) tol[d]\b' -- '*.rs' '*.md' 'ci/*' 'bench/*' 'lab/*' |
-    found "unclear words: name the number, the relation or the host; say who reports what:"
-
 # The laboratory compares the product with its rivals; the product does not know it.
 laboratory=$(sed -n 's/^name = "\(.*\)"/\1/p' lab/*/Cargo.toml | sort -u | paste -sd'|')
 grep -En "^($laboratory)\b" crates/*/Cargo.toml | found "crates of the product that depend on the laboratory:"
@@ -53,7 +49,7 @@ git ls-files 'crates/cli/src/*.rs' 'lab/command/src/*.rs' | grep -vE '/(main|lib
 echo "$libraries" | xargs grep -nE '"[^"]*(^|[ "`(])--[a-z][a-z-]+' | grep -vE ':[0-9]+: *//' |
     found "libraries that name a command-line flag:"
 
-# A wait for something that could signal is no sleep. A real delay says so on the line above.
+# A wait for something that could signal does not sleep. A real delay says so on the line above.
 echo "$rust" | xargs awk '
     /thread::sleep\(|time::sleep\(/ && before !~ /A real delay/ { print FILENAME ":" FNR ": " $0 }
     { before = $0 }' | found "sleeps without a comment 'A real delay: ...' above:"

@@ -76,7 +76,7 @@ impl RingJoin {
     ) -> Result<RevolutionStats, CycloError> {
         let Self { output, spec: JoinSpec { condition, threads, cancel, watch, .. }, .. } = self;
         let (threads, wanted, Part { local, rows: build_rows }) = (*threads, output.wanted(), part);
-        let (rounds, compared) = (Rounds::new(), AtomicU64::new(0));
+        let (rounds, compared, me) = (Rounds::new(), AtomicU64::new(0), host.position().me());
         // Rows of unfinished batches may hold memory of the part, so they are output before it is freed.
         let writer = |thread| Mutex::new(Writer::new(Arc::clone(output), move |batch| emit(thread, batch)));
         let writers: Vec<_> = (0..threads).map(writer).collect();
@@ -93,8 +93,7 @@ impl RingJoin {
             compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let (mut memory, mut probed, me) =
-            (FragmentMemory::new(output.refers_to_probe_rows()), 0, host.position().me());
+        let (mut memory, mut probed) = (FragmentMemory::new(output.refers_to_probe_rows()), 0);
         let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
             for thread in 1..threads {

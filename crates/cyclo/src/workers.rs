@@ -1,6 +1,6 @@
 //! Threads that share the work on one fragment after another.
 //!
-//! They are no pool of rayon: each keeps a writer of its own from one fragment to the next, the
+//! They do not form a rayon pool: each keeps a writer of its own from one fragment to the next, the
 //! calling thread works while others help, and the first error ends the join.
 
 use std::{

@@ -69,7 +69,7 @@ pub enum KeyRule {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NoLayout {
-    /// It is not a folder that a run has written, or there are several inputs.
+    /// The input is not one folder that a run has written.
     #[error("it is not one folder with a manifest")]
     NoManifest,
     /// The manifest has another version, or does not say how rows were placed.
@@ -81,8 +81,8 @@ pub enum NoLayout {
     /// Rows were placed by a hash that this version does not compute.
     #[error("its rows were placed by the row hash of another version of DataFusion; partition them again")]
     OtherHash,
-    /// Keys have another type in the files than when they were hashed.
-    #[error("its files store keys as other types than they were hashed as ({0})")]
+    /// Key columns are stored with a different type than they were hashed with.
+    #[error("key columns are stored with a different type than they were hashed with ({0})")]
     KeyTypes(String),
     /// A key column is not in the files, or has another type than the manifest says.
     #[error("its key column '{0}' is not in the files as the manifest says")]
@@ -91,11 +91,11 @@ pub enum NoLayout {
     /// commas.
     #[error("a column has a comma in its name, so the key '{0}' is ambiguous")]
     Ambiguous(String),
-    /// Rows were appended by another rule than those before them.
-    #[error("rows were appended by another rule than the first ones")]
+    /// Appended rows were placed by another rule than the rows before them.
+    #[error("its appended rows were placed by another rule than its first rows")]
     Append,
-    /// Files and partitions of the manifest are not those that were found.
-    #[error("its files are not those of the partitions in the manifest")]
+    /// The files in the folder differ from the files that the manifest lists.
+    #[error("its files differ from the files of the partitions in its manifest")]
     Files,
 }
 

@@ -17,4 +17,4 @@ pub mod roundabout;
 mod stop;
 mod words;
 
-pub use cancel::{Running, Stop};
+pub use cancel::{RunningProcess, Stop};

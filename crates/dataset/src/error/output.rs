@@ -33,7 +33,7 @@ pub enum OutputError {
         message: String,
     },
     /// Writing these files failed before. The first error has the reason.
-    #[error("writing the files of '{0}' failed before")]
+    #[error("cannot write the files of '{0}': an earlier write failed")]
     Broken(String),
     /// A row is larger than a page.
     #[error(

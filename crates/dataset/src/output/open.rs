@@ -119,7 +119,8 @@ pub(crate) struct OutputSpec<'a> {
     pub(crate) writers_bytes: usize,
     /// Whether a column of Parquet files begins with a dictionary.
     pub(crate) dictionary: &'a dyn Fn(usize) -> bool,
-    /// The types that the keys are hashed as, if rows are placed by hash and the files have the keys.
+    /// The types that the keys are hashed with, if rows are hash-partitioned and the key columns are
+    /// stored in the files.
     pub(crate) hashed: Option<&'a [DataType]>,
     /// Whether the values of the key columns name folders.
     pub(crate) by_value: bool,

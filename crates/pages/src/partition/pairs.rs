@@ -22,16 +22,16 @@ const STEP: usize = 96;
 const ROOM: u32 = 2 * GROUP as u32;
 /// The largest number of rows that are placed before payloads are kept: a row is less than [`KEPT`].
 const MOST_ROWS: usize = 1 << 30;
-/// The largest payload that is copied in vain rather than not at all.
+/// The largest payload that is copied without need, since the copy is faster than a branch.
 const SHORT: usize = 128;
 
-/// The place of a payload that is not in the batch but was kept from an earlier one.
+/// The place of a payload that was copied from an earlier batch.
 const KEPT: u32 = u32::MAX - 1;
 /// The place of a payload that is on the page, or is not this writer's.
 const NONE: u32 = u32::MAX;
 
-/// Returns whether payloads of this size go to as many partitions in pairs. `capacity` is the number
-/// of tuples of a page, which should take some before it is full.
+/// Returns whether payloads of this size are written in pairs for this number of partitions. A page
+/// must hold `capacity` tuples, at least [`GROUP`].
 pub(super) fn are_in_pairs(size: u32, partitions: usize, capacity: usize) -> bool {
     let lines = size > 0 && (size as usize).is_multiple_of(HALF_LINE);
     lines && capacity >= GROUP && MANY.contains(&partitions)

@@ -30,7 +30,8 @@ pub(super) struct PacedThread {
     delays: Option<File>,
     /// The time on a core and the count at the last pause.
     at_pause: (Duration, Duration),
-    /// The seconds by which the work so far should have lasted longer, or less long if below 0.
+    /// The seconds by which the work should have lasted longer until now; negative if it should have
+    /// been shorter.
     owed_s: f64,
 }
 

@@ -135,7 +135,9 @@ impl ComparisonArgs {
 fn parse_setting(text: &str) -> Result<Setting, String> {
     let setting = units::parse_setting(text)?;
     match setting.0.to_ascii_lowercase().as_str() {
-        "annulus.strategy" => Err(format!("option '{}' is a way: use --strategies, as in ring+cluster", setting.0)),
+        "annulus.strategy" => {
+            Err(format!("option '{}' names a strategy: use --strategies, as in ring+cluster", setting.0))
+        }
         _ => Ok(setting),
     }
 }

@@ -1,7 +1,7 @@
 //! The results of a comparison, as a table, JSON and an HTML page.
 
 mod pair;
-mod variants;
+mod ways;
 
 use std::time::Duration;
 
@@ -163,7 +163,7 @@ impl Report {
         };
         let times = match &self.ways {
             None => pair::summary(&self.queries),
-            Some(names) => variants::summary(names, &self.queries),
+            Some(names) => ways::summary(names, &self.queries),
         };
         let set = if self.set.is_empty() { String::new() } else { format!("; set: {}", self.set.join(", ")) };
         format!("{}: {times}{set}; {verdict}", counted(self.queries.len() as u64, "query"))
@@ -196,7 +196,7 @@ impl Report {
         let note = match &self.ways {
             _ if !query.is_equal() => "not equal".to_owned(),
             None => optional(query.ways[1].ratio, 2) + "x",
-            Some(_) => variants::best(query),
+            Some(_) => ways::best(query),
         };
         let values = query.ways.iter().map(|way| way.ms).collect();
         BarGroup { label: format!("query {}", query.query), values, note }
@@ -210,7 +210,7 @@ impl Report {
                 self.queries.iter().map(|query| pair::Pair::new(query).cells()).collect(),
                 Vec::new(),
             ),
-            Some(names) => variants::cells(names, &self.queries),
+            Some(names) => ways::cells(names, &self.queries),
         }
     }
 }

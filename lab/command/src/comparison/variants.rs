@@ -153,7 +153,7 @@ impl FromStr for Variants {
             let is_new = ways.iter().all(|other| other.name != way.name);
             if way.name != STOCK {
                 if !is_new {
-                    return Err(format!("way '{}' is listed twice: name each way once", way.name));
+                    return Err(format!("strategy '{}' is listed twice: name each strategy once", way.name));
                 }
                 ways.push(way);
             }
