@@ -147,7 +147,7 @@ class Grammar:
         return f"{end} {sign} {family.offset(self.random.randrange(12))}"
 
     def band(self, a, b):
-        """Conditions on pairs that are no equality of keys."""
+        """Conditions on pairs, other than equality of keys."""
         random = self.random
         less, more = random.choice(("<", "<=")), random.choice((">", ">="))
         return random.choice((

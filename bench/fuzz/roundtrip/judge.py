@@ -106,7 +106,7 @@ class Judge:
         except Refused as refused:
             return self.refuse(verdict, reader, refused)
         except BaseException as error:
-            # Polars panics, and what it raises is no Exception.
+            # A panic of Polars raises something that is not an Exception.
             if ours:
                 return verdict.fail(reader, "".join(traceback.format_exception(error)))
             verdict.refused[f"{reader} reads {case.form} of {case.writer}: {kind_of(str(error))}"] += 1

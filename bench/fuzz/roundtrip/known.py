@@ -100,7 +100,7 @@ def int96(case, one):
 
 
 def no_files(case, one):
-    """Zero rows in folders by value, or in partitions, are no files."""
+    """No file is written for zero rows in folders by value, or in partitions."""
     return case.layout in ("folders", "value", "split") and not case.values["id"] and one.written == "a column"
 
 
@@ -194,7 +194,7 @@ ENTRIES = (
           lambda case, one: one.reader.startswith("annulus") and one.reader.endswith((" csv", " json")) and is_nan(one.written) and is_nan(one.found)),
     Known("Polars multiplies durations of seconds by 1000 without a check", POLARS_2,
           lambda case, one: POLARS in (case.writer, one.reader) and seconds_wrap(one)),
-    Known("DuckDB writes NaN and Infinity without quotes, which is no JSON: what has them within is a text", DUCKDB_2, has_bare_words),
+    Known("DuckDB writes NaN and Infinity without quotes, which is not JSON: a value that contains them is a text", DUCKDB_2, has_bare_words),
     Known("DuckDB reads dictionaries within structs of fixed-size lists of Arrow as integers", DUCKDB_2, index_in_dictionary),
     Known("Polars writes null and the text of Hive's null to one file, and the last one stays", POLARS_2,
           lambda case, one: case.writer == POLARS and one.column == "id" and has_text_of_null(case)),
@@ -203,7 +203,7 @@ ENTRIES = (
     Known("offsets of zones are written to text without their seconds (local mean time, before zones had whole minutes)",
           f"{POLARS_2}, {PYARROW_26}", local_mean_time),
     Known("times of 96 bits have no zone; DuckDB and Annulus read microseconds (docs/inputs.md), others no years beyond 1677 and 2262", PARQUET, int96),
-    Known("zero rows in folders by value or in partitions are no file", PARQUET, no_files),
+    Known("no file is written for zero rows in folders by value or in partitions", PARQUET, no_files),
     Known("the name of a folder is taken for a number, or inf for a date without an end", f"{DUCKDB_2}, {POLARS_2}, {PYARROW_26}", is_number_of_text),
     Known("the text of Hive's null names the folder of nulls", PARQUET, null_of_folder),
 )

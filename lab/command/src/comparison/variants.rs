@@ -227,7 +227,7 @@ mod tests {
     #[tokio::test]
     async fn bounds_of_exchanges_reach_every_session_but_not_stock() {
         let tuning = ExchangeTuning { groups: 3, slots: 2, domains: 1 };
-        for way in Ways::default_pair().with_tuning(tuning).list() {
+        for way in Variants::default_pair().with_tuning(tuning).list() {
             let options = options(way).await;
             let expected = (way.engine == Engine::Annulus).then_some(&tuning);
             assert_eq!(options.extensions.get::<ExchangeTuning>(), expected, "{}", way.name);
