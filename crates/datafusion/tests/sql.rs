@@ -306,6 +306,8 @@ async fn removed_options_name_what_has_taken_their_place() {
         ("domains", "ExchangeTuning"),
         ("skip_partial_aggregation", "annulus.groupings"),
         ("merge_runs", "annulus.groupings"),
+        ("broadcast_limit", "annulus.cyclo_join"),
+        ("share_memory", "Connections::with_shared_memory"),
         ("explain_as_stock", "annulus.strategy = 'stock'"),
         ("broadcast_limit", "RingJoinOptions"),
         ("share_memory", "shared memory"),

@@ -10,6 +10,8 @@ const REMOVED: [(&str, &str); 9] = [
     ("domains", BOUNDS),
     ("skip_partial_aggregation", GROUPINGS),
     ("merge_runs", GROUPINGS),
+    ("broadcast_limit", "set annulus.cyclo_join = 'always' or 'never', or the extension RingJoinOptions in Rust"),
+    ("share_memory", "workers share memory wherever that works; Connections::with_shared_memory turns it off in Rust"),
     ("explain_as_stock", "set annulus.strategy = 'stock', annulus.joins = 'never' and annulus.groupings = 'never'"),
     ("broadcast_limit", "a Rust program sets it with the extension RingJoinOptions of annulus-distributed"),
     ("share_memory", "workers on one machine always use shared memory"),
