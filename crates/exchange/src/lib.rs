@@ -45,11 +45,11 @@ pub mod plug {
     pub use crate::{
         halt::Halt,
         indexed::IndexedBatch,
-        lease::{LeaseAttempt, LeaseGiven, Taker},
+        lease::{LeaseAttempt, LeaseEvents, Taker},
         other::{OtherTransport, Transport},
         transport::{
             VALUES_AT_ONCE,
-            leased::{Held, Leased},
+            leased::{LeaseGuard, Leased},
             queues::{Kind, PopEnd, PushEnd, QueueEnds, handles as queue_handles},
         },
         waiting::{HandleStats, Patience, Seat, WaitList},

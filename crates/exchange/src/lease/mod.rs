@@ -40,7 +40,7 @@ pub enum Taker {
 /// The events on a lease while it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct LeaseGiven {
+pub struct LeaseEvents {
     /// Its consumer has asked for it.
     pub wanted_back: bool,
     /// A producer has asked for it.
@@ -99,10 +99,10 @@ impl LeaseWord {
     }
 
     /// Gives the lease back, and returns the events on it meanwhile.
-    pub(crate) fn give(&self, stats: &mut ExchangeStats) -> LeaseGiven {
+    pub(crate) fn give(&self, stats: &mut ExchangeStats) -> LeaseEvents {
         stats.shared_ops += 1;
         let word = self.0.fetch_and(CLOSED, order::lease_give());
-        LeaseGiven { wanted_back: word & WANTED_BACK != 0, wanted: word & WANTED != 0, closed: word & CLOSED != 0 }
+        LeaseEvents { wanted_back: word & WANTED_BACK != 0, wanted: word & WANTED != 0, closed: word & CLOSED != 0 }
     }
 
     /// Closes the lease of a consumer that is dropped: no thread takes it from now on.

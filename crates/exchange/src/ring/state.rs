@@ -7,7 +7,7 @@ use crossbeam_utils::CachePadded;
 use super::order;
 use crate::{
     halt::Halt,
-    lease::{Closing, LeaseAttempt, LeaseGiven, LeaseWord, Taker},
+    lease::{Closing, LeaseAttempt, LeaseEvents, LeaseWord, Taker},
     stats::ExchangeStats,
 };
 
@@ -181,7 +181,7 @@ impl State {
     }
 
     /// Gives the lease back, and returns the events on it meanwhile.
-    pub(super) fn give_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseGiven {
+    pub(super) fn give_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseEvents {
         self.readers[consumer].lease.give(stats)
     }
 

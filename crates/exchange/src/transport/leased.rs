@@ -4,7 +4,7 @@
 use annulus_sync::UnsafeCell;
 
 use crate::{
-    lease::{Closing, LeaseAttempt, LeaseGiven, LeaseWord, Taker},
+    lease::{Closing, LeaseAttempt, LeaseEvents, LeaseWord, Taker},
     stats::ExchangeStats,
 };
 
@@ -26,9 +26,9 @@ impl<R> Leased<R> {
     }
 
     /// Takes the lease, or sets a flag for its holder.
-    pub fn take(&self, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt<Held<'_, R>> {
+    pub fn take(&self, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt<LeaseGuard<'_, R>> {
         match self.word.take(taker, stats) {
-            LeaseAttempt::Taken(()) => LeaseAttempt::Taken(Held { leased: self }),
+            LeaseAttempt::Taken(()) => LeaseAttempt::Taken(LeaseGuard { leased: self }),
             LeaseAttempt::Busy => LeaseAttempt::Busy,
             LeaseAttempt::Closed => LeaseAttempt::Closed,
         }
@@ -56,11 +56,11 @@ impl<R> Leased<R> {
 
 /// The lease while it is held.
 #[must_use = "the lease is held until it is given back"]
-pub struct Held<'a, R> {
+pub struct LeaseGuard<'a, R> {
     leased: &'a Leased<R>,
 }
 
-impl<R> Held<'_, R> {
+impl<R> LeaseGuard<'_, R> {
     /// Calls `f` with the value.
     pub fn with<O>(&mut self, f: impl FnOnce(&mut R) -> O) -> O {
         // SAFETY: this thread holds the lease.
@@ -69,7 +69,7 @@ impl<R> Held<'_, R> {
 
     /// Gives the lease back, and returns the events on it meanwhile. If the consumer went away,
     /// calls `end` with the value.
-    pub fn give(self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) -> LeaseGiven {
+    pub fn give(self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) -> LeaseEvents {
         let given = self.leased.word.give(stats);
         if given.closed {
             // SAFETY: the lease is closed, so no thread takes it again, and this thread was its last holder.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use annulus_exchange::{
     ExchangeError,
-    plug::{AllCalls, HandleStats, Held},
+    plug::{AllCalls, HandleStats, LeaseGuard},
     transport::{Parcel, Unread},
 };
 use annulus_sync::atomic::Ordering::Relaxed;
@@ -20,7 +20,7 @@ pub(super) struct Reading<'a, T: Parcel> {
     shared: &'a Shared<T>,
     consumer: usize,
     /// `None` only while it is dropped.
-    held: Option<Held<'a, Position>>,
+    held: Option<LeaseGuard<'a, Position>>,
     stats: &'a mut HandleStats,
     /// The group at which this reading ends, as in a hand-over.
     end: u64,
@@ -35,7 +35,7 @@ impl<'a, T: Parcel> Reading<'a, T> {
     pub(super) fn new(
         shared: &'a Shared<T>,
         consumer: usize,
-        held: Held<'a, Position>,
+        held: LeaseGuard<'a, Position>,
         end: u64,
         stats: &'a mut HandleStats,
     ) -> Self {

@@ -11,7 +11,7 @@ use crossbeam_utils::CachePadded;
 use super::{
     super::{
         Parcel, Relieve, Unread, VALUES_AT_ONCE,
-        leased::{Held, Leased},
+        leased::{LeaseGuard, Leased},
         order,
     },
     kind::{Kind, PopEnd},
@@ -207,7 +207,7 @@ struct Reading<'a, T: Parcel, K: Kind> {
     shared: &'a Shared<T, K>,
     consumer: usize,
     /// `None` only while it is dropped.
-    held: Option<Held<'a, Reader<K::Pop<T>>>>,
+    held: Option<LeaseGuard<'a, Reader<K::Pop<T>>>>,
     stats: &'a mut HandleStats,
     /// The number of values taken.
     taken: u64,
@@ -223,7 +223,7 @@ impl<'a, T: Parcel, K: Kind> Reading<'a, T, K> {
     fn new(
         shared: &'a Shared<T, K>,
         consumer: usize,
-        held: Held<'a, Reader<K::Pop<T>>>,
+        held: LeaseGuard<'a, Reader<K::Pop<T>>>,
         stats: &'a mut HandleStats,
     ) -> Self {
         Self { shared, consumer, held: Some(held), stats, taken: 0, most: VALUES_AT_ONCE as u64, failure: None }
