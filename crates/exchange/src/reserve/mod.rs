@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! batch -> RowIndex -> claim (claim.rs) -> copy (copy.rs) into the chunk (chunk.rs) -> complete -> queue.rs
-//!                                           admission: gate.rs                         over the bound: account, or spill
+//!                                           admission: gate.rs                     over the bound: account, or spill
 //! ```
 
 mod chunk;
