@@ -23,7 +23,7 @@ pub trait Parcel: Send + Sync + 'static {
     }
 }
 
-/// The values that a slow consumer has not read, for a producer to deliver in its stead.
+/// The values that a slow consumer has not read, for a producer to deliver instead of it.
 pub trait Unread<T> {
     /// Calls `take` with each value, oldest first. If it fails or panics, the transport stops.
     ///

@@ -10,7 +10,6 @@ mod error;
 mod exchange;
 #[cfg(doctest)]
 mod forbidden;
-mod halt;
 mod indexed;
 mod lease;
 #[cfg(feature = "transports")]
@@ -20,6 +19,7 @@ mod publish;
 mod reserve;
 pub mod ring;
 mod stats;
+mod stop;
 mod strategy;
 pub mod transport;
 mod waiting;
@@ -43,13 +43,13 @@ pub use strategy::{DataPath, Strategy};
 #[cfg(feature = "transports")]
 pub mod plug {
     pub use crate::{
-        halt::Halt,
         indexed::IndexedBatch,
         lease::{LeaseAttempt, LeaseEvents, Taker},
         other::{OtherTransport, Transport},
+        stop::StopReason,
         transport::{
             VALUES_AT_ONCE,
-            leased::{LeaseGuard, Leased},
+            lease_cell::{LeaseCell, LeaseGuard},
             queues::{Kind, PopEnd, PushEnd, QueueEnds, handles as queue_handles},
         },
         waiting::{HandleStats, Patience, Seat, WaitList},

@@ -80,12 +80,12 @@ pub enum Delivery {
 /// The bytes in memory beyond the bound of an exchange, and the limit that its configuration sets
 /// for them.
 #[derive(Debug)]
-pub(crate) struct Beyond {
+pub(crate) struct OverflowBytes {
     held: AtomicUsize,
     limit: usize,
 }
 
-impl Beyond {
+impl OverflowBytes {
     pub(crate) fn new(limit: usize) -> Self {
         Self { held: AtomicUsize::new(0), limit }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use annulus_exchange::{
     Admission, ExchangeError, ExchangeStats, SendError, StopError,
-    plug::{AllCalls, Halt, HandleStats, Seat, VALUES_AT_ONCE, WaitList},
+    plug::{AllCalls, HandleStats, Seat, StopReason, VALUES_AT_ONCE, WaitList},
     ring::{Next, TrySendError},
     transport::{Handles, Parcel, Receiver, Relieve, Sender, Shape},
 };
@@ -20,22 +20,22 @@ use annulus_sync::{
 
 use crate::order;
 
-struct Shared<T> {
-    halt: Halt,
+struct BarrierCore<T> {
+    stop_reason: StopReason,
     /// The number of producers that have not finished.
     open_producers: AtomicUsize,
-    done: Mutex<Done<T>>,
+    done: Mutex<FinishedInputs<T>>,
     consumers: WaitList,
 }
 
 /// The values of the producers that have finished.
-struct Done<T> {
+struct FinishedInputs<T> {
     inputs: Vec<Arc<Vec<T>>>,
     /// The number of consumers that have not taken them.
     wanted: usize,
 }
 
-impl<T> Shared<T> {
+impl<T> BarrierCore<T> {
     /// Returns the values for one consumer. The last one gets the only reference that is left here.
     fn take(&self, stats: &mut HandleStats) -> Vec<Arc<Vec<T>>> {
         stats.counts.locks += 1;
@@ -51,17 +51,17 @@ impl<T> Shared<T> {
 
     /// Producers do not wait here, so only consumers are woken.
     fn stop(&self, error: ExchangeError, stats: &mut HandleStats) {
-        self.halt.stop(error, stats);
+        self.stop_reason.stop(error, stats);
         self.wake_consumers(stats);
     }
 }
 
 pub(crate) fn handles<T: Parcel>(shape: Shape) -> Handles<T> {
     let (consumers, seats) = WaitList::new(shape.consumers);
-    let shared = Arc::new(Shared {
-        halt: Halt::new(shape.consumers),
+    let shared = Arc::new(BarrierCore {
+        stop_reason: StopReason::new(shape.consumers),
         open_producers: AtomicUsize::new(shape.producers),
-        done: Mutex::new(Done { inputs: Vec::with_capacity(shape.producers), wanted: shape.consumers }),
+        done: Mutex::new(FinishedInputs { inputs: Vec::with_capacity(shape.producers), wanted: shape.consumers }),
         consumers,
     });
     let senders = (0..shape.producers).map(|index| {
@@ -77,7 +77,7 @@ pub(crate) fn handles<T: Parcel>(shape: Shape) -> Handles<T> {
 }
 
 struct BarrierSender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<BarrierCore<T>>,
     index: usize,
     values: Vec<T>,
     ended: bool,
@@ -86,15 +86,15 @@ struct BarrierSender<T> {
 
 impl<T: Parcel> Sender<T> for BarrierSender<T> {
     fn poll_ready(&mut self, _: &mut Context<'_>, _: &mut Relieve<'_, T>) -> Poll<Result<Admission, ExchangeError>> {
-        Poll::Ready(self.shared.halt.error().map_or(Ok(Admission::Granted), Err))
+        Poll::Ready(self.shared.stop_reason.error().map_or(Ok(Admission::Granted), Err))
     }
 
     fn error(&self) -> Option<ExchangeError> {
-        self.shared.halt.error()
+        self.shared.stop_reason.error()
     }
 
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
-        if let Some(error) = self.shared.halt.error() {
+        if let Some(error) = self.shared.stop_reason.error() {
             return Err(TrySendError::Closed(SendError { value, error }));
         }
         self.values.push(value);
@@ -157,7 +157,7 @@ enum Inputs<T> {
 struct BarrierReceiver<T> {
     // Dropped before the list that it belongs to.
     seat: Seat,
-    shared: Arc<Shared<T>>,
+    shared: Arc<BarrierCore<T>>,
     index: usize,
     inputs: Inputs<T>,
     stats: HandleStats,
@@ -168,7 +168,7 @@ impl<T: Parcel> BarrierReceiver<T> {
         if let Inputs::Finished = self.inputs {
             return Poll::Ready(Ok(Next::Finished));
         }
-        if let Some(error) = self.shared.halt.error() {
+        if let Some(error) = self.shared.stop_reason.error() {
             return Poll::Ready(Err(error));
         }
         if let Inputs::Waiting = self.inputs {
@@ -178,7 +178,7 @@ impl<T: Parcel> BarrierReceiver<T> {
             self.inputs = Inputs::Reading(self.shared.take(&mut self.stats), 0);
             // Checked again: a producer whose rows are incomplete stops, then ends. The lock of its end
             // orders that.
-            if let Some(error) = self.shared.halt.error() {
+            if let Some(error) = self.shared.stop_reason.error() {
                 return Poll::Ready(Err(error));
             }
         }
@@ -253,7 +253,7 @@ impl<T> Drop for BarrierReceiver<T> {
         if let Inputs::Waiting = self.inputs {
             calls.call(|| drop(self.shared.take(&mut self.stats)));
         }
-        calls.call(|| self.shared.halt.consumer_gone(&mut self.stats));
+        calls.call(|| self.shared.stop_reason.consumer_gone(&mut self.stats));
         calls.finish();
     }
 }

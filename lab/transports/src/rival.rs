@@ -8,7 +8,7 @@ use annulus_exchange::{
 
 use crate::{
     barrier, paper_ring,
-    queues::{Locked, Pairs},
+    queues::{LockedQueues, Pairs},
 };
 
 /// A transport of this crate.
@@ -42,7 +42,7 @@ impl Rival {
     fn handles<T: Parcel>(self, shape: Shape) -> Handles<T> {
         match self {
             Self::PaperRing => paper_ring::handles(shape),
-            Self::MutexChannel => queue_handles::<T, Locked>(shape),
+            Self::MutexChannel => queue_handles::<T, LockedQueues>(shape),
             Self::Spsc => queue_handles::<T, Pairs>(shape),
             Self::Batch => barrier::handles(shape),
         }

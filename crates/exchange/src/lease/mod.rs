@@ -52,7 +52,7 @@ pub struct LeaseEvents {
 /// The thread that does what the end of a dropped consumer requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Closing {
+pub enum LeaseCloser {
     Caller,
     /// The producer that holds the lease, when it gives it back.
     Holder,
@@ -106,10 +106,10 @@ impl LeaseWord {
     }
 
     /// Closes the lease of a consumer that is dropped: no thread takes it from now on.
-    pub(crate) fn close(&self, stats: &mut ExchangeStats) -> Closing {
+    pub(crate) fn close(&self, stats: &mut ExchangeStats) -> LeaseCloser {
         stats.shared_ops += 1;
         let word = self.0.fetch_or(CLOSED, order::lease_take());
-        if word & HELD != 0 { Closing::Holder } else { Closing::Caller }
+        if word & HELD != 0 { LeaseCloser::Holder } else { LeaseCloser::Caller }
     }
 
     /// Returns whether the lease was closed. A hint.

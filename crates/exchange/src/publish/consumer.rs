@@ -9,7 +9,7 @@ use std::{
 
 use annulus_rows::gather::BatchBuilder;
 
-use super::Shared;
+use super::PublishCore;
 use crate::{
     contract::Receiver,
     error::{ExchangeError, StopError},
@@ -21,7 +21,7 @@ use crate::{
 
 pub(crate) struct PublishConsumer {
     receiver: Box<dyn Receiver<IndexedBatch>>,
-    shared: Arc<Shared>,
+    shared: Arc<PublishCore>,
     builder: BatchBuilder,
     /// Complete batches. One publish may complete several.
     whole: VecDeque<Delivery>,
@@ -31,16 +31,16 @@ pub(crate) struct PublishConsumer {
     stats: ExchangeStats,
 }
 
-type Received = Poll<Option<Result<Delivery, ExchangeError>>>;
+type DeliveryPoll = Poll<Option<Result<Delivery, ExchangeError>>>;
 
 impl PublishConsumer {
-    pub(super) fn new(receiver: Box<dyn Receiver<IndexedBatch>>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(receiver: Box<dyn Receiver<IndexedBatch>>, shared: Arc<PublishCore>) -> Self {
         let builder = shared.builder();
         let (whole, stats) = (VecDeque::new(), ExchangeStats::default());
         Self { receiver, shared, builder, whole, relieved: false, done: false, stats }
     }
 
-    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Received {
+    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> DeliveryPoll {
         let received = self.poll_delivery(cx);
         match &received {
             Poll::Ready(Some(Ok(Delivery::Batch(batch)))) => self.stats.rows += batch.num_rows() as u64,
@@ -50,7 +50,7 @@ impl PublishConsumer {
         received
     }
 
-    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Received {
+    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> DeliveryPoll {
         if self.done {
             return Poll::Ready(None);
         }

@@ -10,7 +10,7 @@ use std::{
 use annulus_rows::gather::BatchBuilder;
 use arrow::array::RecordBatch;
 
-use super::Shared;
+use super::PublishCore;
 use crate::{contract::Unread, error::ExchangeError, indexed::IndexedBatch, overflow::Delivery, stats::ExchangeStats};
 
 /// The overflow of one consumer, in one ring. It is locked only while the transport is full and a
@@ -48,7 +48,7 @@ impl Laggard {
         consumer: usize,
         ring: usize,
         batches: &mut dyn Unread<IndexedBatch>,
-        shared: &Shared,
+        shared: &PublishCore,
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
         // Not under the lock: taking values off the transport wakes other handles, whose code may call
@@ -64,7 +64,7 @@ impl Laggard {
             shared.forget(open_bytes);
             (!gone).then(|| builder.unwrap_or_else(|| shared.builder()))
         };
-        let mut kept = Kept { shared, items: VecDeque::new() };
+        let mut kept = AccountedItems { shared, items: VecDeque::new() };
         let mut whole = Vec::new();
         // If this fails, none of the rows are delivered: the exchange stops before the consumer
         // sees any later row.
@@ -102,7 +102,7 @@ impl Laggard {
     pub(super) fn append(
         consumer: usize,
         batch: &IndexedBatch,
-        shared: &Shared,
+        shared: &PublishCore,
         stats: &mut ExchangeStats,
     ) -> Result<(), ExchangeError> {
         let laggard = shared.laggard(consumer, 0);
@@ -117,7 +117,8 @@ impl Laggard {
         queue.items.resize_with(first + whole.len(), || None);
         drop(queue);
         for (place, batch) in (first..).zip(whole) {
-            let mut kept = Kept { shared, items: VecDeque::from([Some(keep(consumer, batch, shared, stats)?)]) };
+            let mut kept =
+                AccountedItems { shared, items: VecDeque::from([Some(keep(consumer, batch, shared, stats)?)]) };
             stats.locks += 1;
             // There is no such place if the consumer went away.
             if let Some(item) = laggard.lock().items.get_mut(place) {
@@ -128,7 +129,11 @@ impl Laggard {
     }
 
     /// Returns the next rows, oldest first.
-    pub(super) fn pop(&self, shared: &Shared, stats: &mut ExchangeStats) -> Result<Option<Delivery>, ExchangeError> {
+    pub(super) fn pop(
+        &self,
+        shared: &PublishCore,
+        stats: &mut ExchangeStats,
+    ) -> Result<Option<Delivery>, ExchangeError> {
         stats.locks += 1;
         // What the embedder's code does on a release must not find the lock held.
         let mut queue = self.lock();
@@ -154,26 +159,26 @@ impl Laggard {
     }
 
     /// Frees the rows of a consumer that is gone, and accepts no more rows.
-    pub(super) fn close(&self, shared: &Shared) {
+    pub(super) fn close(&self, shared: &PublishCore) {
         let mut queue = self.lock();
         queue.gone = true;
         let (builder, items) = (queue.builder.take(), mem::take(&mut queue.items));
         let open_bytes = mem::take(&mut queue.open_bytes);
         drop(queue);
         drop(builder);
-        let kept = Kept { shared, items };
+        let kept = AccountedItems { shared, items };
         shared.forget(open_bytes);
         drop(kept);
     }
 }
 
 /// Batches that are not in a queue. Unless they are put there, their accounting is undone.
-struct Kept<'a> {
-    shared: &'a Shared,
+struct AccountedItems<'a> {
+    shared: &'a PublishCore,
     items: VecDeque<Option<Item>>,
 }
 
-impl Drop for Kept<'_> {
+impl Drop for AccountedItems<'_> {
     fn drop(&mut self) {
         for (_, bytes) in self.items.drain(..).flatten() {
             self.shared.forget(bytes);
@@ -181,16 +186,16 @@ impl Drop for Kept<'_> {
     }
 }
 
-impl Shared {
+impl PublishCore {
     /// Accounts for rows in memory beyond the bound, and returns whether limit and budget allow
     /// them.
     fn account(&self, bytes: usize) -> bool {
-        if !self.beyond.try_add(bytes) {
+        if !self.overflow_bytes.try_add(bytes) {
             return false;
         }
         let reserved = self.indexer.overflow.try_reserve(bytes);
         if !reserved {
-            self.beyond.subtract(bytes);
+            self.overflow_bytes.subtract(bytes);
         }
         reserved
     }
@@ -198,7 +203,7 @@ impl Shared {
     /// Undoes the accounting of rows that have left memory.
     fn forget(&self, bytes: usize) {
         if bytes > 0 {
-            self.beyond.subtract(bytes);
+            self.overflow_bytes.subtract(bytes);
             self.indexer.overflow.release(bytes);
         }
     }
@@ -223,7 +228,7 @@ fn copy(
 fn keep(
     consumer: usize,
     batch: RecordBatch,
-    shared: &Shared,
+    shared: &PublishCore,
     stats: &mut ExchangeStats,
 ) -> Result<Item, ExchangeError> {
     let bytes = count(&batch, stats);

@@ -36,17 +36,17 @@ use crate::{
     contract::{Handles, Shape},
     error::ExchangeError,
     indexed::{IndexedBatch, Indexer},
-    overflow::{Beyond, Overflow},
+    overflow::{Overflow, OverflowBytes},
     strategy::{DataPath, Strategy},
     transport::transport,
 };
 
 /// The state that the handles share beside the transport.
-struct Shared {
+struct PublishCore {
     indexer: Indexer,
     batch_rows: usize,
     full_batches: bool,
-    beyond: Beyond,
+    overflow_bytes: OverflowBytes,
     /// Whether batches that the budget refuses go to the overflow, because the transport keeps them
     /// all.
     keeps_all: bool,
@@ -56,7 +56,7 @@ struct Shared {
     activity: Activity,
 }
 
-impl Shared {
+impl PublishCore {
     /// Returns the overflow of a consumer in a ring.
     fn laggard(&self, consumer: usize, ring: usize) -> &Laggard {
         &self.laggards[ring * self.consumers + consumer]
@@ -95,11 +95,11 @@ pub(crate) fn publish(
         pool: BufferPool::new(sizes, config.consumers + (config.groups + 2) * config.group_slots()),
         overflow,
     };
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(PublishCore {
         indexer,
         batch_rows: config.batch_rows,
         full_batches: config.full_batches,
-        beyond: Beyond::new(config.overflow_bytes),
+        overflow_bytes: OverflowBytes::new(config.overflow_bytes),
         keeps_all: strategy.keeps_all(),
         laggards: (0..laggards).map(|_| Laggard::default()).collect(),
         consumers: config.consumers,

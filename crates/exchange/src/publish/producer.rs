@@ -8,7 +8,7 @@ use std::{
 
 use arrow::array::RecordBatch;
 
-use super::{Shared, laggard::Laggard};
+use super::{PublishCore, laggard::Laggard};
 use crate::{
     admission::Admission,
     contract::Sender,
@@ -20,7 +20,7 @@ use crate::{
 
 pub(crate) struct PublishProducer {
     sender: Box<dyn Sender<IndexedBatch>>,
-    shared: Arc<Shared>,
+    shared: Arc<PublishCore>,
     /// Whether the rows of this producer go to the overflow, as those before them did.
     spills: bool,
     idle: bool,
@@ -30,7 +30,7 @@ pub(crate) struct PublishProducer {
 }
 
 impl PublishProducer {
-    pub(super) fn new(sender: Box<dyn Sender<IndexedBatch>>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(sender: Box<dyn Sender<IndexedBatch>>, shared: Arc<PublishCore>) -> Self {
         Self { sender, shared, spills: false, idle: false, finished: false, stats: ExchangeStats::default() }
     }
 

@@ -172,12 +172,12 @@ struct Column {
 struct Heap {
     block: Option<PooledBuffer>,
     used: AtomicUsize,
-    extra: Mutex<Vec<Extra>>,
+    extra: Mutex<Vec<HeapBlock>>,
 }
 
 /// A further block, and the number of its bytes that are claimed.
 #[derive(Debug)]
-struct Extra {
+struct HeapBlock {
     block: PooledBuffer,
     used: usize,
 }
@@ -221,11 +221,11 @@ impl Chunk {
             }
         }
         let mut extra = heap.extra.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = |last: &Extra| last.block.capacity() - last.used;
+        let free = |last: &HeapBlock| last.block.capacity() - last.used;
         if extra.last().is_none_or(|last| free(last) < bytes) {
             let former = extra.last().map_or(0, |last| last.block.capacity());
             let twice = (2 * former).clamp(MIN_HEAP, MAX_HEAP).max(bytes);
-            extra.push(Extra { block: shape.pool.take(twice), used: 0 });
+            extra.push(HeapBlock { block: shape.pool.take(twice), used: 0 });
         }
         let buffer = (extra.len() + usize::from(heap.block.is_some()) - 1) as u32;
         let last = extra.last_mut().expect("pushed if there was none");
@@ -309,8 +309,8 @@ impl Heap {
         if needed == 0 {
             return Vec::new();
         }
-        let first = self.block.map(|block| Extra { block, used });
+        let first = self.block.map(|block| HeapBlock { block, used });
         // SAFETY: claims of a block are contiguous up to `used`, and all were written.
-        first.into_iter().chain(extra).map(|Extra { block, used }| unsafe { block.into_buffer(used) }).collect()
+        first.into_iter().chain(extra).map(|HeapBlock { block, used }| unsafe { block.into_buffer(used) }).collect()
     }
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    queue::{Found, Item},
-    shared::Shared,
+    queue::{Item, QueueOutcome},
+    shared::ReserveCore,
 };
 use crate::{
     error::{ExchangeError, StopError},
@@ -18,14 +18,14 @@ use crate::{
 
 pub(crate) struct ReserveConsumer {
     index: usize,
-    shared: Arc<Shared>,
+    shared: Arc<ReserveCore>,
     done: bool,
     waiting_since: Option<Instant>,
     stats: ExchangeStats,
 }
 
 impl ReserveConsumer {
-    pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(index: usize, shared: Arc<ReserveCore>) -> Self {
         Self { index, shared, done: false, waiting_since: None, stats: ExchangeStats::default() }
     }
 
@@ -79,10 +79,10 @@ impl ReserveConsumer {
         Some(Poll::Ready(Some(Err(error))))
     }
 
-    fn accept(&mut self, found: Found) -> Poll<Option<Result<Delivery, ExchangeError>>> {
+    fn accept(&mut self, found: QueueOutcome) -> Poll<Option<Result<Delivery, ExchangeError>>> {
         let (item, starved) = match found {
-            Found::Item(item, starved) => (Some(item), starved),
-            Found::End(starved) => (None, starved),
+            QueueOutcome::Item(item, starved) => (Some(item), starved),
+            QueueOutcome::End(starved) => (None, starved),
         };
         if starved {
             self.shared.gate.feed();

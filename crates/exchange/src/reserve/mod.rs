@@ -32,7 +32,7 @@ pub(crate) use consumer::ReserveConsumer;
 pub(crate) use producer::ReserveProducer;
 
 use crate::{config::ExchangeConfig, overflow::Overflow};
-use shared::Shared;
+use shared::ReserveCore;
 
 /// Returns whether chunks can hold every column of the schema: fixed widths, booleans and views.
 pub(crate) fn supports(config: &ExchangeConfig, schema: &Schema) -> bool {
@@ -47,7 +47,7 @@ pub(crate) fn reserve(
     schema: SchemaRef,
     overflow: Arc<dyn Overflow>,
 ) -> (Vec<ReserveProducer>, Vec<ReserveConsumer>) {
-    let shared = Arc::new(Shared::new(config, schema, overflow));
+    let shared = Arc::new(ReserveCore::new(config, schema, overflow));
     let producers = (0..config.producers).map(|index| ReserveProducer::new(index, Arc::clone(&shared))).collect();
     let consumers = (0..config.consumers).map(|index| ReserveConsumer::new(index, Arc::clone(&shared))).collect();
     (producers, consumers)

@@ -14,7 +14,7 @@ use super::{
     chunk::Chunk,
     claim::Claim,
     copy::{Combiner, Order, Segment, copy_batches},
-    shared::Shared,
+    shared::ReserveCore,
 };
 use crate::{
     error::{ExchangeError, SendError, StopError},
@@ -35,7 +35,7 @@ const MAX_HELD: usize = 8;
 
 pub(crate) struct ReserveProducer {
     index: usize,
-    shared: Arc<Shared>,
+    shared: Arc<ReserveCore>,
     rows: RowIndex,
     claims: Vec<Claim<Chunk>>,
     segments: Vec<Segment>,
@@ -53,7 +53,7 @@ pub(crate) struct ReserveProducer {
 }
 
 impl ReserveProducer {
-    pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(index: usize, shared: Arc<ReserveCore>) -> Self {
         let rows = RUN_ROWS * shared.consumers();
         let hold = shared.consumers() >= COMBINE_MIN_CONSUMERS && rows > shared.shape.capacity;
         let flush_rows = if hold { rows } else { 0 };

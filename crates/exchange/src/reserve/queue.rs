@@ -28,7 +28,7 @@ pub(crate) enum Item {
 }
 
 /// An item that was refused because the queue is closed.
-pub(crate) struct Closed<I>(pub(crate) I);
+pub(crate) struct RefusedItem<I>(pub(crate) I);
 
 /// A consumer's queue. It is locked once for each chunk, not for each batch.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ struct State<I> {
 
 /// What a consumer finds in its queue.
 #[derive(Debug)]
-pub(crate) enum Found<I = Item> {
+pub(crate) enum QueueOutcome<I = Item> {
     /// The next item, and whether the consumer was counted as starving.
     Item(I, bool),
     /// No more items come. The flag says whether the consumer was counted as starving.
@@ -53,10 +53,10 @@ pub(crate) enum Found<I = Item> {
 }
 
 impl<I> State<I> {
-    fn pop(&mut self) -> Poll<Found<I>> {
+    fn pop(&mut self) -> Poll<QueueOutcome<I>> {
         match self.items.pop_front() {
-            Some(item) => Poll::Ready(Found::Item(item, self.waker.take().is_some())),
-            None if self.ended => Poll::Ready(Found::End(self.waker.take().is_some())),
+            Some(item) => Poll::Ready(QueueOutcome::Item(item, self.waker.take().is_some())),
+            None if self.ended => Poll::Ready(QueueOutcome::End(self.waker.take().is_some())),
             None => Poll::Pending,
         }
     }
@@ -74,10 +74,10 @@ impl<I> Queue<I> {
 
     /// Appends an item. Returns the waker of a starving consumer, which the caller must count as
     /// fed and wake.
-    pub(crate) fn push(&self, item: I, stats: &mut ExchangeStats) -> Result<Option<Waker>, Closed<I>> {
+    pub(crate) fn push(&self, item: I, stats: &mut ExchangeStats) -> Result<Option<Waker>, RefusedItem<I>> {
         let mut state = self.lock(stats);
         if state.closed {
-            return Err(Closed(item));
+            return Err(RefusedItem(item));
         }
         state.items.push_back(item);
         Ok(state.waker.take())
@@ -91,13 +91,17 @@ impl<I> Queue<I> {
     }
 
     /// Takes the next item, if there is one.
-    pub(crate) fn pop(&self, stats: &mut ExchangeStats) -> Poll<Found<I>> {
+    pub(crate) fn pop(&self, stats: &mut ExchangeStats) -> Poll<QueueOutcome<I>> {
         self.lock(stats).pop()
     }
 
     /// Takes the next item, or else the one that `make` finds. Nothing is appended meanwhile, so
     /// the rows that `make` takes out of the claim word come before all rows claimed later (R9).
-    pub(crate) fn pop_or_else(&self, make: impl FnOnce() -> Option<I>, stats: &mut ExchangeStats) -> Poll<Found<I>> {
+    pub(crate) fn pop_or_else(
+        &self,
+        make: impl FnOnce() -> Option<I>,
+        stats: &mut ExchangeStats,
+    ) -> Poll<QueueOutcome<I>> {
         let mut state = self.lock(stats);
         if state.items.is_empty() && !state.ended {
             state.items.extend(make());
@@ -112,7 +116,7 @@ impl<I> Queue<I> {
         waker: &Waker,
         starve: impl FnOnce(),
         stats: &mut ExchangeStats,
-    ) -> Result<Found<I>, bool> {
+    ) -> Result<QueueOutcome<I>, bool> {
         let waker = waker.clone();
         let mut state = self.lock(stats);
         if let Poll::Ready(found) = state.pop() {

@@ -15,25 +15,25 @@ use super::{
     claim::{ClaimWord, CountedChunk},
     gate::Gate,
     order,
-    queue::{Closed, Item, Queue},
+    queue::{Item, Queue, RefusedItem},
 };
 use crate::{
     activity::Activity,
     config::ExchangeConfig,
     error::ExchangeError,
-    overflow::{Beyond, Overflow},
+    overflow::{Overflow, OverflowBytes},
     stats::ExchangeStats,
     wake::AllCalls,
 };
 
-pub(crate) struct Shared {
+pub(crate) struct ReserveCore {
     pub(crate) shape: ChunkShape,
     pub(crate) modulo: Modulo,
     pub(crate) full_batches: bool,
     pub(crate) gate: Gate,
     pub(crate) overflow: Arc<dyn Overflow>,
     consumers: Box<[PerConsumer]>,
-    beyond: Beyond,
+    overflow_bytes: OverflowBytes,
     activity: Activity,
     /// The number of producers that may still hand over rows. This count is exact; those of
     /// `activity` are hints.
@@ -50,7 +50,7 @@ struct PerConsumer {
     queue: Queue,
 }
 
-impl Shared {
+impl ReserveCore {
     pub(crate) fn new(config: &ExchangeConfig, schema: SchemaRef, overflow: Arc<dyn Overflow>) -> Self {
         let limit = (config.groups + 1) * config.group_slots();
         let shape = ChunkShape::new(schema, config, config.consumers + limit);
@@ -64,7 +64,7 @@ impl Shared {
             gate: Gate::new(limit, config.producers),
             overflow,
             consumers: (0..config.consumers).map(per_consumer).collect(),
-            beyond: Beyond::new(config.overflow_bytes),
+            overflow_bytes: OverflowBytes::new(config.overflow_bytes),
             activity: Activity::new(config.producers),
             unfinished: AtomicUsize::new(config.producers),
             live_consumers: AtomicUsize::new(config.consumers),
@@ -159,11 +159,11 @@ impl Shared {
             stats.overflow_rows += rows;
             stats.overflow_bytes += bytes as u64;
         }
-        let within = self.beyond.try_add(over);
+        let within = self.overflow_bytes.try_add(over);
         let item = if within && held.grow_to(bytes) {
             Item::Chunk { open, reserved: held.keep(), over }
         } else {
-            self.beyond.subtract(if within { over } else { 0 });
+            self.overflow_bytes.subtract(if within { over } else { 0 });
             match self.spill(consumer, *open, held) {
                 Ok(item) => item,
                 Err(error) => {
@@ -174,7 +174,7 @@ impl Shared {
         };
         match self.queue(consumer).push(item, stats) {
             Ok(waker) => self.feed(waker, stats),
-            Err(Closed(item)) => self.take(item, stats, |_| ()),
+            Err(RefusedItem(item)) => self.take(item, stats, |_| ()),
         }
     }
 
@@ -202,7 +202,7 @@ impl Shared {
     pub(crate) fn take<R>(&self, item: Item, stats: &mut ExchangeStats, then: impl FnOnce(Item) -> R) -> R {
         if let Item::Chunk { reserved, over, .. } = &item {
             self.overflow.release(*reserved);
-            self.beyond.subtract(*over);
+            self.overflow_bytes.subtract(*over);
         }
         self.gate.dequeue(stats);
         then(item)
@@ -324,7 +324,7 @@ impl Drop for Held<'_> {
     }
 }
 
-impl Drop for Shared {
+impl Drop for ReserveCore {
     fn drop(&mut self) {
         for consumer in &self.consumers {
             if let Some(open) = consumer.claim_word.seal() {

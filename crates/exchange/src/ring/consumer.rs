@@ -10,7 +10,7 @@ use std::{
 
 use annulus_sync::Arc;
 
-use super::{lease::Lease, order, shared::Shared};
+use super::{lease::Lease, order, shared::RingCore};
 use crate::{
     error::{ExchangeError, StopError},
     lease::{LeaseAttempt, Taker},
@@ -31,9 +31,9 @@ pub enum Next {
 }
 
 /// Stops a ring, or wakes its consumers, from any thread. What that costs counts for no handle.
-pub(crate) struct Stopper<T>(Arc<Shared<T>>);
+pub(crate) struct StopHandle<T>(Arc<RingCore<T>>);
 
-impl<T> Stopper<T> {
+impl<T> StopHandle<T> {
     /// Stops the ring, unless it was stopped before.
     pub(crate) fn stop(&self, error: ExchangeError) {
         self.0.stop(error, &mut HandleStats::default());
@@ -49,7 +49,7 @@ impl<T> Stopper<T> {
 ///
 /// Dropping it releases the values that it has not read.
 pub struct RingConsumer<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<RingCore<T>>,
     index: usize,
     /// The cursor after the last call of this handle. If it has moved since, a producer has
     /// relieved this consumer.
@@ -60,7 +60,7 @@ pub struct RingConsumer<T> {
 }
 
 impl<T> RingConsumer<T> {
-    pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
+    pub(super) fn new(shared: Arc<RingCore<T>>, index: usize) -> Self {
         Self { shared, index, cursor: 0, finished: false, stats: HandleStats::default(), one_thread: PhantomData }
     }
 
@@ -116,8 +116,8 @@ impl<T> RingConsumer<T> {
     }
 
     /// Returns a handle with which any thread may stop the ring.
-    pub(crate) fn stopper(&self) -> Stopper<T> {
-        Stopper(Arc::clone(&self.shared))
+    pub(crate) fn stop_handle(&self) -> StopHandle<T> {
+        StopHandle(Arc::clone(&self.shared))
     }
 
     /// Calls [`poll_next`](Self::poll_next), and blocks this thread while there is nothing to

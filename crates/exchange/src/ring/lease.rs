@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::shared::Shared;
+use super::shared::RingCore;
 use crate::{error::ExchangeError, waiting::HandleStats, wake::AllCalls};
 
 /// A consumer's lease while it is held, by the consumer or by a producer that relieves it. It is
@@ -10,7 +10,7 @@ use crate::{error::ExchangeError, waiting::HandleStats, wake::AllCalls};
 /// lease back, even if the reader's code panics.
 #[derive(Debug)]
 pub(super) struct Lease<'a, T> {
-    shared: &'a Shared<T>,
+    shared: &'a RingCore<T>,
     stats: &'a mut HandleStats,
     consumer: usize,
     cursor: u64,
@@ -19,7 +19,7 @@ pub(super) struct Lease<'a, T> {
 
 impl<'a, T> Lease<'a, T> {
     /// Wraps a lease that was just taken with the consumer's cursor at `cursor`.
-    pub(super) fn new(shared: &'a Shared<T>, stats: &'a mut HandleStats, consumer: usize, cursor: u64) -> Self {
+    pub(super) fn new(shared: &'a RingCore<T>, stats: &'a mut HandleStats, consumer: usize, cursor: u64) -> Self {
         Self { shared, stats, consumer, cursor, stored: cursor }
     }
 

@@ -35,14 +35,14 @@ mod slot;
 mod state;
 
 pub use crate::admission::Admission;
-pub(crate) use consumer::Stopper;
+pub(crate) use consumer::StopHandle;
 pub use consumer::{Next, RingConsumer};
 pub use lease::HandOver;
 pub use producer::{RingProducer, TrySendError};
 
 use annulus_sync::Arc;
 
-use self::shared::Shared;
+use self::shared::RingCore;
 
 /// The shape of a ring. Each number counts as 1 if it is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl RingConfig {
 /// Each handle is for one thread or task at a time. All memory of the ring is allocated here.
 pub fn ring<T: Send + Sync>(config: RingConfig) -> (Vec<RingProducer<T>>, Vec<RingConsumer<T>>) {
     let (producers, consumers) = (config.producers.max(1), config.consumers.max(1));
-    let shared = Arc::new(Shared::new(producers, consumers, config.groups.max(1), config.slots.max(1)));
+    let shared = Arc::new(RingCore::new(producers, consumers, config.groups.max(1), config.slots.max(1)));
     let producers = (0..producers).map(|index| RingProducer::new(Arc::clone(&shared), index)).collect();
     let consumers = (0..consumers).map(|index| RingConsumer::new(Arc::clone(&shared), index)).collect();
     (producers, consumers)

@@ -11,7 +11,7 @@ use annulus_sync::Arc;
 
 use super::{
     lease::HandOver,
-    shared::{Relief, Shared},
+    shared::{Relief, RingCore},
     state::Window,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub enum TrySendError<T> {
 /// Dropping it without [`finish`](Self::finish) stops the ring with
 /// [`ExchangeError::ProducerLost`].
 pub struct RingProducer<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<RingCore<T>>,
     index: usize,
     /// The number by which errors name this producer.
     number: usize,
@@ -49,7 +49,7 @@ pub struct RingProducer<T> {
 }
 
 impl<T> RingProducer<T> {
-    pub(super) fn new(shared: Arc<Shared<T>>, index: usize) -> Self {
+    pub(super) fn new(shared: Arc<RingCore<T>>, index: usize) -> Self {
         let (window, stats) = (Window::default(), HandleStats::default());
         let patience = Patience::new(shared.producers.handles() + shared.consumers.handles());
         Self {

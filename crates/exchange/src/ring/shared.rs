@@ -11,18 +11,18 @@ use super::{
 };
 use crate::{
     error::ExchangeError,
-    lease::{Closing, LeaseAttempt, Taker},
-    waiting::{HandleStats, Parked},
+    lease::{LeaseAttempt, LeaseCloser, Taker},
+    waiting::{HandleStats, WakerList},
     wake::AllCalls,
 };
 
 /// The ring itself.
 #[derive(Debug)]
-pub(super) struct Shared<T> {
+pub(super) struct RingCore<T> {
     pub(super) state: State,
     slots: Box<[CachePadded<Slot<T>>]>,
-    pub(super) producers: Parked,
-    pub(super) consumers: Parked,
+    pub(super) producers: WakerList,
+    pub(super) consumers: WakerList,
     /// The slots of a group, G.
     pub(super) group: u64,
     /// The number of values at which the ring is full, R * G.
@@ -38,7 +38,7 @@ pub(super) enum Relief {
     Nothing,
 }
 
-impl<T> Shared<T> {
+impl<T> RingCore<T> {
     /// Creates a ring of R `groups` of G `slots`. None of the four numbers is 0.
     pub(super) fn new(producers: usize, consumers: usize, groups: usize, slots: usize) -> Self {
         let bound = groups * slots;
@@ -48,8 +48,8 @@ impl<T> Shared<T> {
             // Racing producers exceed the bound by at most one ticket each, and the first ticket is
             // within it.
             slots: (0..bound + producers - 1).map(slot).collect(),
-            producers: Parked::new(producers),
-            consumers: Parked::new(consumers),
+            producers: WakerList::new(producers),
+            consumers: WakerList::new(consumers),
             group: slots as u64,
             bound: bound as u64,
         }
@@ -71,13 +71,13 @@ impl<T> Shared<T> {
 
     /// Returns the reason why no more values are passed on, if there is one.
     pub(super) fn error(&self) -> Option<ExchangeError> {
-        self.state.halt().error()
+        self.state.stop_reason().error()
     }
 
     /// Stops all handles with `error`, unless the ring was stopped before or its consumers are
     /// gone. Rule 8.
     pub(super) fn stop(&self, error: ExchangeError, stats: &mut HandleStats) {
-        self.state.halt().stop(error, stats);
+        self.state.stop_reason().stop(error, stats);
         let mut calls = AllCalls::default();
         calls.call(|| self.tell(&self.consumers, stats));
         calls.call(|| self.tell(&self.producers, stats));
@@ -85,7 +85,7 @@ impl<T> Shared<T> {
     }
 
     /// Wakes all handles of one side after a rare event was stored. Rule 8.
-    pub(super) fn tell(&self, side: &Parked, stats: &mut HandleStats) {
+    pub(super) fn tell(&self, side: &WakerList, stats: &mut HandleStats) {
         order::fence_tell();
         side.wake_all(stats);
     }
@@ -176,7 +176,7 @@ impl<T> Shared<T> {
     /// Clears the ring after the last consumer has gone. The sweep is kept for good, since no
     /// consumer is left to hand it to.
     fn all_gone(&self, stats: &mut HandleStats) {
-        self.state.halt().consumers_gone(stats);
+        self.state.stop_reason().consumers_gone(stats);
         let mut ticket = self.state.released_hint();
         while self.slot(ticket).is_published(ticket) {
             // SAFETY: we hold the sweep, every consumer is gone, and the slot is never written again since
@@ -189,7 +189,7 @@ impl<T> Shared<T> {
 
     /// Removes a consumer that is dropped: nothing waits for it from now on.
     pub(super) fn leave(&self, consumer: usize, stats: &mut HandleStats) {
-        if self.state.close_lease(consumer, &mut stats.counts) == Closing::Caller {
+        if self.state.close_lease(consumer, &mut stats.counts) == LeaseCloser::Caller {
             self.state.retire(consumer);
             self.passed(consumer, stats);
         }
@@ -204,7 +204,7 @@ impl<T> Shared<T> {
 /// put back, so nothing is dropped twice. If another drop panics then, the process aborts, as it
 /// does for a vector of such values.
 struct Sweeper<'a, T> {
-    shared: &'a Shared<T>,
+    shared: &'a RingCore<T>,
     stats: &'a mut HandleStats,
     /// The consumer whose cursor moved.
     from: usize,
@@ -237,7 +237,7 @@ impl<T> Drop for Sweeper<'_, T> {
         }
         // Producers are woken when the ring is half empty (rule 7), or for any free slot while a
         // consumer waits. The fence of `hand_on` stands between freeing the slots and these checks.
-        let Shared { bound, consumers, .. } = self.shared;
+        let RingCore { bound, consumers, .. } = self.shared;
         if self.in_use != u64::MAX && (self.in_use <= bound / 2 || consumers.any()) {
             self.shared.producers.wake_all(self.stats);
         }

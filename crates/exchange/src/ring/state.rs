@@ -6,9 +6,9 @@ use crossbeam_utils::CachePadded;
 
 use super::order;
 use crate::{
-    halt::Halt,
-    lease::{Closing, LeaseAttempt, LeaseEvents, LeaseWord, Taker},
+    lease::{LeaseAttempt, LeaseCloser, LeaseEvents, LeaseWord, Taker},
     stats::ExchangeStats,
+    stop::StopReason,
 };
 
 /// The cursor of a consumer that is gone: past every ticket.
@@ -82,7 +82,7 @@ struct Reader {
 /// The words that hardly ever change, and are read in every call.
 #[derive(Debug)]
 struct Ends {
-    halt: Halt,
+    stop_reason: StopReason,
     open_producers: AtomicUsize,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(producers: usize, consumers: usize) -> Self {
         let reader = |_| CachePadded::new(Reader { cursor: AtomicU64::new(0), lease: LeaseWord::new() });
-        let ends = Ends { halt: Halt::new(consumers), open_producers: AtomicUsize::new(producers) };
+        let ends = Ends { stop_reason: StopReason::new(consumers), open_producers: AtomicUsize::new(producers) };
         Self {
             tail: CachePadded::new(AtomicU64::new(0)),
             released: CachePadded::new(AtomicU64::new(0)),
@@ -126,8 +126,8 @@ impl State {
     }
 
     /// Returns the reason why no more values are passed on, if there is one.
-    pub(super) fn halt(&self) -> &Halt {
-        &self.ends.halt
+    pub(super) fn stop_reason(&self) -> &StopReason {
+        &self.ends.stop_reason
     }
 
     /// Ends one producer. Returns whether it was the last one.
@@ -186,7 +186,7 @@ impl State {
     }
 
     /// Closes the lease of a consumer that is dropped: no thread takes it from now on.
-    pub(super) fn close_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> Closing {
+    pub(super) fn close_lease(&self, consumer: usize, stats: &mut ExchangeStats) -> LeaseCloser {
         self.readers[consumer].lease.close(stats)
     }
 

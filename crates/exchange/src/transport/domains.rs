@@ -17,7 +17,7 @@ use std::{
 use super::{Handles, Parcel, Receiver, Relieve, Sender, Shape};
 use crate::{
     error::{ExchangeError, StopError},
-    ring::{Admission, Next, RingConsumer, RingProducer, Stopper, TrySendError, ring},
+    ring::{Admission, Next, RingConsumer, RingProducer, StopHandle, TrySendError, ring},
     stats::ExchangeStats,
     waiting::HandleStats,
     wake::AllCalls,
@@ -42,20 +42,21 @@ pub(super) fn handles_in<T: Parcel>(shape: Shape, domains: &[usize]) -> Handles<
     domains.iter().enumerate().for_each(|(producer, domain)| rings.entry(*domain).or_default().push(producer));
     let mut senders: Vec<(usize, usize, RingProducer<T>)> = Vec::new();
     let mut receivers: Vec<Vec<RingConsumer<T>>> = (0..shape.consumers).map(|_| Vec::new()).collect();
-    let mut stoppers = Vec::new();
+    let mut stop_handles = Vec::new();
     for (number, members) in rings.into_values().enumerate() {
         let slots = (shape.slots * members.len()).div_ceil(shape.producers);
         let (producers, consumers) = ring(shape.ring(members.len(), slots));
-        stoppers.push(consumers[0].stopper());
+        stop_handles.push(consumers[0].stop_handle());
         senders.extend(
             members.into_iter().zip(producers).map(|(index, producer)| (index, number, producer.numbered(index))),
         );
         receivers.iter_mut().zip(consumers).for_each(|(rings, consumer)| rings.push(consumer));
     }
     senders.sort_by_key(|(index, ..)| *index);
-    let stoppers: Arc<[Stopper<T>]> = stoppers.into();
+    let stop_handles: Arc<[StopHandle<T>]> = stop_handles.into();
     let senders = senders.into_iter().map(|(_, ring, producer)| {
-        Box::new(DomainSender { producer, ring, stoppers: Arc::clone(&stoppers), ended: false }) as Box<dyn Sender<T>>
+        Box::new(DomainSender { producer, ring, stop_handles: Arc::clone(&stop_handles), ended: false })
+            as Box<dyn Sender<T>>
     });
     let receivers = receivers.into_iter().map(|rings| {
         let open = vec![true; rings.len()];
@@ -64,17 +65,17 @@ pub(super) fn handles_in<T: Parcel>(shape: Shape, domains: &[usize]) -> Handles<
             open,
             next: 0,
             stats: HandleStats::default(),
-            stoppers: Arc::clone(&stoppers),
+            stop_handles: Arc::clone(&stop_handles),
         }) as Box<dyn Receiver<T>>
     });
     (senders.collect(), receivers.collect())
 }
 
 /// Stops every ring. The first error that reached a ring is kept there.
-fn stop_all<T>(stoppers: &[Stopper<T>], error: &ExchangeError) {
+fn stop_all<T>(stop_handles: &[StopHandle<T>], error: &ExchangeError) {
     let mut calls = AllCalls::default();
-    for stopper in stoppers {
-        calls.call(|| stopper.stop(error.clone()));
+    for handle in stop_handles {
+        calls.call(|| handle.stop(error.clone()));
     }
     calls.finish();
 }
@@ -83,7 +84,7 @@ struct DomainSender<T: Parcel> {
     producer: RingProducer<T>,
     /// The ring of this producer.
     ring: usize,
-    stoppers: Arc<[Stopper<T>]>,
+    stop_handles: Arc<[StopHandle<T>]>,
     ended: bool,
 }
 
@@ -99,7 +100,7 @@ impl<T: Parcel> Sender<T> for DomainSender<T> {
             && !matches!(error, ExchangeError::ConsumersGone)
         {
             // A hand-over that failed has stopped this ring alone.
-            stop_all(&self.stoppers, error);
+            stop_all(&self.stop_handles, error);
         }
         ready
     }
@@ -118,8 +119,8 @@ impl<T: Parcel> Sender<T> for DomainSender<T> {
 
     fn wake_consumers(&mut self) {
         let mut calls = AllCalls::default();
-        for stopper in self.stoppers.iter() {
-            calls.call(|| stopper.wake_consumers());
+        for handle in self.stop_handles.iter() {
+            calls.call(|| handle.wake_consumers());
         }
         calls.finish();
     }
@@ -130,13 +131,13 @@ impl<T: Parcel> Sender<T> for DomainSender<T> {
     }
 
     fn stop(&mut self, error: StopError) {
-        stop_all(&self.stoppers, &ExchangeError::Stopped(error));
+        stop_all(&self.stop_handles, &ExchangeError::Stopped(error));
     }
 
     fn lost(&mut self) {
         // The reason may not have reached the other rings yet.
         let reason = self.producer.error().filter(|error| !matches!(error, ExchangeError::ConsumersGone));
-        stop_all(&self.stoppers, &reason.unwrap_or_else(|| self.producer.loss()));
+        stop_all(&self.stop_handles, &reason.unwrap_or_else(|| self.producer.loss()));
     }
 
     fn stats(&self) -> ExchangeStats {
@@ -160,7 +161,7 @@ struct DomainReceiver<T: Parcel> {
     next: usize,
     /// The waits of this consumer, which are not those of its rings.
     stats: HandleStats,
-    stoppers: Arc<[Stopper<T>]>,
+    stop_handles: Arc<[StopHandle<T>]>,
 }
 
 impl<T: Parcel> DomainReceiver<T> {
@@ -206,13 +207,13 @@ impl<T: Parcel> Receiver<T> for DomainReceiver<T> {
         if let Poll::Ready(Err(error)) = &found {
             // It may not have reached the other rings yet. This consumer may leave now, and their producers
             // must not take that for the reason.
-            stop_all(&self.stoppers, error);
+            stop_all(&self.stop_handles, error);
         }
         found
     }
 
     fn stop(&mut self, error: StopError) {
-        stop_all(&self.stoppers, &ExchangeError::Stopped(error));
+        stop_all(&self.stop_handles, &ExchangeError::Stopped(error));
     }
 
     fn stats(&self) -> ExchangeStats {

@@ -12,7 +12,7 @@
 //! ```
 
 mod domains;
-pub(crate) mod leased;
+pub(crate) mod lease_cell;
 mod order;
 pub(crate) mod queues;
 mod ring;

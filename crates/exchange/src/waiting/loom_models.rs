@@ -5,17 +5,17 @@ use std::{sync::Arc, task::Poll};
 use annulus_sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 use loom::thread;
 
-use super::{HandleStats, Parked, bell::model, block_on};
+use super::{HandleStats, WakerList, bell::model, block_on};
 
 /// Handles that wait until the number of events is large enough.
-struct Waiting {
-    parked: Parked,
+struct Events {
+    parked: WakerList,
     events: AtomicUsize,
 }
 
-impl Waiting {
+impl Events {
     fn new(handles: usize) -> Arc<Self> {
-        Arc::new(Self { parked: Parked::new(handles), events: AtomicUsize::new(0) })
+        Arc::new(Self { parked: WakerList::new(handles), events: AtomicUsize::new(0) })
     }
 
     fn wait(&self, handle: usize, events: usize) {
@@ -42,7 +42,7 @@ impl Waiting {
 #[test]
 fn two_threads_wait_for_an_event() {
     model(3, || {
-        let waiting = Waiting::new(2);
+        let waiting = Events::new(2);
         let waits = Arc::clone(&waiting);
         let first = thread::spawn(move || waits.wait(0, 1));
         let waits = Arc::clone(&waiting);
@@ -58,7 +58,7 @@ fn two_threads_wait_for_an_event() {
 #[test]
 fn threads_wait_again() {
     model(2, || {
-        let waiting = Waiting::new(2);
+        let waiting = Events::new(2);
         let threads = [0, 1].map(|handle| {
             let waiting = Arc::clone(&waiting);
             thread::spawn(move || {
@@ -77,7 +77,7 @@ fn threads_wait_again() {
 #[test]
 fn a_thread_waits_on_two_lists() {
     model(2, || {
-        let lists = [Waiting::new(2), Waiting::new(2)];
+        let lists = [Events::new(2), Events::new(2)];
         let both = lists.clone();
         let both = thread::spawn(move || {
             let mut stats = HandleStats::default();
@@ -104,7 +104,7 @@ fn a_thread_waits_on_two_lists() {
 #[test]
 fn two_events_at_once() {
     model(3, || {
-        let waiting = Waiting::new(2);
+        let waiting = Events::new(2);
         let waits = Arc::clone(&waiting);
         let first = thread::spawn(move || {
             waits.wait(0, 1);

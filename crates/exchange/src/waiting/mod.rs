@@ -6,12 +6,12 @@ pub(crate) mod bell;
 #[cfg(all(test, loom))]
 mod loom_models;
 mod order;
-mod parked;
 mod relay;
 #[cfg(feature = "transports")]
 mod seats;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod waker_list;
 
 use std::{
     sync::{Arc, LazyLock},
@@ -22,11 +22,11 @@ use std::{
 
 use annulus_sync::yield_now;
 
-pub(crate) use parked::Parked;
 #[cfg(feature = "transports")]
 pub use seats::{Seat, WaitList};
+pub(crate) use waker_list::WakerList;
 
-use self::relay::Blocking;
+use self::relay::BlockingScope;
 use crate::{admission::Admission, error::ExchangeError, stats::ExchangeStats};
 
 /// The counters of a handle, and the time since when it waits.
@@ -108,7 +108,7 @@ impl Patience {
 
 /// Calls `poll` until it is ready, and blocks the thread in between.
 pub(crate) fn block_on<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
-    let blocking = Blocking::begin();
+    let blocking = BlockingScope::begin();
     let waker = Waker::from(Arc::clone(&blocking.relay));
     let mut cx = Context::from_waker(&waker);
     loop {

@@ -46,12 +46,12 @@ thread_local! {
 }
 
 /// The right to block on a relay.
-pub(super) struct Blocking {
+pub(super) struct BlockingScope {
     pub(super) relay: Arc<Relay>,
     own: bool,
 }
 
-impl Blocking {
+impl BlockingScope {
     /// Begins to block on the relay of this thread. If the thread does so already, which then runs
     /// its caller's code, it is a fresh one: neither must take the other's wake-up for its own. So
     /// it is in a thread that is ending, which has no thread-local values any more.
@@ -61,7 +61,7 @@ impl Blocking {
     }
 }
 
-impl Drop for Blocking {
+impl Drop for BlockingScope {
     fn drop(&mut self) {
         if self.own {
             // It fails in a thread that is ending, which does not block again.

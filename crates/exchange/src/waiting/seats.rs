@@ -3,23 +3,23 @@
 
 use std::{sync::Arc, task::Waker};
 
-use super::{HandleStats, Parked};
+use super::{HandleStats, WakerList};
 
 /// The waiting handles of one side of a transport.
 #[derive(Debug)]
-pub struct WaitList(Arc<Parked>);
+pub struct WaitList(Arc<WakerList>);
 
 /// The place of one handle in a [`WaitList`]. Dropping it drops the handle's waker.
 #[derive(Debug)]
 pub struct Seat {
-    list: Arc<Parked>,
+    list: Arc<WakerList>,
     number: usize,
 }
 
 impl WaitList {
     /// Creates a list, and the seats of this number of handles.
     pub fn new(handles: usize) -> (Self, Vec<Seat>) {
-        let list = Arc::new(Parked::new(handles));
+        let list = Arc::new(WakerList::new(handles));
         let seats = (0..handles).map(|number| Seat { list: Arc::clone(&list), number }).collect();
         (Self(list), seats)
     }

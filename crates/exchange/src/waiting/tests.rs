@@ -11,8 +11,8 @@ use std::{
 };
 
 use super::{
-    HandleStats, Parked, block_on,
-    relay::{self, Blocking, Relay},
+    HandleStats, WakerList, block_on,
+    relay::{self, BlockingScope, Relay},
 };
 
 /// The code that a blocked thread runs for its caller may block as well. The wake-up of the outer
@@ -59,7 +59,7 @@ fn threads_that_sleep_wake_one_another() {
             for _ in 0..threads {
                 let tell = tell.clone();
                 scope.spawn(move || {
-                    let blocking = Blocking::begin();
+                    let blocking = BlockingScope::begin();
                     tell.send(Arc::clone(&blocking.relay)).unwrap();
                     blocking.relay.sleep();
                 });
@@ -78,7 +78,7 @@ fn threads_that_sleep_wake_one_another() {
 fn every_thread_sees_every_event() {
     const EVENTS: usize = 200;
     for threads in [1, 2, 3, 7, 32] {
-        let parked = Parked::new(threads);
+        let parked = WakerList::new(threads);
         let (event, seen) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             for handle in 0..threads {

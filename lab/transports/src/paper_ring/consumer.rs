@@ -13,20 +13,20 @@ use annulus_exchange::{
 };
 use annulus_sync::{Arc, atomic::Ordering::Relaxed};
 
-use super::{reading::Reading, shared::Shared};
+use super::{reading::ReaderLease, shared::PaperCore};
 use crate::order as rival_order;
 
 pub(super) struct PaperReceiver<T: Parcel> {
     // Dropped before the list that it belongs to.
     seat: Seat,
-    shared: Arc<Shared<T>>,
+    shared: Arc<PaperCore<T>>,
     index: usize,
     finished: bool,
     stats: HandleStats,
 }
 
 impl<T: Parcel> PaperReceiver<T> {
-    pub(super) fn new(seat: Seat, shared: Arc<Shared<T>>, index: usize) -> Self {
+    pub(super) fn new(seat: Seat, shared: Arc<PaperCore<T>>, index: usize) -> Self {
         Self { seat, shared, index, finished: false, stats: HandleStats::default() }
     }
 
@@ -35,16 +35,16 @@ impl<T: Parcel> PaperReceiver<T> {
         if self.finished {
             return Poll::Ready(Ok(Next::Finished));
         }
-        if let Some(error) = self.shared.halt.error() {
+        if let Some(error) = self.shared.stop_reason.error() {
             return Poll::Ready(Err(error));
         }
         // Before the groups are read: after the end, a missing group never comes.
         let closed = self.shared.is_closed();
         let taken = self.shared.readers[self.index].position.take(Taker::Consumer, &mut self.stats.counts);
         let LeaseAttempt::Taken(held) = taken else { return Poll::Pending };
-        let mut reading = Reading::new(&self.shared, self.index, held, u64::MAX, &mut self.stats);
+        let mut reading = ReaderLease::new(&self.shared, self.index, held, u64::MAX, &mut self.stats);
         // Checked again: a hand-over that failed may have taken part of a value.
-        if let Some(error) = self.shared.halt.error() {
+        if let Some(error) = self.shared.stop_reason.error() {
             return Poll::Ready(Err(error));
         }
         if reading.with(|at| std::mem::take(&mut at.relieved)) {
@@ -107,7 +107,7 @@ impl<T: Parcel> Drop for PaperReceiver<T> {
             shared.readers[*index].at.store(u64::MAX, Relaxed);
             calls.call(|| shared.retire(&position, stats));
         }
-        calls.call(|| shared.halt.consumer_gone(stats));
+        calls.call(|| shared.stop_reason.consumer_gone(stats));
         calls.call(|| shared.tell_all(stats));
         calls.finish();
     }

@@ -1,4 +1,4 @@
-//! Groups of slots, and their places in the ring: the unsafe code of the paper's ring.
+//! Groups of slots, and their entries in the ring: the unsafe code of the paper's ring.
 
 use annulus_exchange::ExchangeStats;
 use annulus_sync::{
@@ -98,18 +98,18 @@ impl<T> Group<T> {
     }
 }
 
-/// A place in the ring, and the number of consumers that have not left the group there. The number
+/// An entry in the ring, and the number of consumers that have not left the group there. The number
 /// is not the group's, which another thread may free as soon as the last consumer has left.
-pub(super) struct Place<T> {
+pub(super) struct RingEntry<T> {
     group: UnsafeCell<Option<Arc<Group<T>>>>,
     left: CachePadded<AtomicUsize>,
 }
 
 // SAFETY: the group is written under the mutex, and read by consumers between its publication and
 // their leaving it. The callers' contracts below say so.
-unsafe impl<T: Send + Sync> Sync for Place<T> {}
+unsafe impl<T: Send + Sync> Sync for RingEntry<T> {}
 
-impl<T> Place<T> {
+impl<T> RingEntry<T> {
     pub(super) fn new() -> Self {
         Self { group: UnsafeCell::new(None), left: CachePadded::new(AtomicUsize::new(0)) }
     }
@@ -124,12 +124,12 @@ impl<T> Place<T> {
     /// Puts a group here that this number of consumers will read.
     ///
     /// # Panics
-    /// If the place has a group.
+    /// If the entry has a group.
     ///
     /// # Safety
     /// The caller holds the mutex.
     pub(super) unsafe fn put(&self, group: Arc<Group<T>>, readers: usize) {
-        // SAFETY: writers hold the mutex. Nobody reads an empty place: the group after the former one is
+        // SAFETY: writers hold the mutex. Nobody reads an empty entry: the group after the former one is
         // not published yet.
         self.group.with_mut(|cell| unsafe {
             assert!((*cell).is_none(), "a group of the ring would be overwritten");
@@ -143,7 +143,7 @@ impl<T> Place<T> {
     /// # Safety
     /// The caller holds the mutex, and every consumer has left the group.
     pub(super) unsafe fn take(&self) -> Option<Arc<Group<T>>> {
-        // SAFETY: as the caller promises, nobody reads the place.
+        // SAFETY: as the caller promises, nobody reads the entry.
         self.group.with_mut(|cell| unsafe { (*cell).take() })
     }
 
@@ -152,7 +152,7 @@ impl<T> Place<T> {
     /// # Safety
     /// The caller has seen the group published, and reads it for a consumer that has not left it.
     pub(super) unsafe fn with<R>(&self, read: impl FnOnce(&Group<T>) -> R) -> Option<R> {
-        // SAFETY: the place is written again only after every consumer has left its group.
+        // SAFETY: the entry is written again only after every consumer has left its group.
         self.group.with(|cell| unsafe { (*cell).as_ref() }.map(|group| read(group)))
     }
 }

@@ -4,7 +4,7 @@
 //! producer that completes a group puts it in the ring under a mutex, installs a replacement that
 //! it allocated before, and updates the reference of each producer. Consumers look at a cached
 //! count of published groups, then at the shared one, and then wait. The last reader of a group
-//! frees its place in the ring. `PROTOCOL.md` beside this file says where this differs from the
+//! frees its entry in the ring. `PROTOCOL.md` beside this file says where this differs from the
 //! paper, and why: nothing blocks in a send, inputs may pause, and handles may go away.
 
 mod consumer;
@@ -21,12 +21,12 @@ use annulus_exchange::{
 };
 use annulus_sync::Arc;
 
-use self::{consumer::PaperReceiver, producer::PaperSender, shared::Shared};
+use self::{consumer::PaperReceiver, producer::PaperSender, shared::PaperCore};
 
 pub(crate) fn handles<T: Parcel>(shape: Shape) -> Handles<T> {
     let (producers, producer_seats) = WaitList::new(shape.producers);
     let (consumers, consumer_seats) = WaitList::new(shape.consumers);
-    let shared = Arc::new(Shared::new(shape, producers, consumers));
+    let shared = Arc::new(PaperCore::new(shape, producers, consumers));
     let senders = producer_seats
         .into_iter()
         .enumerate()

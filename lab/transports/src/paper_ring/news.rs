@@ -7,7 +7,7 @@ use annulus_exchange::{
     transport::Parcel,
 };
 
-use super::shared::Shared;
+use super::shared::PaperCore;
 use crate::order as rival_order;
 
 /// The sides that a step under the mutex concerns.
@@ -17,7 +17,7 @@ pub(super) struct News {
     pub(super) producers: bool,
 }
 
-impl<T: Parcel> Shared<T> {
+impl<T: Parcel> PaperCore<T> {
     /// Wakes those whom a step concerns.
     pub(super) fn tell(&self, news: News, stats: &mut HandleStats) {
         if !news.consumers && !news.producers {
@@ -44,7 +44,7 @@ impl<T: Parcel> Shared<T> {
 
     /// Stops all handles with `error`, unless they were stopped before.
     pub(super) fn stop(&self, error: ExchangeError, stats: &mut HandleStats) {
-        self.halt.stop(error, stats);
+        self.stop_reason.stop(error, stats);
         self.tell_all(stats);
     }
 }

@@ -6,7 +6,7 @@ use annulus_sync::orderings;
 orderings! {
     /// The `fetch_add` that completes a claim. The last one sees all values of the group.
     complete = AcqRel;
-    /// Store of the number of published groups, after the group was put in its place.
+    /// Store of the number of published groups, after the group was put in its entry.
     publish = Release;
     /// Load of that number, before the group is read.
     observe = Acquire;

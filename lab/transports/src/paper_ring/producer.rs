@@ -10,13 +10,13 @@ use annulus_exchange::{
 };
 use annulus_sync::{Arc, atomic::Ordering::Relaxed};
 
-use super::{group::Group, order, reading::Reading, shared::Shared};
+use super::{group::Group, order, reading::ReaderLease, shared::PaperCore};
 use crate::order as rival_order;
 
 pub(super) struct PaperSender<T: Parcel> {
     // Dropped before the list that it belongs to.
     seat: Seat,
-    shared: Arc<Shared<T>>,
+    shared: Arc<PaperCore<T>>,
     index: usize,
     /// The group that this producer fills, as its reference said when it last looked.
     group: Arc<Group<T>>,
@@ -34,7 +34,7 @@ pub(super) struct PaperSender<T: Parcel> {
 }
 
 impl<T: Parcel> PaperSender<T> {
-    pub(super) fn new(seat: Seat, shared: Arc<Shared<T>>, index: usize) -> Self {
+    pub(super) fn new(seat: Seat, shared: Arc<PaperCore<T>>, index: usize) -> Self {
         // Counts for no one: the handle is not in use yet.
         let mut stats = HandleStats::default();
         let patience = Patience::new(shared.producers.handles() + shared.consumers.handles());
@@ -101,7 +101,7 @@ impl<T: Parcel> PaperSender<T> {
 
     /// Checks for a free slot, and frees some by relieving laggards.
     fn admission(&mut self, relieve: &mut Relieve<'_, T>) -> Poll<Result<Admission, ExchangeError>> {
-        if let Some(error) = self.shared.halt.error() {
+        if let Some(error) = self.shared.stop_reason.error() {
             return Poll::Ready(Err(error));
         }
         loop {
@@ -152,8 +152,8 @@ impl<T: Parcel> PaperSender<T> {
                 }
                 LeaseAttempt::Closed => continue,
             };
-            let mut reading = Reading::new(shared, consumer, held, oldest + 1, stats);
-            if let Some(error) = shared.halt.error() {
+            let mut reading = ReaderLease::new(shared, consumer, held, oldest + 1, stats);
+            if let Some(error) = shared.stop_reason.error() {
                 return Err(error);
             }
             reading.failure = Some(ExchangeError::ProducerLost { producer: *index });
@@ -193,11 +193,11 @@ impl<T: Parcel> Sender<T> for PaperSender<T> {
     }
 
     fn error(&self) -> Option<ExchangeError> {
-        self.shared.halt.error()
+        self.shared.stop_reason.error()
     }
 
     fn try_send(&mut self, mut value: T) -> Result<(), TrySendError<T>> {
-        if let Some(error) = self.shared.halt.error() {
+        if let Some(error) = self.shared.stop_reason.error() {
             return Err(TrySendError::Closed(SendError { value, error }));
         }
         if !self.has_free_slot() && !std::mem::take(&mut self.granted) {

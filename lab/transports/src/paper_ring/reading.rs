@@ -1,4 +1,4 @@
-//! Reading the groups on a consumer's behalf, under its lease.
+//! ReaderLease the groups on a consumer's behalf, under its lease.
 
 use std::ops::ControlFlow;
 
@@ -11,13 +11,13 @@ use annulus_sync::atomic::Ordering::Relaxed;
 
 use super::{
     news::News,
-    shared::{Position, Shared},
+    shared::{PaperCore, Position},
 };
 
 /// A consumer's position while its lease is held. Dropping it gives the lease back and wakes whom
 /// that concerns, even if the reader's code panics.
-pub(super) struct Reading<'a, T: Parcel> {
-    shared: &'a Shared<T>,
+pub(super) struct ReaderLease<'a, T: Parcel> {
+    shared: &'a PaperCore<T>,
     consumer: usize,
     /// `None` only while it is dropped.
     held: Option<LeaseGuard<'a, Position>>,
@@ -31,9 +31,9 @@ pub(super) struct Reading<'a, T: Parcel> {
     pub(super) failure: Option<ExchangeError>,
 }
 
-impl<'a, T: Parcel> Reading<'a, T> {
+impl<'a, T: Parcel> ReaderLease<'a, T> {
     pub(super) fn new(
-        shared: &'a Shared<T>,
+        shared: &'a PaperCore<T>,
         consumer: usize,
         held: LeaseGuard<'a, Position>,
         end: u64,
@@ -61,7 +61,7 @@ impl<'a, T: Parcel> Reading<'a, T> {
             let slot = slot.filter(|_| group < self.end)?;
             // SAFETY: the group is published, as just seen or before, and this consumer has not left it.
             let found = unsafe {
-                shared.place(group).with(|group| {
+                shared.entry(group).with(|group| {
                     let visit = |value: &T| visit.take().map(|visit| visit(value));
                     (group.read(slot, visit).flatten(), slot + 1 == group.slots())
                 })
@@ -101,7 +101,7 @@ impl<'a, T: Parcel> Reading<'a, T> {
     }
 }
 
-impl<T: Parcel> Unread<T> for Reading<'_, T> {
+impl<T: Parcel> Unread<T> for ReaderLease<'_, T> {
     fn try_for_each(&mut self, take: &mut dyn FnMut(&T) -> Result<(), ExchangeError>) -> Result<(), ExchangeError> {
         while let Some(outcome) = self.next(&mut *take) {
             outcome?;
@@ -110,7 +110,7 @@ impl<T: Parcel> Unread<T> for Reading<'_, T> {
     }
 }
 
-impl<T: Parcel> Drop for Reading<'_, T> {
+impl<T: Parcel> Drop for ReaderLease<'_, T> {
     fn drop(&mut self) {
         let Self { shared, consumer, stats, .. } = self;
         let mut calls = AllCalls::default();

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, sync::PoisonError};
 
 use annulus_exchange::{
-    plug::{AllCalls, Halt, HandleStats, Leased, WaitList},
+    plug::{AllCalls, HandleStats, LeaseCell, StopReason, WaitList},
     transport::{Parcel, Shape},
 };
 use annulus_sync::{
@@ -14,19 +14,19 @@ use annulus_sync::{
 use crossbeam_utils::CachePadded;
 
 use super::{
-    group::{Group, Place},
+    group::{Group, RingEntry},
     news::News,
     order,
 };
 
-pub(super) struct Shared<T: Parcel> {
-    pub(super) halt: Halt,
+pub(super) struct PaperCore<T: Parcel> {
+    pub(super) stop_reason: StopReason,
     pub(super) open_producers: AtomicUsize,
     /// The number of groups that were put in the ring.
     published: CachePadded<AtomicU64>,
     /// Whether nothing more will be published.
     closed: AtomicBool,
-    places: Box<[Place<T>]>,
+    entries: Box<[RingEntry<T>]>,
     queue: Mutex<Queue<T>>,
     /// Each producer's reference to the group that is being filled.
     references: Box<[CachePadded<Reference<T>>]>,
@@ -41,7 +41,7 @@ pub(super) struct Shared<T: Parcel> {
 pub(super) struct PerConsumer {
     /// The group that the consumer reads next. Stored under the lease; a hint for others.
     pub(super) at: AtomicU64,
-    pub(super) position: Leased<Position>,
+    pub(super) position: LeaseCell<Position>,
 }
 
 /// A consumer's position.
@@ -76,7 +76,7 @@ struct Queue<T> {
 /// A producer's reference to the group that is being filled.
 type Reference<T> = Mutex<Arc<Group<T>>>;
 
-impl<T: Parcel> Shared<T> {
+impl<T: Parcel> PaperCore<T> {
     pub(super) fn new(shape: Shape, producers: WaitList, consumers: WaitList) -> Self {
         let current = Arc::new(Group::new(shape.slots));
         let queue = Queue {
@@ -89,14 +89,14 @@ impl<T: Parcel> Shared<T> {
             ended: false,
         };
         let reader =
-            |_| CachePadded::new(PerConsumer { at: AtomicU64::new(0), position: Leased::new(Position::default()) });
+            |_| CachePadded::new(PerConsumer { at: AtomicU64::new(0), position: LeaseCell::new(Position::default()) });
         Self {
-            halt: Halt::new(shape.consumers),
+            stop_reason: StopReason::new(shape.consumers),
             open_producers: AtomicUsize::new(shape.producers),
             published: CachePadded::new(AtomicU64::new(0)),
             closed: AtomicBool::new(false),
             // Rule 3.
-            places: (0..shape.groups + 2 + shape.producers).map(|_| Place::new()).collect(),
+            entries: (0..shape.groups + 2 + shape.producers).map(|_| RingEntry::new()).collect(),
             queue: Mutex::new(queue),
             references: (0..shape.producers).map(|_| CachePadded::new(Mutex::new(Arc::clone(&current)))).collect(),
             producers,
@@ -132,9 +132,9 @@ impl<T: Parcel> Shared<T> {
         self.closed.load(order::closed())
     }
 
-    /// Returns the place of a group.
-    pub(super) fn place(&self, group: u64) -> &Place<T> {
-        &self.places[(group % self.places.len() as u64) as usize]
+    /// Returns the entry of a group.
+    pub(super) fn entry(&self, group: u64) -> &RingEntry<T> {
+        &self.entries[(group % self.entries.len() as u64) as usize]
     }
 
     /// Publishes a group that is complete, and installs its replacement unless the ring is full.
@@ -200,29 +200,29 @@ impl<T: Parcel> Shared<T> {
         });
     }
 
-    /// Frees the place of a group that every consumer has left. Producers go on when the ring is
+    /// Frees the entry of a group that every consumer has left. Producers go on when the ring is
     /// half empty.
     pub(super) fn free(&self, group: u64, stats: &mut HandleStats) {
         self.free_those(stats, |shared, _, _, freed| freed.extend(shared.take(group)));
     }
 
     /// Leaves, for a consumer that is gone, the groups that it has not read. In one step: no group
-    /// is published in between, so that places are freed in order.
+    /// is published in between, so that entries are freed in order.
     pub(super) fn retire(&self, position: &Position, stats: &mut HandleStats) {
         self.free_those(stats, |shared, queue, stats, freed| {
             queue.live_consumers -= 1;
             for group in position.group..shared.published.load(Relaxed) {
-                if shared.place(group).leave(&mut stats.counts) {
+                if shared.entry(group).leave(&mut stats.counts) {
                     freed.extend(shared.take(group));
                 }
             }
         });
     }
 
-    /// Takes a group out of its place. The caller holds the mutex, and every consumer has left it.
+    /// Takes a group out of its entry. The caller holds the mutex, and every consumer has left it.
     fn take(&self, group: u64) -> Option<Arc<Group<T>>> {
         // SAFETY: as the caller promises.
-        unsafe { self.place(group).take() }
+        unsafe { self.entry(group).take() }
     }
 
     /// Takes groups out of the ring in a step under the mutex, and drops their values after it.
@@ -249,17 +249,17 @@ impl<T: Parcel> Shared<T> {
     /// Leaves a group on behalf of a consumer that has not left it, and frees it if that was the
     /// last one.
     pub(super) fn pass(&self, group: u64, stats: &mut HandleStats) {
-        if self.place(group).leave(&mut stats.counts) {
+        if self.entry(group).leave(&mut stats.counts) {
             self.free(group, stats);
         }
     }
 
-    /// Puts a complete group in the ring. There is a place for it: Rule 3.
+    /// Puts a complete group in the ring. There is an entry for it: Rule 3.
     fn put(&self, queue: &mut Queue<T>, group: Arc<Group<T>>, stats: &mut HandleStats, news: &mut News) {
         group.set_full();
         let published = self.published.load(Relaxed);
         // SAFETY: the mutex is held.
-        unsafe { self.place(published).put(group, queue.live_consumers) };
+        unsafe { self.entry(published).put(group, queue.live_consumers) };
         queue.occupied += 1;
         stats.counts.handoffs += 1;
         self.published.store(published + 1, order::publish());

@@ -16,7 +16,7 @@ use crossbeam_utils::CachePadded;
 
 /// A queue for each consumer, under a mutex, as the baseline of the ring's paper has it (section
 /// 4). Wakers take the place of its condition variables, so that tasks can wait, too.
-pub(crate) struct Locked;
+pub(crate) struct LockedQueues;
 
 /// A queue, and its length for those that only ask for a free slot.
 struct LockedQueue<T> {
@@ -45,7 +45,7 @@ pub(crate) struct LockedPop<T> {
     bound: usize,
 }
 
-impl Kind for Locked {
+impl Kind for LockedQueues {
     type Push<T: Send + Sync + 'static> = LockedPush<T>;
     type Pop<T: Send + Sync + 'static> = LockedPop<T>;
 

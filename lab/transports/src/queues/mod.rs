@@ -1,5 +1,5 @@
 //! The queues of rivals, which take the place of the exchange's own. They are not ours, so models
-//! of [`Pairs`] have another one in their place. [`Locked`] has no models: those of the exchange's
+//! of [`Pairs`] have another one in their place. [`LockedQueues`] has no models: those of the exchange's
 //! `channel` run the same protocol over a queue for each consumer.
 
 mod locked;
@@ -7,4 +7,4 @@ mod locked;
 mod modelled_pair;
 mod pairs;
 
-pub(crate) use self::{locked::Locked, pairs::Pairs};
+pub(crate) use self::{locked::LockedQueues, pairs::Pairs};

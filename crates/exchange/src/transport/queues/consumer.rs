@@ -10,7 +10,7 @@ use annulus_sync::Arc;
 use super::{
     super::{Parcel, Receiver, order},
     kind::Kind,
-    shared::{Found, Shared, empty},
+    shared::{QueueCore, QueueOutcome, empty},
 };
 use crate::{
     error::{ExchangeError, StopError},
@@ -21,14 +21,14 @@ use crate::{
 };
 
 pub(super) struct QueueReceiver<T: Parcel, K: Kind> {
-    shared: Arc<Shared<T, K>>,
+    shared: Arc<QueueCore<T, K>>,
     index: usize,
     finished: bool,
     stats: HandleStats,
 }
 
 impl<T: Parcel, K: Kind> QueueReceiver<T, K> {
-    pub(super) fn new(shared: Arc<Shared<T, K>>, index: usize) -> Self {
+    pub(super) fn new(shared: Arc<QueueCore<T, K>>, index: usize) -> Self {
         Self { shared, index, finished: false, stats: HandleStats::default() }
     }
 
@@ -37,7 +37,7 @@ impl<T: Parcel, K: Kind> QueueReceiver<T, K> {
         if self.finished {
             return Poll::Ready(Ok(Next::Finished));
         }
-        if let Some(error) = self.shared.halt.error() {
+        if let Some(error) = self.shared.stop_reason.error() {
             return Poll::Ready(Err(error));
         }
         // Before the queue is read: after all producers have ended, a missing value never comes.
@@ -48,13 +48,13 @@ impl<T: Parcel, K: Kind> QueueReceiver<T, K> {
             Some(Ok(found)) => found,
         };
         match found {
-            Found::Relieved => Poll::Ready(Ok(Next::Relieved)),
-            Found::Visited(0) if ended => {
+            QueueOutcome::Relieved => Poll::Ready(Ok(Next::Relieved)),
+            QueueOutcome::Visited(0) if ended => {
                 self.finished = true;
                 Poll::Ready(Ok(Next::Finished))
             }
-            Found::Visited(0) => Poll::Pending,
-            Found::Visited(visited) => {
+            QueueOutcome::Visited(0) => Poll::Pending,
+            QueueOutcome::Visited(visited) => {
                 self.stats.counts.batches += visited as u64;
                 Poll::Ready(Ok(Next::Visited(visited)))
             }
@@ -103,7 +103,7 @@ impl<T: Parcel, K: Kind> Drop for QueueReceiver<T, K> {
         let consumer = &shared.consumers[*index];
         let mut calls = AllCalls::default();
         calls.call(|| consumer.reader.close(&mut stats.counts, empty));
-        calls.call(|| shared.halt.consumer_gone(stats));
+        calls.call(|| shared.stop_reason.consumer_gone(stats));
         // A queue that no consumer reads holds nobody back.
         calls.call(|| shared.tell_producers(stats));
         consumer.waiting.forget(0);

@@ -13,13 +13,13 @@ pub use self::kind::Kind;
 pub(super) use self::kind::LockFree;
 #[cfg(feature = "transports")]
 pub use self::kind::{PopEnd, PushEnd, QueueEnds};
-use self::{consumer::QueueReceiver, producer::QueueSender, shared::Shared};
+use self::{consumer::QueueReceiver, producer::QueueSender, shared::QueueCore};
 use super::{Handles, Parcel, Receiver, Sender, Shape};
 
 /// Creates the handles of a transport with queues of one kind. No number of `shape` is 0.
 pub fn handles<T: Parcel, K: Kind>(shape: Shape) -> Handles<T> {
     let (pushes, pops) = K::queues(shape.producers, shape.consumers, shape.bound());
-    let shared = Arc::new(Shared::<T, K>::new(shape.producers, pops));
+    let shared = Arc::new(QueueCore::<T, K>::new(shape.producers, pops));
     let senders = pushes.into_iter().enumerate().map(|(index, push)| {
         Box::new(QueueSender::<T, K>::new(Arc::clone(&shared), index, push)) as Box<dyn Sender<T>>
     });

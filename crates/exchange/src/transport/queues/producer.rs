@@ -10,7 +10,7 @@ use annulus_sync::{Arc, atomic::Ordering::Relaxed};
 use super::{
     super::{Parcel, Relieve, Sender, order},
     kind::{Kind, PushEnd},
-    shared::{Relief, Shared},
+    shared::{QueueCore, Relief},
 };
 use crate::{
     error::{ExchangeError, SendError, StopError},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(super) struct QueueSender<T: Parcel, K: Kind> {
-    shared: Arc<Shared<T, K>>,
+    shared: Arc<QueueCore<T, K>>,
     index: usize,
     push: K::Push<T>,
     /// The consumers that got the value being sent. Kept for its memory.
@@ -33,7 +33,7 @@ pub(super) struct QueueSender<T: Parcel, K: Kind> {
 }
 
 impl<T: Parcel, K: Kind> QueueSender<T, K> {
-    pub(super) fn new(shared: Arc<Shared<T, K>>, index: usize, push: K::Push<T>) -> Self {
+    pub(super) fn new(shared: Arc<QueueCore<T, K>>, index: usize, push: K::Push<T>) -> Self {
         let patience = Patience::new(shared.producers.handles() + shared.consumers.len());
         Self {
             shared,
@@ -47,7 +47,7 @@ impl<T: Parcel, K: Kind> QueueSender<T, K> {
         }
     }
 
-    fn is_full(push: &K::Push<T>, shared: &Shared<T, K>, consumer: usize) -> bool {
+    fn is_full(push: &K::Push<T>, shared: &QueueCore<T, K>, consumer: usize) -> bool {
         !push.has_free_slot(consumer) && !shared.consumers[consumer].reader.is_closed()
     }
 
@@ -58,7 +58,7 @@ impl<T: Parcel, K: Kind> QueueSender<T, K> {
 
     /// Checks for a free slot, and frees some by relieving laggards.
     fn admission(&mut self, relieve: &mut Relieve<'_, T>) -> Poll<Result<Admission, ExchangeError>> {
-        if let Some(error) = self.shared.halt.error() {
+        if let Some(error) = self.shared.stop_reason.error() {
             return Poll::Ready(Err(error));
         }
         loop {
@@ -98,11 +98,11 @@ impl<T: Parcel, K: Kind> Sender<T> for QueueSender<T, K> {
     }
 
     fn error(&self) -> Option<ExchangeError> {
-        self.shared.halt.error()
+        self.shared.stop_reason.error()
     }
 
     fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
-        if let Some(error) = self.shared.halt.error() {
+        if let Some(error) = self.shared.stop_reason.error() {
             return Err(TrySendError::Closed(SendError { value, error }));
         }
         if !std::mem::take(&mut self.granted) && !self.has_free_slot() {

@@ -11,35 +11,35 @@ use crossbeam_utils::CachePadded;
 use super::{
     super::{
         Parcel, Relieve, Unread, VALUES_AT_ONCE,
-        leased::{LeaseGuard, Leased},
+        lease_cell::{LeaseCell, LeaseGuard},
         order,
     },
     kind::{Kind, PopEnd},
 };
 use crate::{
     error::ExchangeError,
-    halt::Halt,
     lease::{LeaseAttempt, Taker},
-    waiting::{HandleStats, Parked},
+    stop::StopReason,
+    waiting::{HandleStats, WakerList},
     wake::AllCalls,
 };
 
-pub(super) struct Shared<T: Parcel, K: Kind> {
-    pub(super) halt: Halt,
+pub(super) struct QueueCore<T: Parcel, K: Kind> {
+    pub(super) stop_reason: StopReason,
     /// The number of producers that have not ended.
     pub(super) open_producers: CachePadded<AtomicUsize>,
     /// The producers that wait for a free slot.
-    pub(super) producers: Parked,
+    pub(super) producers: WakerList,
     pub(super) consumers: Box<[CachePadded<PerConsumer<T, K>>]>,
 }
 
 pub(super) struct PerConsumer<T: Parcel, K: Kind> {
     /// The consumer, while it waits for a value.
-    pub(super) waiting: Parked,
+    pub(super) waiting: WakerList,
     /// The number of values taken from this consumer's queue. Stored under the lease. A hint that
     /// no protocol relies on, so models do not see it.
     taken: AtomicU64,
-    pub(super) reader: Leased<Reader<K::Pop<T>>>,
+    pub(super) reader: LeaseCell<Reader<K::Pop<T>>>,
 }
 
 /// A consumer's end of its queue.
@@ -59,21 +59,21 @@ pub(super) enum Relief {
 }
 
 /// What a consumer found.
-pub(super) enum Found {
+pub(super) enum QueueOutcome {
     Relieved,
     Visited(usize),
 }
 
-impl<T: Parcel, K: Kind> Shared<T, K> {
+impl<T: Parcel, K: Kind> QueueCore<T, K> {
     pub(super) fn new(producers: usize, pops: Vec<K::Pop<T>>) -> Self {
         let per_consumer = |pop| {
-            let reader = Leased::new(Reader { pop, relieved: false });
-            CachePadded::new(PerConsumer { waiting: Parked::new(1), taken: AtomicU64::new(0), reader })
+            let reader = LeaseCell::new(Reader { pop, relieved: false });
+            CachePadded::new(PerConsumer { waiting: WakerList::new(1), taken: AtomicU64::new(0), reader })
         };
         Self {
-            halt: Halt::new(pops.len()),
+            stop_reason: StopReason::new(pops.len()),
             open_producers: CachePadded::new(AtomicUsize::new(producers)),
-            producers: Parked::new(producers),
+            producers: WakerList::new(producers),
             consumers: pops.into_iter().map(per_consumer).collect(),
         }
     }
@@ -112,7 +112,7 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
 
     /// Stops all handles with `error`, unless they were stopped before.
     pub(super) fn stop(&self, error: ExchangeError, stats: &mut HandleStats) {
-        self.halt.stop(error, stats);
+        self.stop_reason.stop(error, stats);
         let mut calls = AllCalls::default();
         calls.call(|| self.tell_consumers(stats));
         calls.call(|| self.tell_producers(stats));
@@ -126,24 +126,24 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
         consumer: usize,
         stats: &mut HandleStats,
         visit: &mut dyn FnMut(&T) -> ControlFlow<()>,
-    ) -> Option<Result<Found, ExchangeError>> {
+    ) -> Option<Result<QueueOutcome, ExchangeError>> {
         let LeaseAttempt::Taken(held) = self.consumers[consumer].reader.take(Taker::Consumer, &mut stats.counts) else {
             return None;
         };
-        let mut reading = Reading::new(self, consumer, held, stats);
+        let mut reading = QueueLease::new(self, consumer, held, stats);
         // Checked again: a hand-over that failed may have taken part of a value. Rule 3.
-        if let Some(error) = self.halt.error() {
+        if let Some(error) = self.stop_reason.error() {
             return Some(Err(error));
         }
         if reading.with(|reader| std::mem::take(&mut reader.relieved)) {
-            return Some(Ok(Found::Relieved));
+            return Some(Ok(QueueOutcome::Relieved));
         }
         while let Some(flow) = reading.next(&mut *visit) {
             if flow.is_break() {
                 break;
             }
         }
-        Some(Ok(Found::Visited(reading.taken as usize)))
+        Some(Ok(QueueOutcome::Visited(reading.taken as usize)))
     }
 
     /// Gives the values of the full queues to `relieve`, if a consumer starves. A failure stops the
@@ -174,8 +174,8 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
                 }
                 LeaseAttempt::Closed => continue,
             };
-            let mut reading = Reading::new(self, consumer, held, stats);
-            if let Some(error) = self.halt.error() {
+            let mut reading = QueueLease::new(self, consumer, held, stats);
+            if let Some(error) = self.stop_reason.error() {
                 return Err(error);
             }
             reading.most = reading.with(|reader| reader.pop.values()) as u64;
@@ -203,8 +203,8 @@ impl<T: Parcel, K: Kind> Shared<T, K> {
 
 /// A consumer's queue while its lease is held. Dropping it gives the lease back and wakes whom that
 /// concerns, even if the reader's code panics.
-struct Reading<'a, T: Parcel, K: Kind> {
-    shared: &'a Shared<T, K>,
+struct QueueLease<'a, T: Parcel, K: Kind> {
+    shared: &'a QueueCore<T, K>,
     consumer: usize,
     /// `None` only while it is dropped.
     held: Option<LeaseGuard<'a, Reader<K::Pop<T>>>>,
@@ -219,9 +219,9 @@ struct Reading<'a, T: Parcel, K: Kind> {
     failure: Option<ExchangeError>,
 }
 
-impl<'a, T: Parcel, K: Kind> Reading<'a, T, K> {
+impl<'a, T: Parcel, K: Kind> QueueLease<'a, T, K> {
     fn new(
-        shared: &'a Shared<T, K>,
+        shared: &'a QueueCore<T, K>,
         consumer: usize,
         held: LeaseGuard<'a, Reader<K::Pop<T>>>,
         stats: &'a mut HandleStats,
@@ -245,7 +245,7 @@ impl<'a, T: Parcel, K: Kind> Reading<'a, T, K> {
     }
 }
 
-impl<T: Parcel, K: Kind> Unread<T> for Reading<'_, T, K> {
+impl<T: Parcel, K: Kind> Unread<T> for QueueLease<'_, T, K> {
     fn try_for_each(&mut self, take: &mut dyn FnMut(&T) -> Result<(), ExchangeError>) -> Result<(), ExchangeError> {
         while let Some(outcome) = self.next(&mut *take) {
             outcome?;
@@ -254,7 +254,7 @@ impl<T: Parcel, K: Kind> Unread<T> for Reading<'_, T, K> {
     }
 }
 
-impl<T: Parcel, K: Kind> Drop for Reading<'_, T, K> {
+impl<T: Parcel, K: Kind> Drop for QueueLease<'_, T, K> {
     fn drop(&mut self) {
         let Self { shared, consumer, stats, .. } = self;
         let per_consumer = &shared.consumers[*consumer];

@@ -10,7 +10,7 @@ use std::sync::Arc as StdArc;
 #[cfg(not(loom))]
 pub(in crate::transport) use self::lock_free::LockFree;
 #[cfg(loom)]
-pub(in crate::transport) use self::modelled::Modelled as LockFree;
+pub(in crate::transport) use self::modelled::ModelQueues as LockFree;
 
 use crate::stats::ExchangeStats;
 

@@ -18,7 +18,7 @@ use crate::stats::ExchangeStats;
 
 /// A queue for each consumer. The values are behind std's mutex, which is never contended in a
 /// model's step. The length is loom's, so that a load of it may miss a push, as with a real queue.
-pub(in crate::transport) struct Modelled;
+pub(in crate::transport) struct ModelQueues;
 
 struct Queue<T> {
     values: Mutex<VecDeque<StdArc<T>>>,
@@ -31,7 +31,7 @@ pub(in crate::transport) struct End<T> {
     bound: usize,
 }
 
-impl Kind for Modelled {
+impl Kind for ModelQueues {
     type Push<T: Send + Sync + 'static> = End<T>;
     type Pop<T: Send + Sync + 'static> = End<T>;
 

@@ -17,13 +17,13 @@ const CONSUMERS_GONE: u8 = 2;
 /// live consumers. The words are Relaxed: the error is behind a lock, and the handles that wait are
 /// woken after a fence.
 #[derive(Debug)]
-pub struct Halt {
+pub struct StopReason {
     word: AtomicU8,
     error: Mutex<Option<ExchangeError>>,
     live_consumers: AtomicUsize,
 }
 
-impl Halt {
+impl StopReason {
     /// Creates that of a transport that runs, with this number of consumers.
     pub fn new(consumers: usize) -> Self {
         Self { word: AtomicU8::new(RUNNING), error: Mutex::new(None), live_consumers: AtomicUsize::new(consumers) }

@@ -4,22 +4,22 @@
 use annulus_sync::UnsafeCell;
 
 use crate::{
-    lease::{Closing, LeaseAttempt, LeaseEvents, LeaseWord, Taker},
+    lease::{LeaseAttempt, LeaseCloser, LeaseEvents, LeaseWord, Taker},
     stats::ExchangeStats,
 };
 
 /// A value that only the holder of its lease uses.
 #[derive(Debug)]
-pub struct Leased<R> {
+pub struct LeaseCell<R> {
     word: LeaseWord,
     cell: UnsafeCell<R>,
 }
 
 // SAFETY: the value is used by one thread at a time, the holder of the lease, and may be dropped on
 // any.
-unsafe impl<R: Send> Sync for Leased<R> {}
+unsafe impl<R: Send> Sync for LeaseCell<R> {}
 
-impl<R> Leased<R> {
+impl<R> LeaseCell<R> {
     /// Creates a free lease of `value`.
     pub fn new(value: R) -> Self {
         Self { word: LeaseWord::new(), cell: UnsafeCell::new(value) }
@@ -28,7 +28,7 @@ impl<R> Leased<R> {
     /// Takes the lease, or sets a flag for its holder.
     pub fn take(&self, taker: Taker, stats: &mut ExchangeStats) -> LeaseAttempt<LeaseGuard<'_, R>> {
         match self.word.take(taker, stats) {
-            LeaseAttempt::Taken(()) => LeaseAttempt::Taken(LeaseGuard { leased: self }),
+            LeaseAttempt::Taken(()) => LeaseAttempt::Taken(LeaseGuard { cell: self }),
             LeaseAttempt::Busy => LeaseAttempt::Busy,
             LeaseAttempt::Closed => LeaseAttempt::Closed,
         }
@@ -42,7 +42,7 @@ impl<R> Leased<R> {
     /// Closes the lease of a consumer that is dropped, and calls `end` with the value, unless a
     /// producer holds the lease: then the producer does that when it gives the lease back.
     pub fn close(&self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) {
-        if self.word.close(stats) == Closing::Caller {
+        if self.word.close(stats) == LeaseCloser::Caller {
             // SAFETY: the lease was free when it was closed, so no thread holds it or takes it again.
             self.cell.with_mut(|value| end(unsafe { &mut *value }));
         }
@@ -57,23 +57,23 @@ impl<R> Leased<R> {
 /// The lease while it is held.
 #[must_use = "the lease is held until it is given back"]
 pub struct LeaseGuard<'a, R> {
-    leased: &'a Leased<R>,
+    cell: &'a LeaseCell<R>,
 }
 
 impl<R> LeaseGuard<'_, R> {
     /// Calls `f` with the value.
     pub fn with<O>(&mut self, f: impl FnOnce(&mut R) -> O) -> O {
         // SAFETY: this thread holds the lease.
-        self.leased.cell.with_mut(|value| f(unsafe { &mut *value }))
+        self.cell.cell.with_mut(|value| f(unsafe { &mut *value }))
     }
 
     /// Gives the lease back, and returns the events on it meanwhile. If the consumer went away,
     /// calls `end` with the value.
     pub fn give(self, stats: &mut ExchangeStats, end: impl FnOnce(&mut R)) -> LeaseEvents {
-        let given = self.leased.word.give(stats);
+        let given = self.cell.word.give(stats);
         if given.closed {
             // SAFETY: the lease is closed, so no thread takes it again, and this thread was its last holder.
-            self.leased.cell.with_mut(|value| end(unsafe { &mut *value }));
+            self.cell.cell.with_mut(|value| end(unsafe { &mut *value }));
         }
         given
     }

@@ -23,7 +23,7 @@ const NOBODY: usize = usize::MAX;
 /// A handle pushes its own node. A wake-up takes the whole stack with one operation, however many
 /// handles wait. So no single node is popped, and no node is pushed twice.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(crate) struct WakerList {
     /// The handle that was pushed last.
     head: CachePadded<AtomicUsize>,
     nodes: Box<[CachePadded<Node>]>,
@@ -67,7 +67,7 @@ impl Waiter {
 // `listed` tells which thread may write it, with the orderings `unlist` and `relist`.
 unsafe impl Sync for Node {}
 
-impl Parked {
+impl WakerList {
     pub(crate) fn new(handles: usize) -> Self {
         let node = |_| {
             let (listed, next) = (AtomicBool::new(false), AtomicUsize::new(NOBODY));
@@ -184,7 +184,7 @@ impl Parked {
 
 /// A stack that a wake-up has taken.
 struct Taken<'a> {
-    parked: &'a Parked,
+    parked: &'a WakerList,
     next: usize,
 }
 
