@@ -36,6 +36,7 @@ echo "$rust" | xargs awk '{ gsub(/[\200-\277]/, "") } length($0) > 120 { print F
 laboratory=$(sed -n 's/^name = "\(.*\)"/\1/p' lab/*/Cargo.toml | sort -u | paste -sd'|')
 grep -En "^($laboratory)\b" crates/*/Cargo.toml | found "crates of the product that depend on the laboratory:"
 grep -rnE "\b(${laboratory//-/_})::" crates --include=*.rs | found "code of the product that names the laboratory:"
+grep -n '^annulus-exchange\b.*"transports"' crates/*/Cargo.toml | found "crates of the product that take transports of other crates:"
 
 # One folder a command: it knows its own files and the modules that all share, and those know no command.
 git ls-files 'crates/cli/src/commands/*/*.rs' 'lab/command/src/commands/*/*.rs' | while read -r file; do
