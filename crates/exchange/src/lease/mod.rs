@@ -54,7 +54,8 @@ pub struct LeaseEvents {
 #[must_use]
 pub enum LeaseCloser {
     Caller,
-    /// The producer that holds the lease, when it gives it back.
+    /// The producer that holds the lease, when it gives it back, or the caller that has closed it
+    /// before.
     Holder,
 }
 
@@ -109,7 +110,7 @@ impl LeaseWord {
     pub(crate) fn close(&self, stats: &mut ExchangeStats) -> LeaseCloser {
         stats.shared_ops += 1;
         let word = self.0.fetch_or(CLOSED, order::lease_take());
-        if word & HELD != 0 { LeaseCloser::Holder } else { LeaseCloser::Caller }
+        if word == IDLE { LeaseCloser::Caller } else { LeaseCloser::Holder }
     }
 
     /// Returns whether the lease was closed. A hint.

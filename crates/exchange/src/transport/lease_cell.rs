@@ -78,3 +78,28 @@ impl<R> LeaseGuard<'_, R> {
         given
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_consumer_happens_once() {
+        let (stats, mut ends) = (&mut ExchangeStats::default(), 0);
+        let cell = LeaseCell::new(());
+        for _ in 0..2 {
+            cell.close(stats, |()| ends += 1);
+        }
+        assert_eq!(ends, 1);
+
+        let cell = LeaseCell::new(());
+        let LeaseAttempt::Taken(guard) = cell.take(Taker::Producer, stats) else { panic!("the lease is free") };
+        for _ in 0..2 {
+            cell.close(stats, |()| panic!("a producer holds the lease"));
+        }
+        let mut ends = 0;
+        assert!(guard.give(stats, |()| ends += 1).closed);
+        cell.close(stats, |()| panic!("it was closed before"));
+        assert_eq!(ends, 1);
+    }
+}
