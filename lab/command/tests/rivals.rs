@@ -83,8 +83,7 @@ async fn queries_have_the_answer_of_stock() {
     let expected = answer(&session("stock").await, sql).await;
     for strategy in RIVALS {
         for path in ["gather", "cluster"] {
-            let session = session(strategy).await;
-            session.sql(&format!("SET annulus.path = '{path}'")).await.expect("an option");
+            let session = session(&format!("{strategy}+{path}")).await;
             assert_eq!(answer(&session, sql).await, expected, "{strategy}+{path}");
             let plan = answer(&session, &format!("EXPLAIN {sql}")).await;
             assert!(plan.contains(&format!("strategy={strategy}, path={path}")), "{plan}");

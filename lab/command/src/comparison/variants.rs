@@ -202,6 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn settings_reach_every_session_and_those_of_annulus_not_stock() {
+        annulus_transports::register();
         let set = [
             ("Annulus.overflow_limit", "3"),
             ("annulus.flush_interval", "2"),
