@@ -273,7 +273,7 @@ fn stop_while_blocked() {
         receive_some(&mut consumers[0], 1, &overflow);
         let mut starved = consumers.remove(0);
         let writer = thread::spawn(move || {
-            handle.stop(Box::<dyn std::error::Error + Send + Sync>::from("enough").into());
+            stopper.stop(Box::<dyn std::error::Error + Send + Sync>::from("enough").into());
             stopper
         });
         let other = overflow.clone();
