@@ -1,14 +1,14 @@
-//! The peak of a program's heap memory. Only a program whose global allocator is
-//! [`CountingAllocator`] counts it.
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use std::thread::available_parallelism;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    ffi::c_void,
     sync::atomic::{AtomicIsize, AtomicU8, Ordering::Relaxed},
 };
 
+use libmimalloc_sys::{mi_collect, mi_is_in_heap_region};
 use mimalloc::MiMalloc;
 
 /// A global allocator: mimalloc, and the system's allocator after [`limit`] or
@@ -57,11 +57,7 @@ impl Drop for PeakCounter {
 /// Returns freed memory of the calling thread, and of threads that have ended, to the system. From
 /// the system's allocator, that of all threads. A program calls it when it becomes idle after much work.
 pub fn release() {
-    unsafe extern "C" {
-        fn mi_collect(force: bool);
-    }
-    // SAFETY: `mimalloc` links the library that defines this function, with this signature. Any
-    // thread may call it at any time.
+    // SAFETY: any thread may call it at any time.
     unsafe { mi_collect(true) }
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: any thread may call it at any time.
@@ -73,9 +69,7 @@ pub fn release() {
 /// Makes the program keep less memory, for a limit of this many bytes on what it may use. Call it
 /// once, before there are other threads.
 ///
-/// mimalloc keeps what a thread has freed for later requests of that thread and of the same size:
-/// a program that works in 60 MB may have 400 MB resident, or 250 if it gives memory back early. So
-/// from here on the memory is the system allocator's. That of glibc has heaps that threads share,
+/// From here on new memory is the system allocator's. That of glibc has heaps that threads share,
 /// here one for each 64 MiB of the limit, but at most one for each core.
 pub fn limit(bytes: usize) {
     take_no_huge_pages();
@@ -143,11 +137,7 @@ fn allocates(bytes: isize) -> bool {
 
 /// Returns whether memory came from the system's allocator, and counts what becomes of it.
 fn is_system(ptr: *mut u8, bytes: isize) -> bool {
-    unsafe extern "C" {
-        fn mi_is_in_heap_region(ptr: *const c_void) -> bool;
-    }
-    // SAFETY: `mimalloc` links the library that defines this function, with this signature. It
-    // reads no memory at the address.
+    // SAFETY: it reads no memory at the address.
     allocates(bytes) && !unsafe { mi_is_in_heap_region(ptr.cast()) }
 }
 

@@ -33,13 +33,14 @@ pub(crate) fn part(items: usize, threads: usize) -> usize {
     if items < MIN_PARALLEL { items } else { items.div_ceil(threads.max(1)) }
 }
 
-/// Sorts the items stably on up to `threads` threads. Parts that are in order already are only
-/// merged. Takes the items' memory a second time.
-pub(crate) fn sort<T: Send>(threads: usize, items: &mut [T], compare: impl Fn(&T, &T) -> Ordering + Sync) {
-    if part(items.len(), threads) == items.len() {
-        return items.sort_by(compare);
+/// Merges equal parts that are in order, one for each thread, so that equal items keep their order.
+/// Takes the items' memory a second time.
+pub(crate) fn merge<T: Send>(threads: usize, items: &mut [T], compare: impl Fn(&T, &T) -> Ordering + Sync) {
+    if part(items.len(), threads) < items.len() {
+        // This sort finds runs that are in order, and merges on all threads. To sort the parts as well, it
+        // would take longer than the standard library's.
+        pool(threads).install(|| items.par_sort_by(|a, b| compare(a, b)));
     }
-    pool(threads).install(|| items.par_sort_by(|a, b| compare(a, b)));
 }
 
 /// Returns the pool of this many threads. It is kept while the process runs: a join asks for one

@@ -149,9 +149,7 @@ fn by_digits<P: PackedKey>(order: Vec<u32>, threads: usize, bits: u32, pack: imp
         items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = pack(row));
         radix_sort(items, (digits, digit_bits));
     });
-    if parallel::part(items.len(), threads) < items.len() {
-        parallel::sort(threads, &mut items, P::compare_keys);
-    }
+    parallel::merge(threads, &mut items, P::compare_keys);
     rows(order, threads, &items, |item| item.row())
 }
 
@@ -202,13 +200,14 @@ fn by_rows(order: Vec<u32>, threads: usize, keys: &Rows) -> Vec<u32> {
         prefix[..len].copy_from_slice(&row[..len]);
         u64::from_be_bytes(prefix)
     };
-    let mut items = vec![(0, 0); order.len()];
-    parallel::fill(threads, &mut items, |start, items| {
-        items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = (prefix(row), row));
-    });
     let compare = |a: &(u64, u32), b: &(u64, u32)| {
         a.0.cmp(&b.0).then_with(|| keys.row(a.1 as usize).cmp(&keys.row(b.1 as usize)))
     };
-    parallel::sort(threads, &mut items, compare);
+    let mut items = vec![(0, 0); order.len()];
+    parallel::fill(threads, &mut items, |start, items| {
+        items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = (prefix(row), row));
+        items.sort_by(compare);
+    });
+    parallel::merge(threads, &mut items, compare);
     rows(order, threads, &items, |item| item.1)
 }
