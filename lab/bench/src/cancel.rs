@@ -47,13 +47,13 @@ impl Stop {
     ///
     /// # Errors
     /// If it cannot be started, or the end was requested.
-    pub fn spawn(&self, command: &mut Command) -> Result<(RunningProcess<'_>, ChildStdout)> {
+    pub fn spawn(&self, command: &mut Command) -> Result<(ChildProcess<'_>, ChildStdout)> {
         let mut running = self.child();
         self.check()?;
         let mut child = command.spawn()?;
         let stdout = child.stdout.take().context("its standard output is not a pipe")?;
         *running = Some(child);
-        Ok((RunningProcess(self), stdout))
+        Ok((ChildProcess(self), stdout))
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
@@ -62,9 +62,9 @@ impl Stop {
 }
 
 /// A process that is killed when its [`Stop`] is cancelled.
-pub struct RunningProcess<'a>(&'a Stop);
+pub struct ChildProcess<'a>(&'a Stop);
 
-impl RunningProcess<'_> {
+impl ChildProcess<'_> {
     /// Waits for the process, after its output was closed.
     ///
     /// # Errors

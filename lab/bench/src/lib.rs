@@ -17,4 +17,4 @@ pub mod roundabout;
 mod stop;
 mod words;
 
-pub use cancel::{RunningProcess, Stop};
+pub use cancel::{ChildProcess, Stop};
