@@ -71,7 +71,7 @@ pub struct JoinArgs {
     /// SQL predicate that pairs of rows must satisfy
     #[arg(long = "where", value_name = "PREDICATE", id = "condition")]
     condition: Option<String>,
-    /// Type of the join, which says what happens to rows without a match
+    /// Join type: which rows without a match to keep
     #[arg(long = "type", value_name = "TYPE", default_value = "inner")]
     join: TypeArg,
     /// Output expressions, as in SQL [default: all columns]
@@ -85,10 +85,10 @@ pub struct JoinArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Whether workers share the input files, or each has its own
+    /// Whether workers share the input files
     #[arg(long, value_name = "MODE", default_value = "shared")]
     inputs: InputsArg,
-    /// On worker loss, restart without that worker, up to N times
+    /// Restart up to N times without workers that were lost
     #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
     retry: usize,
     /// Threads, or partitions of a worker's tasks [default: cores]

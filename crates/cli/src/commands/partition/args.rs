@@ -90,7 +90,7 @@ pub struct PartitionArgs {
     /// last. Names in quotes are as with --by.
     #[arg(long, value_name = "COLUMNS")]
     pub sort_by: Vec<String>,
-    /// Rows that make a key hot, as a share of an average partition
+    /// Share of an average partition that makes a key hot
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_HOT_SHARE, value_parser = units::parse_share)]
     pub hot_key_share: f64,
     /// Spread each partition's hot keys over K extra files
@@ -122,9 +122,9 @@ pub struct PartitionArgs {
     /// batch.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub max_file_size: Option<usize>,
-    /// Memory for rows and open files, such as 512M; at least 16M
+    /// Memory for rows and open files, at least 16M
     ///
-    /// The process itself takes about 50M more.
+    /// A size such as 512M or 2G. The process itself takes about 50M more.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = units::parse_size)]
     pub memory_limit: usize,
     /// Worker threads [default: number of cores]

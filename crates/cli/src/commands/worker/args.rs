@@ -99,10 +99,10 @@ pub struct WorkerArgs {
     /// Threads that run queries [default: cores]
     #[arg(long, value_name = "N", value_parser = units::parse_threads)]
     pub threads: Option<usize>,
-    /// Seconds without a message before a peer is considered dead
+    /// Seconds without a message until a peer counts as lost
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     pub silence: Duration,
-    /// Seconds that running queries may take to end after a signal
+    /// Seconds that running queries get after a signal
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = units::parse_seconds)]
     pub drain: Duration,
     /// Serve the process with this id, which started this one: print the address to standard
