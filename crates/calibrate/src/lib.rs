@@ -22,7 +22,7 @@ use std::{
 
 use annulus_datafusion::profile::{self, Cell, JoinCosts, Profile};
 use annulus_exchange::{Choice, ExchangeConfig};
-use annulus_terminal::{progress, unfinished::Unfinished, units::Shape};
+use annulus_terminal::{progress, unfinished::UnfinishedFile, units::Shape};
 use anyhow::{Context, Result, bail};
 pub use args::CalibrateArgs;
 use tokio::runtime::Handle;
@@ -62,7 +62,7 @@ pub async fn run(args: &CalibrateArgs) -> Result<()> {
 }
 
 /// Creates the file of the profile, and its folder if it is the usual one.
-fn create(output: Option<PathBuf>) -> Result<Unfinished> {
+fn create(output: Option<PathBuf>) -> Result<UnfinishedFile> {
     let path = match output {
         Some(path) => path,
         None => {
@@ -73,7 +73,7 @@ fn create(output: Option<PathBuf>) -> Result<Unfinished> {
             path
         }
     };
-    Unfinished::create("--output", path)
+    UnfinishedFile::create("--output", path)
 }
 
 /// Returns a lock on the folder of `target`, where the system has such locks. It ends when it is

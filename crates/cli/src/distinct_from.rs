@@ -143,8 +143,8 @@ mod tests {
 
     /// Returns `expr` without its parentheses.
     fn bare(mut expr: Expr) -> Expr {
-        struct Bare;
-        impl VisitorMut for Bare {
+        struct ParenthesesRemover;
+        impl VisitorMut for ParenthesesRemover {
             type Break = ();
             fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
                 while let Expr::Nested(inner) = expr {
@@ -153,7 +153,7 @@ mod tests {
                 ControlFlow::Continue(())
             }
         }
-        let _ = expr.visit(&mut Bare);
+        let _ = expr.visit(&mut ParenthesesRemover);
         expr
     }
 

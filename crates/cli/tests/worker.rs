@@ -27,7 +27,7 @@ const QUERY: &str = "SELECT a.v, count(*) AS n, sum(b.k) AS s FROM 'a/' a JOIN '
 fn write_tables(folder: &Path) {
     for (table, step) in [("a", 3), ("b", 5)] {
         fs::create_dir(folder.join(table)).expect("a folder");
-        // So many that each task has some.
+        // Enough files for each task.
         for part in 0..12 {
             let (first, last) = (part * 3_000, part * 3_000 + 2_999);
             let query = format!("SELECT value * {step} AS k, value % 13 AS v FROM generate_series({first}, {last})");

@@ -94,12 +94,12 @@ impl ResidentPeak {
 }
 
 /// Measures the time that this process spends on cores.
-pub struct Busy {
+pub struct CpuTime {
     start: Instant,
     on_cores: Option<f64>,
 }
 
-impl Busy {
+impl CpuTime {
     /// Starts the measurement.
     pub fn start() -> Self {
         Self { start: Instant::now(), on_cores: on_cores() }

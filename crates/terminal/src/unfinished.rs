@@ -12,12 +12,12 @@ use tempfile::{Builder, NamedTempFile};
 /// An incomplete file with a temporary name in the folder of its target. Dropping it removes the
 /// file.
 #[derive(Debug)]
-pub struct Unfinished {
+pub struct UnfinishedFile {
     temporary: NamedTempFile,
     target: PathBuf,
 }
 
-impl Unfinished {
+impl UnfinishedFile {
     /// Creates the file that will become `target`. `option` is the flag that named it, for errors.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Unfinished {
 
 /// The files in the folder of `--out`, which appear when all contents are known.
 #[derive(Debug)]
-pub struct Files(Vec<Unfinished>);
+pub struct Files(Vec<UnfinishedFile>);
 
 impl Files {
     /// Creates the files before their contents are known, so that an unwritable folder fails early.
@@ -84,7 +84,7 @@ impl Files {
     /// If the folder or a file in it cannot be created.
     pub fn create<const N: usize>(out: &Path, names: [&str; N]) -> Result<Self> {
         fs::create_dir_all(out).with_context(|| format!("cannot create the folder of --out, '{}'", out.display()))?;
-        let file = |name: &str| Unfinished::create("--out", out.join(name));
+        let file = |name: &str| UnfinishedFile::create("--out", out.join(name));
         Ok(Self(names.into_iter().map(file).collect::<Result<_>>()?))
     }
 

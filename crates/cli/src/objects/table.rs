@@ -13,7 +13,7 @@ use futures::TryStreamExt;
 
 use super::fetch::has_rows;
 
-/// Returns the table of the objects that `url` names: one, or all below a prefix that ends in `/`, but for
+/// Returns the table of the objects that `url` names: one, or all below a prefix that ends in `/`, except
 /// manifests of datasets. The name of the first one tells the format.
 ///
 /// # Errors

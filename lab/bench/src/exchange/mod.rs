@@ -11,7 +11,7 @@ use std::io::{Write, stdout};
 use annulus_alloc::PeakCounter;
 use annulus_exchange::{Strategy, transport::Shape};
 use annulus_rows::partition::Modulo;
-use annulus_terminal::{machine, progress, unfinished::Unfinished, units};
+use annulus_terminal::{machine, progress, unfinished::UnfinishedFile, units};
 use annulus_topology::{Policy, Topology};
 use anyhow::{Context, Result};
 pub use args::{ExchangeArgs, Keys, Sizes};
@@ -36,7 +36,7 @@ const TEMPLATES: u64 = 4;
 /// If rows are lost, changed or sent to another consumer, a thread cannot be pinned, a file cannot
 /// be written, or `stop` is set.
 pub fn run(args: &ExchangeArgs, stop: &Stop) -> Result<()> {
-    let file = args.csv.clone().map(|file| Unfinished::create("--csv", file)).transpose()?;
+    let file = args.csv.clone().map(|file| UnfinishedFile::create("--csv", file)).transpose()?;
     let mut no_counters = String::new();
     let mut counters = match args.counters.then(Counters::open) {
         Some(Err(reason)) => {

@@ -76,7 +76,7 @@ struct Start<'a> {
     one: &'a Mutex<()>,
     all: &'a Barrier,
     /// The clocks of this process and of the machine, from the beginning.
-    busy: &'a Mutex<Option<machine::Busy>>,
+    busy: &'a Mutex<Option<machine::CpuTime>>,
     machine: &'a Mutex<Option<Result<Machine>>>,
 }
 
@@ -88,7 +88,7 @@ impl Ring<'_> {
     /// Joins on all hosts at once. They prepare one after another and run the revolution together.
     pub(super) fn join(&self) -> Result<JoinOutcome> {
         let links = Links::new(self.hosts, self.link, self.config, self.network)?;
-        let whole = machine::Busy::start();
+        let whole = machine::CpuTime::start();
         let totals = Totals::default();
         let (one, all) = (Mutex::new(()), Barrier::new(usize::from(self.hosts)));
         let (busy, machine) = (Mutex::new(None), Mutex::new(None));
@@ -109,7 +109,7 @@ impl Ring<'_> {
             None => 0.0,
         };
         let busy = busy.into_inner();
-        let cpu_load = busy.and_then(|busy: machine::Busy| busy.load());
+        let cpu_load = busy.and_then(|busy: machine::CpuTime| busy.load());
         Ok(JoinOutcome { answer: totals.answer(), hosts, cpu_load, cpu: whole.seconds(), others_share })
     }
 
@@ -124,7 +124,7 @@ impl Ring<'_> {
             *machine.lock() = Some(Machine::start());
         }
         if all.wait().is_leader() {
-            *busy.lock() = Some(machine::Busy::start());
+            *busy.lock() = Some(machine::CpuTime::start());
         }
         let (host, share) = ready?;
         revolve(host, share, totals, self.pace())

@@ -15,7 +15,7 @@ mod variant;
 
 use std::io::{Write, stdout};
 
-use annulus_terminal::{machine::Machine, progress, unfinished::Unfinished, units::counted};
+use annulus_terminal::{machine::Machine, progress, unfinished::UnfinishedFile, units::counted};
 use anyhow::{Context, Result, bail};
 pub use args::{ClockArg, DEFAULT_BUFFER_BYTES, LIMIT_BYTES, LayoutArg, PagesArgs, SizesArg, TuningArgs};
 pub use counters::{Counters, Counts};
@@ -33,8 +33,8 @@ pub use variant::{OURS, Variant};
 /// or `stop` is set.
 pub fn run(args: &PagesArgs, stop: &Stop) -> Result<()> {
     // Created before the measurements, so that an unwritable file fails early.
-    let csv_file = args.csv.clone().map(|file| Unfinished::create("--csv", file)).transpose()?;
-    let html_file = args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
+    let csv_file = args.csv.clone().map(|file| UnfinishedFile::create("--csv", file)).transpose()?;
+    let html_file = args.html.clone().map(|file| UnfinishedFile::create("--html", file)).transpose()?;
     let setting = args.tuning.setting();
     let variants = if args.variants.is_empty() { Variant::all() } else { args.variants.clone() };
     let cells = cells(args, &setting, &variants);

@@ -14,7 +14,7 @@ use std::{
 };
 
 use annulus_calibrate::repartition::Input;
-use annulus_terminal::{machine::Machine, progress, unfinished::Unfinished};
+use annulus_terminal::{machine::Machine, progress, unfinished::UnfinishedFile};
 use anyhow::{Context, Result};
 pub use args::RepartitionArgs;
 use tokio::runtime::Handle;
@@ -34,7 +34,7 @@ use self::{
 /// If rows differ, the operator of Annulus fails, or a file cannot be written.
 pub async fn run(args: &RepartitionArgs, spill: &Path) -> Result<()> {
     // Created first, so that an unwritable file fails before the work.
-    let html = args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?;
+    let html = args.html.clone().map(|file| UnfinishedFile::create("--html", file)).transpose()?;
     let threads = Handle::current().metrics().num_workers();
     let start = Instant::now();
     let table = lineitem::generate(args.scale).await?;

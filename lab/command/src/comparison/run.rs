@@ -5,7 +5,7 @@ use std::{
     io::{Write, stdout},
 };
 
-use annulus_terminal::{progress, unfinished::Unfinished};
+use annulus_terminal::{progress, unfinished::UnfinishedFile};
 use anyhow::{Context, Result};
 use datafusion::prelude::SessionContext;
 
@@ -33,11 +33,11 @@ pub struct Query {
 }
 
 /// The file of the HTML report, created before the work so that an unwritable one fails first.
-pub struct Page(Option<Unfinished>);
+pub struct Page(Option<UnfinishedFile>);
 
 impl Page {
     pub fn create(args: &ComparisonArgs) -> Result<Self> {
-        Ok(Self(args.html.clone().map(|file| Unfinished::create("--html", file)).transpose()?))
+        Ok(Self(args.html.clone().map(|file| UnfinishedFile::create("--html", file)).transpose()?))
     }
 
     fn write(self, content: impl FnOnce() -> String) -> Result<()> {

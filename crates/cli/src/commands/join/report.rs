@@ -11,7 +11,7 @@ use super::{args::JoinJob, counts::CountSnapshot};
 use crate::cluster::Remote;
 
 /// A join that has ended.
-pub struct Done {
+pub struct JoinResult {
     pub written: Written,
     /// What a join in this process has counted.
     pub counted: Option<CountSnapshot>,
@@ -36,7 +36,7 @@ pub fn plan(job: &JoinJob, remote: Option<&Remote>, schema: &Schema, plan: Strin
 }
 
 /// Returns the result of a join.
-pub fn result(job: &JoinJob, remote: Option<&Remote>, done: &Done) -> String {
+pub fn result(job: &JoinJob, remote: Option<&Remote>, done: &JoinResult) -> String {
     if job.json { result_json(job, remote, done) } else { result_text(job, done) }
 }
 
@@ -58,7 +58,7 @@ fn parts(written: &Written) -> impl Iterator<Item = (String, String, u64, u64)> 
     })
 }
 
-fn result_json(job: &JoinJob, remote: Option<&Remote>, done: &Done) -> String {
+fn result_json(job: &JoinJob, remote: Option<&Remote>, done: &JoinResult) -> String {
     let manifest = &done.written.manifest;
     let parts: Vec<Value> = parts(&done.written)
         .map(
@@ -98,7 +98,7 @@ fn rows(count: u64) -> String {
     counted(count, "row")
 }
 
-fn result_text(job: &JoinJob, done: &Done) -> String {
+fn result_text(job: &JoinJob, done: &JoinResult) -> String {
     let mut table = plain::list();
     let manifest = &done.written.manifest;
     let mut row = |name: &str, value: String| {

@@ -18,7 +18,7 @@ use super::{
     attempt::Attempt,
     counts::Counts,
     progress,
-    report::{self, Done},
+    report::{self, JoinResult},
 };
 use crate::{cluster::Remote, inputs::Inputs, interrupt::Signals, objects::Upload, outcome::Outcome, runtime};
 
@@ -82,7 +82,7 @@ async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
                 }
                 let counted = counts.as_ref().map(Counts::now);
                 let peak_bytes = peak.and_then(|peak| peak.bytes());
-                let done = Done { written, counted, rows_bad: attempt.rows_bad(), peak_bytes };
+                let done = JoinResult { written, counted, rows_bad: attempt.rows_bad(), peak_bytes };
                 print(report::result(job, remote.as_ref(), &done))?;
                 return Ok(Outcome::Done);
             }

@@ -7,7 +7,7 @@ use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
 /// The result of a run, and its time.
-pub struct Done {
+pub struct SplitResult {
     pub summary: Summary,
     pub dir: String,
     /// Whether the rows were added to an existing dataset.
@@ -48,7 +48,7 @@ struct HotKey<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(done: &'a Done) -> Self {
+    fn new(done: &'a SplitResult) -> Self {
         let manifest = &done.summary.manifest;
         let rows = || manifest.partitions.iter().map(|partition| partition.rows);
         let added = manifest.appends.last().filter(|_| done.appended);
@@ -88,12 +88,12 @@ fn thousandths(value: f64) -> f64 {
 }
 
 /// Returns the result as one JSON object.
-pub fn json(done: &Done) -> Result<String> {
+pub fn json(done: &SplitResult) -> Result<String> {
     Ok(serde_json::to_string(&Report::new(done))?)
 }
 
 /// Returns a table of two columns, and one of the hot keys if there are any.
-pub fn text(done: &Done) -> String {
+pub fn text(done: &SplitResult) -> String {
     let report = Report::new(done);
     let mut table = plain::list();
     let mut row = |name: &str, value: String| {

@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 
 use super::{
     args::{PartitionArgs, PartitionJob},
-    report::{self, Done},
+    report::{self, SplitResult},
 };
 use crate::{
     inputs::{InputSource, Inputs},
@@ -58,7 +58,7 @@ async fn split_inputs(mut job: PartitionJob, copies: &Path) -> Result<Outcome> {
     };
     match upload.send_until_interrupted(&output, &mut signals).await? {
         Some(signal) => Ok(Outcome::Interrupted(signal)),
-        None => print(&Done { dir: upload.url().to_owned(), ..done }, json),
+        None => print(&SplitResult { dir: upload.url().to_owned(), ..done }, json),
     }
 }
 
@@ -70,13 +70,13 @@ async fn split_until_interrupted(job: PartitionJob, signals: &mut Signals) -> Re
     }
 }
 
-fn print(done: &Done, json: bool) -> Result<Outcome> {
+fn print(done: &SplitResult, json: bool) -> Result<Outcome> {
     let text = if json { report::json(done)? } else { report::text(done) };
     writeln!(stdout(), "{text}").context("cannot print")?;
     Ok(Outcome::Done)
 }
 
-/// Copies the inputs that are no local files to the folder `copies`.
+/// Copies the inputs that are not local files to the folder `copies`.
 async fn copy_inputs(spec: &mut JobSpec, copies: &Path) -> Result<()> {
     let inputs = Inputs::new(copies);
     let (mut paths, mut found) = (vec![], Vec::new());
@@ -107,7 +107,7 @@ async fn copy_inputs(spec: &mut JobSpec, copies: &Path) -> Result<()> {
 }
 
 /// Splits the dataset, unless a signal arrives first, whose number is returned.
-async fn split_or_interrupt(job: PartitionJob, signals: &mut Signals) -> Result<Result<Done, u8>> {
+async fn split_or_interrupt(job: PartitionJob, signals: &mut Signals) -> Result<Result<SplitResult, u8>> {
     let cancel = CancelToken::new();
     // What is written on the way to an object store does not stay.
     let (spec, stays) = (job.spec, job.url.is_none());
@@ -141,7 +141,7 @@ async fn split_or_interrupt(job: PartitionJob, signals: &mut Signals) -> Result<
     Ok(Ok(done))
 }
 
-fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {
+fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<SplitResult> {
     let start = Instant::now();
     let job = spec.plan()?;
     reading::note(&job.dataset);
@@ -151,7 +151,7 @@ fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<Done> {
     let summary = split(&job, &shown, cancel);
     shown.bar.finish_and_clear();
     let (dir, appended) = (job.output.dir.display().to_string(), job.output.existing.appends());
-    Ok(Done { summary: summary?, dir, appended, input_bytes, seconds: start.elapsed().as_secs_f64() })
+    Ok(SplitResult { summary: summary?, dir, appended, input_bytes, seconds: start.elapsed().as_secs_f64() })
 }
 
 fn is_cancellation(error: &anyhow::Error) -> bool {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use annulus_dataset::number_duplicates;
-use annulus_terminal::unfinished::Unfinished;
+use annulus_terminal::unfinished::UnfinishedFile;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
@@ -32,13 +32,13 @@ use crate::objects::{is_url, place};
 #[derive(Debug)]
 pub struct OutputFile {
     target: PathBuf,
-    place: Place,
+    place: Destination,
     format: RowFormat,
 }
 
 #[derive(Debug)]
-enum Place {
-    File(Unfinished),
+enum Destination {
+    File(UnfinishedFile),
     /// An object, which exists when all of its parts have been uploaded.
     Object(Arc<dyn ObjectStore>, ObjectPath),
 }
@@ -59,10 +59,10 @@ impl OutputFile {
                 if !overwrite && store.head(&object).await.is_ok() {
                     return Err(exists(&target));
                 }
-                Place::Object(store, object)
+                Destination::Object(store, object)
             }
             None if !overwrite && target.is_file() => return Err(exists(&target)),
-            None => Place::File(Unfinished::create("--output", target.clone())?),
+            None => Destination::File(UnfinishedFile::create("--output", target.clone())?),
         };
         Ok(Self { target, place, format })
     }
@@ -76,14 +76,14 @@ impl OutputFile {
             other => other,
         };
         match self.place {
-            Place::File(file) => {
+            Destination::File(file) => {
                 let schema = rows.schema();
                 let sink = BufWriter::new(file.file());
                 let count = RowWriter::new(format, sink, &schema)?.write_all(rows).await?;
                 file.finish()?;
                 Ok(count)
             }
-            Place::Object(store, path) => {
+            Destination::Object(store, path) => {
                 let mut upload = Upload::new(store, path);
                 match upload_rows(&mut upload, format, rows).await {
                     Ok(count) => {
