@@ -90,7 +90,7 @@ pub struct RepartitionArgs {
 
 /// A way of the exchange, as in `ring` or `ring+cluster`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StrategyArg(pub config::Variant);
+pub struct StrategyArg(pub Variant);
 
 impl FromStr for StrategyArg {
     type Err = String;
