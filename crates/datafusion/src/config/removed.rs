@@ -1,4 +1,4 @@
-//! Options of earlier releases, and what has taken their place.
+//! Names of options that are refused, and what to set instead.
 
 use datafusion::{common::config_err, error::Result};
 
@@ -13,8 +13,6 @@ const REMOVED: [(&str, &str); 9] = [
     ("broadcast_limit", "set annulus.cyclo_join = 'always' or 'never', or the extension RingJoinOptions in Rust"),
     ("share_memory", "workers share memory wherever that works; Connections::with_shared_memory turns it off in Rust"),
     ("explain_as_stock", "set annulus.strategy = 'stock', annulus.joins = 'never' and annulus.groupings = 'never'"),
-    ("broadcast_limit", "a Rust program sets it with the extension RingJoinOptions of annulus-distributed"),
-    ("share_memory", "workers on one machine always use shared memory"),
 ];
 
 const BOUNDS: &str = "the bounds suit the caches; a Rust program sets others with the extension ExchangeTuning";

@@ -4,7 +4,7 @@ use std::{path::Path, str::FromStr};
 
 use annulus_datafusion::{
     AnnulusConfig, ExchangeTuning,
-    config::{Strategy, Variant},
+    config::{self, Strategy},
 };
 use anyhow::Result;
 use datafusion::{
@@ -128,7 +128,7 @@ impl FromStr for Variant {
 
     /// Parses a value of `annulus.strategy`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let variant: Variant = text.parse().map_err(|error: DataFusionError| {
+        let variant: config::Variant = text.parse().map_err(|error: DataFusionError| {
             // Without the name of the error's type and of the library.
             let text = error.strip_backtrace();
             text.rsplit_once("annulus: ").map_or(text.clone(), |(_, reason)| reason.to_owned())
