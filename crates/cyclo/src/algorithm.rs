@@ -1,5 +1,5 @@
-//! What a join on equal keys costs by hash and by merge. Pure; `DESIGN.md` says where the constants
-//! come from.
+//! The cost model of a join on equal keys, by hash and by merge. Pure; `DESIGN.md` has the source of
+//! the constants.
 //!
 //! Both algorithms prepare each side once, and then join every fragment on each host (sections IV.D
 //! and V.E of the paper). With T hosts, S rows of the build side in P parts, R rows of the probe

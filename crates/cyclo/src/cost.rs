@@ -1,4 +1,4 @@
-//! What key filters cost, and what they save. `DESIGN.md` explains the model.
+//! The cost model of key filters, and their savings. `DESIGN.md` explains it.
 
 use annulus_join::{KeyFilter, KeyFilterKind};
 

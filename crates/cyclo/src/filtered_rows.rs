@@ -203,7 +203,7 @@ mod tests {
         waves
     }
 
-    /// In later revolutions, too, when the rows come in pieces of the memory that keeps them.
+    /// This also holds in later revolutions, when the rows come in pieces of the store.
     #[test]
     fn waves_are_about_as_large_as_what_the_caller_gives() {
         let schema = rows(0..0).schema();

@@ -448,7 +448,7 @@ fn a_stop_is_noticed_within_a_fragment() {
     assert!(late.into_inner() <= 6);
 }
 
-/// The stopper of the ring's host ends the join, too.
+/// The stop handle of the ring's host also ends the join.
 #[test]
 fn a_host_that_is_stopped_has_not_failed() {
     let cancel = CancelToken::new();

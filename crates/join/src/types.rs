@@ -64,7 +64,7 @@ impl JoinType {
         matches!(self, Self::LeftMark | Self::RightMark)
     }
 
-    /// Returns what a local join with this build side emits.
+    /// Returns the rows that a local join with this build side emits.
     pub fn emits(self, build: Side) -> Emission {
         use UnpairedRows::{Marked, Matched, None, Unmatched};
         let (pairs, left, right) = match self {

@@ -23,7 +23,7 @@ impl Credits {
     }
 
     /// Returns the credits to send now that `free` places are left. To be called when a frame took
-    /// a place, too: while frames are on their way, their places count as free, and credits are
+    /// a place as well: while frames are on their way, their places count as free, and credits are
     /// kept back that the predecessor lacks when they arrive. Without them the ring could stop.
     #[must_use]
     pub fn due(&mut self, free: u32) -> u32 {

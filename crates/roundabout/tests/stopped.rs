@@ -93,7 +93,7 @@ fn read(stream: &mut impl Read) -> Message {
     Message::decode(&bytes, SESSION).unwrap()
 }
 
-/// Returns when the host accepts connections, and so is connecting to its successor, too.
+/// Returns when the host accepts connections: by then it also connects to its successor.
 fn hears(mut stream: impl Read + Write) {
     // A greeting from a host that is not its predecessor, which it disconnects.
     stream.write_all(&hello(1, Direction::Forward)).unwrap();

@@ -9,7 +9,7 @@ use crate::{
 
 impl Topology {
     /// Returns one line for the results of measurements: `16 CPUs on 8 cores, 2 last-level caches
-    /// of 32 MiB, 1 NUMA node, quota of 1.5 CPUs`. What is not known is called so.
+    /// of 32 MiB, 1 NUMA node, quota of 1.5 CPUs`. Unknown facts are named as such.
     pub fn describe(&self) -> String {
         let cpus = counted(self.usable().len(), "CPU");
         let cores = self.cores().filter(|&cores| cores < self.usable().len());

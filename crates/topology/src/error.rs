@@ -18,7 +18,7 @@ pub enum TopologyError {
     #[error("cannot pin a thread to an empty list of CPUs: name at least one")]
     NoCpus,
     /// The system refuses some of the CPUs: they are offline, outside this process's cpuset, or do
-    /// not exist. The thread's CPUs are what they were.
+    /// not exist. The thread's CPUs are unchanged.
     #[error("cannot pin a thread to CPUs '{cpus}': the system refuses {refused}; choose among the usable CPUs")]
     NotAllowed {
         /// The CPUs that were asked for.

@@ -8,7 +8,7 @@ const SHOWN_CHARS: usize = 40;
 /// The files below a root folder, and those that could not be understood.
 pub(crate) struct Files<'a> {
     root: &'a Path,
-    /// What the first such file was and held, and the number of them.
+    /// The name and the content of the first such file, and the number of them.
     garbage: Option<(String, usize)>,
 }
 

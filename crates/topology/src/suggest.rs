@@ -1,4 +1,4 @@
-//! What the paper's measurements suggest for a topology: *One Ring to Shuffle Them All* (Szymański
+//! The settings that the paper's measurements suggest for a topology: *One Ring to Shuffle Them All* (Szymański
 //! and Akidau, arXiv 2605.29099).
 
 use crate::{Placement, Topology, short_bytes};

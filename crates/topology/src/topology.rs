@@ -94,7 +94,7 @@ impl Topology {
     /// Returns the topology of this machine for the calling thread: its affinity mask counts as
     /// that of the process. Reads up to about 25 small files for each CPU.
     ///
-    /// What the system does not report is listed in [`unknown`](Self::unknown). On other systems
+    /// Facts that the system does not report are listed in [`unknown`](Self::unknown). On other systems
     /// than Linux that is everything but the number of CPUs.
     pub fn detect() -> Self {
         Self::read(Path::new("/"), pin::affinity())
@@ -199,7 +199,7 @@ impl Topology {
         Some(nodes.len()).filter(|&count| count > 0)
     }
 
-    /// Returns what is not known about this machine, one item for each fact.
+    /// Returns the unknown facts about this machine, one item each.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
     }

@@ -63,7 +63,7 @@ pub struct Dataset {
     pub partial: Vec<PartialColumn>,
     /// The CSV files whose first line was found to be values.
     pub without_header: Vec<String>,
-    /// The identity of what was opened: each file's absolute path, size and time of change, and the
+    /// The identity of the opened files: each file's absolute path, size and time of change, and the
     /// options that decide about its rows and units. Equal fingerprints give equal units and
     /// rows. `None` for standard input, which cannot be read again.
     pub fingerprint: Option<String>,
@@ -74,7 +74,7 @@ pub struct Dataset {
     pub origin: Option<Origin>,
 }
 
-/// What a dataset was opened with, so that another process can open it, too.
+/// The arguments that opened a dataset, for another process to open it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The inputs, as they were given.

@@ -1,4 +1,4 @@
-//! What a manifest lists: columns, partitions, files and hot keys.
+//! The entries of a manifest: columns, partitions, files and hot keys.
 
 use std::sync::Arc;
 

@@ -109,7 +109,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Returns whether this version of the crate knows what the manifest says.
+    /// Returns whether this version of the crate can read the manifest.
     pub(crate) fn is_known(&self) -> bool {
         (1..=MANIFEST_VERSION).contains(&self.version)
     }
@@ -150,7 +150,7 @@ impl Manifest {
         [MANIFEST_NAME, OLD_MANIFEST_NAME].into_iter().filter(is_manifest).collect()
     }
 
-    /// Returns a file that is missing or has another length than before, and what is wrong with it.
+    /// Returns a file that is missing or has another length than before, and the difference.
     pub(crate) fn missing_in(&self, folder: &Path) -> Option<(PathBuf, String)> {
         let manifest = Self::path_in(folder);
         let manifest = manifest.strip_prefix(folder).unwrap_or(&manifest).display();

@@ -184,7 +184,7 @@ fn check(dir: &Path, settings: &Settings, columns: &Columns, base: &Manifest) ->
     }
 }
 
-/// Returns what is wrong with the key of a dataset that does not say which columns it has.
+/// Returns the error for a dataset whose manifest does not name its key columns.
 fn ambiguous(key: &str) -> String {
     format!("a column has a comma in its name, so the key '{key}' of the dataset is ambiguous; partition it again")
 }

@@ -63,7 +63,7 @@ impl Collection {
         Settings::Member { member, session }
     }
 
-    /// Removes what a member has published to its folder in `dir`. Does nothing if a collection
+    /// Removes the files that a member has published to its folder in `dir`. Does nothing if a collection
     /// with it was completed, or another run has written to the member's folder since.
     ///
     /// # Errors

@@ -98,7 +98,7 @@ impl Encoder {
         }
     }
 
-    /// Writes out what is held in memory, as far as the format allows.
+    /// Writes out the rows held in memory, as far as the format allows.
     pub(crate) fn relieve(&mut self) -> Result<(), OutputError> {
         match self {
             Self::Parquet(writer) => writer.flush().map_err(|error| parquet_error(writer.inner().path(), error)),
@@ -134,7 +134,7 @@ impl Encoder {
     }
 }
 
-/// Writes out what a buffer holds, and seals the file.
+/// Writes out the content of a buffer, and seals the file.
 fn seal(file: BufWriter<WorkFile>) -> Result<FileSeal, OutputError> {
     let path = file.get_ref().path().to_owned();
     file.into_inner().map_err(|error| OutputError::io("write", path)(error.into_error()))?.seal()

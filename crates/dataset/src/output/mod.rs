@@ -200,7 +200,7 @@ impl Output {
         Ok(manifest)
     }
 
-    /// Gives up: publishes what is finished, and removes the rest, including files that could not
+    /// Gives up: publishes the finished files, and removes the rest, including files that could not
     /// get their names. The journal stays if it lists any slot.
     pub(crate) fn abandon(self) -> Result<(), OutputError> {
         drop(self.writers);

@@ -244,7 +244,7 @@ impl From<AppendStart> for ExistingRun {
     }
 }
 
-/// Returns the state of the folder, after removing what is to be overwritten.
+/// Returns the state of the folder, after removing the files to overwrite.
 fn find(
     folder: &Folder,
     existing: ExistingPolicy,

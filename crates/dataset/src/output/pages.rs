@@ -37,7 +37,7 @@ pub(crate) struct PagesEncoding {
 }
 
 impl PagesEncoding {
-    /// Returns what the files have in common, for rows of `schema` in `partitions` partitions.
+    /// Returns the settings that the files share, for rows of `schema` in `partitions` partitions.
     pub(crate) fn new(schema: &SchemaRef, page_bytes: usize, partitions: usize) -> Result<Self, String> {
         let codec = RowCodec::new(schema.clone()).map_err(|error| error.to_string())?;
         let payload = codec.payload_size();

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! DIR/.annulus/lock             held while a run uses DIR
-//! DIR/.annulus/journal.jsonl    what is finished (journal.rs)
+//! DIR/.annulus/journal.jsonl    the finished files (journal.rs)
 //! DIR/.annulus/work/            files in the making, on the file system of DIR, so that a rename moves them
 //! DIR/.annulus/added/           complete files of an append, until all are (append.rs)
 //! DIR/.annulus/manifest         the files of the finished dataset, which stays (manifest.rs)

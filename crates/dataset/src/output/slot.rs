@@ -120,7 +120,7 @@ impl SlotWriter {
         self.open.as_ref().map_or(0, |open| open.encoder.memory())
     }
 
-    /// Writes out what is held in memory, as far as the format allows.
+    /// Writes out the rows held in memory, as far as the format allows.
     pub(crate) fn relieve(&mut self) -> Result<(), OutputError> {
         self.attempt(|writer| writer.open.as_mut().map_or(Ok(()), |open| open.encoder.relieve()))
     }

@@ -59,7 +59,7 @@ use worker::{ReadingResult, Shared};
 /// The memory that a job may use by default, in bytes.
 const DEFAULT_MEMORY: usize = 1 << 30;
 
-/// A job: what is split, how, and where to. [`JobSpec::plan`] makes one from a user's request.
+/// A job: the inputs, the placement and the output of a split. [`JobSpec::plan`] makes one from a user's request.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Job {

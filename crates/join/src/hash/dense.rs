@@ -61,7 +61,7 @@ pub(super) fn build(keys: &Keys, pieces: &[KeyedBatch], config: &HashConfig) -> 
     if is_within(FEW_PLACES, MOST_PLACES) {
         return Ok(DenseTable::build(&chunks, (first, span as usize + 1), config)?.map(KeyTables::Dense));
     }
-    // The bits are a set of the keys, too.
+    // The bits also are a set of the keys.
     if is_within(0, MOST_NUMBERS.min(range_bits(span))) {
         return Ok(RankedTable::build(&chunks, (first, span as usize + 1), rows, config)?.map(KeyTables::Ranked));
     }

@@ -24,7 +24,7 @@ const BLOCK: usize = 256;
 /// The number of a bucket's entries that are always listed, even if the bucket has fewer.
 const FEW: usize = 4;
 
-/// The rows that are looked up, and what is known of them.
+/// The rows that are looked up, and their known properties.
 pub(super) struct Rows<'a, K: Copy> {
     pub(super) table: Table<'a, K>,
     pub(super) keys: &'a [K],
@@ -150,7 +150,7 @@ impl Lookup {
     }
 
     /// Drops the pairs from this one on whose row of the probe side has a null key: what stands in
-    /// the place of a null key is a number, too.
+    /// the place of a null key also is a number.
     fn drop_nulls(&mut self, first: usize, nulls: Option<&NullBuffer>) {
         let Some(nulls) = nulls else { return };
         let mut kept = first;

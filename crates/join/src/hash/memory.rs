@@ -32,7 +32,7 @@ unsafe impl Plain for u32 {}
 // SAFETY: as above.
 unsafe impl Plain for u64 {}
 
-/// `len` values of type `T`, aligned to a cache line. They are zeroes, or what was there before.
+/// `len` values of type `T`, aligned to a cache line. They are zeroes, or have their previous values.
 #[derive(Debug)]
 pub(super) struct Block<T> {
     start: NonNull<T>,

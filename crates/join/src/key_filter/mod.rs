@@ -163,7 +163,7 @@ impl KeyFilterBuilder {
     }
 
     /// Adds the keys of a part that another host has written. `bytes` may be any bytes. The part of
-    /// a Bloom filter is changed, too: it gets this filter's keys.
+    /// a Bloom filter also changes: it gets this filter's keys.
     ///
     /// # Errors
     /// [`JoinError::Fragment`] if `bytes` is not a part of such a filter.
@@ -201,7 +201,7 @@ impl Keys {
     }
 }
 
-/// The hash of null keys that match each other. Another key may have it, too.
+/// The hash of null keys that match each other. Another key may have the same hash.
 const NULL_HASH: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl Source {
         Ok(fragments.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
-    /// Cuts what is too large into halves.
+    /// Cuts columns that are too large into halves.
     fn cut(&self, order: &[u32], max_bytes: usize, fragments: &mut Vec<RecordBatch>) -> Result<(), ArrowError> {
         let places = self.places(order.to_vec());
         let columns = 0..self.schema.fields().len();

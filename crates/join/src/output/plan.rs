@@ -134,7 +134,7 @@ impl Output {
         &self.schema
     }
 
-    /// Returns what the join emits.
+    /// Returns the rows that the join emits.
     pub fn emits(&self) -> Emission {
         self.emits
     }

@@ -29,7 +29,7 @@ impl<R: Read + Seek> PageFileReader<R> {
     /// Opens a file: reads header, schema and index.
     ///
     /// # Errors
-    /// A [`FileError`] that says what is wrong with the file.
+    /// A [`FileError`] with the reason why the file is invalid.
     pub fn open(mut from: R) -> Result<Self, FileError> {
         let length = from.seek(SeekFrom::End(0))?;
         from.rewind()?;

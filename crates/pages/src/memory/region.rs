@@ -25,7 +25,7 @@ impl Region {
     /// Reserves `bytes` of address space. The system adds physical memory when it is touched or
     /// [populated](Self::populate).
     pub(crate) fn reserve(bytes: usize) -> io::Result<Self> {
-        // Whole huge pages, so that the last stretch is one, too.
+        // Whole huge pages, so that the last stretch also is one.
         let bytes = bytes.max(1).checked_next_multiple_of(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapped = bytes.checked_add(HUGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

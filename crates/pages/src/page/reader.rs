@@ -27,7 +27,7 @@ impl<'a> PageReader<'a> {
     /// one. If there is a checksum, it also takes one pass over the page.
     ///
     /// # Errors
-    /// A [`PageError`] that says what is wrong.
+    /// A [`PageError`] with the reason why the page is invalid.
     pub fn new(bytes: &'a [u8]) -> Result<Self, PageError> {
         let (header, shape) = checked_header(bytes)?;
         if header.checksum != 0 {

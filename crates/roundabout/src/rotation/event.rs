@@ -1,4 +1,4 @@
-//! What happens at a host, what the host must do then, and what a neighbour may not do.
+//! The events at a host, the actions that they require, and the errors of a neighbour.
 
 use crate::ring::HostId;
 

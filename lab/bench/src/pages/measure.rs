@@ -137,7 +137,7 @@ impl<'a> Measurer<'a> {
     }
 
     /// Checks every variant with the largest page size that is tried, and measures its memory
-    /// alone. Returns a message for each variant that was skipped, too.
+    /// alone. Also returns a message for each variant that was skipped.
     ///
     /// # Errors
     /// Those of [`cell`](Self::cell).

@@ -77,7 +77,7 @@ impl<S: PageSink> FixedWriter<S> {
         let mut blocks = self.blocks.take().unwrap_or_else(|| Blocks::new(self.claims.open.len()));
         let straight = is_straight(size);
         let most = if straight { straight_block(self.claims.open.len()) } else { BLOCK }.min(blocks.lists.block());
-        // Blocks of one size, so that the last one is worthwhile, too.
+        // Blocks of one size, so that even the last one is worthwhile.
         let rows = keys.len().div_ceil(keys.len().div_ceil(most)).next_multiple_of(GROUP);
         let entry = if SIZE == 0 { Entry::Key } else { Entry::Row };
         let mut first = 0;

@@ -1,4 +1,4 @@
-//! What the values of JSON records must be, and the types that they are read as.
+//! The rules for values of JSON records, and the types that they are read as.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -51,7 +51,7 @@ impl Mistake {
         self
     }
 
-    /// Returns the column whose type is wrong, and what is wrong.
+    /// Returns the column whose type is wrong, and the reason.
     pub(super) fn into_parts(self) -> (Option<String>, String) {
         let path = self.path.join(".");
         match self.is_of_type {
