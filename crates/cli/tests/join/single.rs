@@ -56,8 +56,8 @@ fn table(first: i64) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(nullable).expect("a table")
 }
 
-/// Writes the tables as folders of Arrow files a and b, and all columns but one as folders of Parquet files p and q. Each has
-/// two files, so that two workers read it.
+/// Writes the tables as folders of Arrow files a and b, and all columns but one as folders of
+/// Parquet files p and q. Each has two files, so that two workers read it.
 fn inputs() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["a", "b", "p", "q"] {
