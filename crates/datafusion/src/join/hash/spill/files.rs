@@ -11,7 +11,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
     config::SpillCompression,
     error::{DataFusionError, Result},
-    execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnv, spill_file::SpillFile as DiskFile},
+    execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnv, spill_file::SpillFile},
     physical_plan::{EmptyRecordBatchStream, SpillManager},
 };
 
@@ -34,13 +34,13 @@ pub(super) struct Writer {
 }
 
 /// Appends a batch, or ends the file and returns it.
-type Write = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Option<Arc<dyn DiskFile>>> + Send>;
+type Write = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Option<Arc<dyn SpillFile>>> + Send>;
 
 /// A complete file.
 #[derive(Clone, Default)]
 pub(super) struct SpilledRows {
     /// None without rows.
-    file: Option<Arc<dyn DiskFile>>,
+    file: Option<Arc<dyn SpillFile>>,
     pub(super) pieces: Arc<[Piece]>,
 }
 
