@@ -15,7 +15,7 @@ pub(crate) fn map<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl Fn
     if threads.min(items.len()) <= 1 {
         return items.into_iter().map(work).collect();
     }
-    pool(threads).install(|| items.into_par_iter().with_max_len(1).map(|item| work(item)).collect())
+    pool(threads).install(|| items.into_par_iter().with_max_len(1).map(&work).collect())
 }
 
 /// Calls `fill` with equal parts of the items, and the index of each part's first item.
@@ -39,7 +39,7 @@ pub(crate) fn merge<T: Send>(threads: usize, items: &mut [T], compare: impl Fn(&
     if part(items.len(), threads) < items.len() {
         // This sort finds runs that are in order, and merges on all threads. To sort the parts as well, it
         // would take longer than the standard library's.
-        pool(threads).install(|| items.par_sort_by(|a, b| compare(a, b)));
+        pool(threads).install(|| items.par_sort_by(&compare));
     }
 }
 

@@ -70,7 +70,7 @@ impl Chart<'_> {
             }
             if let Some(mark) = self.mark {
                 let x = self.x(mark);
-                area.draw(&DashedPathElement::new([(x, LEGEND), (x, height)].into_iter(), 4, 3, INK.stroke_width(1)))?;
+                area.draw(&DashedPathElement::new([(x, LEGEND), (x, height)], 4, 3, INK.stroke_width(1)))?;
             }
             Ok(String::new())
         })

@@ -125,7 +125,7 @@ fn names(area: &Area<'_>, series: &[Series]) -> Drawn {
         let y = MARGIN as i32 + NAME_HEIGHT * index;
         let (sample, style) = ([(0, y), (18, y)], series.stroke.style());
         if series.stroke == Stroke::Dashed {
-            area.draw(&DashedPathElement::new(sample.into_iter(), DASH.0, DASH.1, style))?;
+            area.draw(&DashedPathElement::new(sample, DASH.0, DASH.1, style))?;
         } else {
             area.draw(&PathElement::new(sample, style))?;
         }
