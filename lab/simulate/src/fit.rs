@@ -99,8 +99,8 @@ pub struct Trial {
 /// the logarithms of the parameters and of the throughput. It looks at no held-out cell. `step` is
 /// called after each trial, and says whether to go on.
 ///
-/// It takes a hundred trials or so, of a second or two each. The throughput is not smooth: slopes over
-/// a tenth and limited steps find lower minima than the trust region of MINPACK does.
+/// It takes a hundred trials or so, of a second or two each. The throughput is not smooth, so slopes
+/// are those over a tenth, and steps are limited.
 ///
 /// # Errors
 /// If a simulation fails.
