@@ -2,11 +2,23 @@
 # Runs the models of every lock-free protocol under loom: the transports, the pauses and the reserved ranges of the exchange,
 # its rivals in the laboratory, the claimed ranges and the free list of the pages, the lock-free manager of the baselines. They
 # must pass; and with each memory ordering of these protocols weakened in turn (the order.rs beside each), at least one of them must fail.
-# LOOM_MAX_PREEMPTIONS overrides the models' own bounds.
+# LOOM_MAX_PREEMPTIONS overrides the models' own bounds. What the models say depends on their sources
+# alone, so a state of these that has passed is not checked again, except with --again.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
 export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/loom"
+passed=$CARGO_TARGET_DIR/passed
+state=$({
+    rustc --version --verbose
+    echo "${RUSTFLAGS:-} ${LOOM_MAX_PREEMPTIONS:-}"
+    git ls-files -z --cached --others --exclude-standard Cargo.toml Cargo.lock ci/loom.sh crates/{sync,rows,topology,exchange,pages} lab/{baselines,transports} |
+        sort -z | xargs -0 sha256sum
+} | sha256sum)
+if [ "${1:-}" != --again ] && grep -qsxF "$state" "$passed"; then
+    echo "the models passed with these sources: --again runs them once more"
+    exit
+fi
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 exchange=crates/exchange
 pages=crates/pages
@@ -120,3 +132,4 @@ trap 'rm -f "$checks" "$results"' EXIT
 # A model is one thread's work.
 xargs -0 -n 3 -P "$(nproc)" bash -c '"$@"' check <"$checks" | tee "$results"
 ! grep -q FAILED "$results"
+echo "$state" >>"$passed"
