@@ -309,8 +309,6 @@ async fn removed_options_name_what_has_taken_their_place() {
         ("broadcast_limit", "annulus.cyclo_join"),
         ("share_memory", "Connections::with_shared_memory"),
         ("explain_as_stock", "annulus.strategy = 'stock'"),
-        ("broadcast_limit", "RingJoinOptions"),
-        ("share_memory", "shared memory"),
     ] {
         let error = session.sql(&format!("SET annulus.{name} = 1")).await.unwrap_err().to_string();
         let removed = format!("the option 'annulus.{name}' was removed: ");
