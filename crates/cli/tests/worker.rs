@@ -215,13 +215,12 @@ fn joins_go_around_a_ring_over_the_fabric() {
     let hosts = ["one", "two", "three"];
     certificates(&at.join("keys"), "sales", &hosts);
     for keys in [None, Some("keys")] {
-        let with = |name: &str| {
-            keys.map(|keys| ["--certificates".to_owned(), format!("{keys}/host-{name}.pem")]).into_iter().flatten()
-        };
+        let certificates = |member: &str| keys.map(|keys| format!("--certificates={keys}/{member}.pem"));
         let start = |fabrics: [&'static str; 3]| -> Vec<_> {
             let each = hosts.into_iter().zip(fabrics).map(|(host, fabric)| {
-                let options: Vec<_> = with(host).chain(["--allow-read", ".", "--fabric", fabric]).collect();
-                worker(at, &options)
+                let certificates = certificates(&format!("host-{host}"));
+                let options = ["--allow-read", ".", "--fabric", fabric];
+                worker(at, &certificates.iter().map(String::as_str).chain(options).collect::<Vec<_>>())
             });
             each.collect()
         };
@@ -230,7 +229,8 @@ fn joins_go_around_a_ring_over_the_fabric() {
             let workers = start(fabrics);
             let list = list(&workers);
             let mut options = vec!["--workers".to_owned(), list];
-            options.extend(with("me").chain(AROUND.iter().copied()).chain(TINY).map(str::to_owned));
+            options.extend(certificates("submitter-me"));
+            options.extend(AROUND.iter().chain(&TINY).map(ToString::to_string));
             let options: Vec<_> = options.iter().map(String::as_str).collect();
             let there = sql(at, &[&[QUERY][..], &options].concat()).succeeds();
             assert_eq!(there.stdout, here.stdout);

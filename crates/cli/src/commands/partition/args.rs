@@ -84,8 +84,9 @@ pub struct PartitionArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub placing: PlacingArgs,
-    /// Sort the rows of each file by these columns, for readers that skip
+    /// Sort the rows of each file by these columns
     ///
+    /// Readers that filter by them can then skip parts of the files.
     /// A column with :desc is sorted in descending order, with nulls first; otherwise nulls are
     /// last. Names in quotes are as with --by.
     #[arg(long, value_name = "COLUMNS")]

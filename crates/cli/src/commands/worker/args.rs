@@ -45,7 +45,7 @@ A file of --config has the same options; the command line takes precedence:
 pub struct WorkerArgs {
     #[command(subcommand)]
     pub command: Option<WorkerCommand>,
-    /// Address to listen at; port 0 takes a free one
+    /// Address; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7500")]
     pub listen: String,
     /// File with the options of this command, in TOML
@@ -64,7 +64,7 @@ pub struct WorkerArgs {
     /// has several hosts, name the certificate: DIR/host-NAME.pem.
     #[arg(long, value_name = "DIR")]
     pub certificates: Option<PathBuf>,
-    /// Listen beyond this machine without certificates, on a safe network
+    /// Listen beyond this machine without certificates
     ///
     /// Connections are not encrypted, and anyone who reaches the address can run queries.
     #[arg(long, conflicts_with = "certificates")]
@@ -99,7 +99,7 @@ pub struct WorkerArgs {
     /// Threads that run queries [default: cores]
     #[arg(long, value_name = "N", value_parser = units::parse_threads)]
     pub threads: Option<usize>,
-    /// Seconds without a message until a peer counts as lost
+    /// Seconds without a message until a peer is lost
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = units::parse_seconds)]
     pub silence: Duration,
     /// Seconds that running queries get after a signal
