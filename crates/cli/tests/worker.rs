@@ -202,6 +202,7 @@ fn joins_go_around_a_ring_of_workers() {
     for (running, _) in workers {
         running.end_by("TERM", 143);
     }
+    fs::remove_dir(long).expect("it is empty");
     assert_eq!(names(folder.path()), ["a", "b"], "nothing is left");
 }
 

@@ -366,8 +366,8 @@ fn batch_of_views(schema: &SchemaRef, number: usize) -> RecordBatch {
         let long = [5, 13, 64, 65, 17, 33, 90, 0, 12, 16][(row * 7 + number) % 10];
         (number != 2 || row < 3).then(|| "x".repeat(if number % 5 == 2 { 0 } else { long }))
     };
-    let flag = |row: usize| (row % 5 != 0).then_some(row % 2 == 0);
-    let bytes = |row: usize| (row % 4 != 0).then_some([row as u8; 16]);
+    let flag = |row: usize| (!row.is_multiple_of(5)).then_some(row.is_multiple_of(2));
+    let bytes = |row: usize| (!row.is_multiple_of(4)).then_some([row as u8; 16]);
     let rows = 0..len + 3;
     let bytes = FixedSizeBinaryArray::try_from_sparse_iter_with_size(rows.clone().map(bytes), 16).unwrap();
     let columns: Vec<Arc<dyn Array>> = vec![

@@ -41,7 +41,25 @@ pub(crate) fn svg(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) ->
     drop(area);
     let title = escape(title);
     let titled = svg.replacen('>', &format!(" role=\"img\" aria-label=\"{title}\"><title>{title}</title>"), 1);
-    titled.replace("</svg>", &format!("{added}</svg>"))
+    let drawn = titled.replace("</svg>", &format!("{added}</svg>"));
+    // In a page of HTML, the picture needs no address of its language.
+    without_breaks(&drawn.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1))
+}
+
+/// Returns the picture with the text of each element beside its tags; the backend puts it on a line
+/// of its own.
+fn without_breaks(svg: &str) -> String {
+    let mut joined = String::with_capacity(svg.len());
+    for line in svg.lines() {
+        if line.starts_with("</text>") && joined.ends_with('\n') {
+            joined.pop();
+        }
+        joined.push_str(line);
+        if !line.starts_with("<text ") || line.ends_with("</text>") {
+            joined.push('\n');
+        }
+    }
+    joined
 }
 
 /// Writes text beside a point, which is at its start, middle or end.

@@ -93,7 +93,7 @@ fn a_page_and_a_table_show_the_ratios() {
 
     let page = fs::read_to_string(folder.path().join("page.html")).expect("the page");
     assert_eq!(page.matches("<svg").count(), 3, "a chart for each kind of consumers");
-    assert_eq!(page.matches("<line ").count(), 3, "each with the line at 1");
+    assert!(page.split("<svg").skip(1).all(|chart| chart.contains("<polyline ")), "each with the line at 1");
     assert!(!page.contains("http") && !page.contains("src="), "the page needs nothing else");
 }
 

@@ -123,7 +123,7 @@ mod tests {
             transfer(&[Record { figure: Figure::Transfer, what: What::Transfer(line) }])
         };
         let (short, long) = (drawn(true), drawn(false));
-        let note = format!(">\n{TOO_SHORT}\n<");
+        let note = format!(">{TOO_SHORT}<");
         assert!(short.contains(&note) && !short.contains("133.7"), "{short}");
         assert!(!long.contains(&note) && long.contains("133.7"), "{long}");
     }
