@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use annulus_datafusion::delegate;
 use datafusion::{
     arrow::array::RecordBatch,
     common::{exec_err, tree_node::TreeNodeRecursion, utils::memory::RecordBatchMemoryCounter},
@@ -9,8 +10,8 @@ use datafusion::{
     execution::{TaskContext, memory_pool::MemoryConsumer},
     physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr},
     physical_plan::{
-        ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
-        PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
+        DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+        ReplaceChildrenOptions, SendableRecordBatchStream,
         execution_plan::{Boundedness, EmissionType},
         expressions::Column,
         stream::RecordBatchStreamAdapter,
@@ -106,9 +107,7 @@ impl ExecutionPlan for KeepExec {
         Ok(Arc::new(Self::new(input, Arc::clone(&self.table), self.workers)))
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
+    delegate!(self.replace_children: with_new_children);
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, Arc::clone(&context))?;

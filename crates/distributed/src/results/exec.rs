@@ -11,7 +11,10 @@ use std::{
     },
 };
 
-use annulus_datafusion::executions::{Executions, OutputPartition};
+use annulus_datafusion::{
+    delegate,
+    executions::{Executions, OutputPartition},
+};
 use annulus_dataset::{Collection, OutputError, OutputOptions, WholeDataset, with_plain_text};
 use datafusion::{
     common::{exec_datafusion_err, tree_node::TreeNodeRecursion},
@@ -22,8 +25,8 @@ use datafusion::{
     },
     physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr},
     physical_plan::{
-        ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-        ReplaceChildrenOptions, SendableRecordBatchStream,
+        DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, ReplaceChildrenOptions,
+        SendableRecordBatchStream,
         execution_plan::{Boundedness, EmissionType},
         stream::RecordBatchReceiverStream,
     },
@@ -225,9 +228,7 @@ impl ExecutionPlan for WriteExec {
         Ok(Arc::new(Self::new(input, Arc::clone(&self.target), self.own.clone()).gathering(self.gathers)))
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
+    delegate!(self.replace_children: with_new_children);
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.properties.partitioning.partition_count();

@@ -2,16 +2,14 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use annulus_datafusion::executions::OutputPartition;
+use annulus_datafusion::{delegate, executions::OutputPartition};
 use datafusion::{
-    common::{Statistics, internal_datafusion_err, tree_node::TreeNodeRecursion},
+    common::internal_datafusion_err,
     error::Result,
     execution::TaskContext,
-    physical_expr::PhysicalExpr,
     physical_plan::{
-        ChildStats, ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties,
-        ReplaceChildrenOptions, SendableRecordBatchStream, StatisticsArgs,
-        execution_plan::CardinalityEffect,
+        ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties,
+        ReplaceChildrenOptions, SendableRecordBatchStream,
         joins::{NestedLoopJoinExec, utils::JoinFilter},
         metrics::{BaselineMetrics, MetricsSet},
         projection::ProjectionExec,
@@ -66,6 +64,10 @@ impl DisplayAs for CycloJoinExec {
 }
 
 impl ExecutionPlan for CycloJoinExec {
+    delegate!(self.stock: children, apply_expressions, child_stats_requests, statistics_from_inputs, cardinality_effect);
+    delegate!(self.rewrap(self.stock): replace_children, try_swapping_with_projection);
+    delegate!(self.replace_children: with_new_children);
+
     fn name(&self) -> &'static str {
         "CycloJoinExec"
     }
@@ -82,30 +84,6 @@ impl ExecutionPlan for CycloJoinExec {
         vec![false; 2]
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let stock: Arc<dyn ExecutionPlan> = Arc::clone(&self.stock) as _;
-        self.rewrap(stock.replace_children(children, options)?)
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let partitions = self.properties.partitioning.partition_count();
         let (running, ticket) =
@@ -117,22 +95,5 @@ impl ExecutionPlan for CycloJoinExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.stock.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        self.stock.statistics_from_inputs(inputs, args)
-    }
-
-    fn cardinality_effect(&self) -> CardinalityEffect {
-        self.stock.cardinality_effect()
-    }
-
-    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let swapped = self.stock.try_swapping_with_projection(projection)?;
-        swapped.map(|stock| self.rewrap(stock)).transpose()
     }
 }
