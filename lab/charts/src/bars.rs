@@ -147,7 +147,7 @@ mod tests {
         // Four units share the width from 140 to 750.
         assert!(svg.contains("x=\"140\" y=\"28\" width=\"152\""), "{svg}");
         assert!(svg.contains("x=\"292\" y=\"63\" width=\"458\""), "{svg}");
-        assert!(svg.contains("points=\"292,28 ") && svg.contains("\n-1.00\n") && svg.contains("\n+3.00\n"), "{svg}");
+        assert!(svg.contains("points=\"292,28 ") && svg.contains(">-1.00<") && svg.contains(">+3.00<"), "{svg}");
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn strategies_have_a_column_each() {
     assert!(done.stdout.contains(" stock ms ") && done.stdout.contains(" ring+cluster ms "), "{}", done.stdout);
     assert!(done.stdout.contains("sum ┆") && done.stdout.contains("; best: "), "{}", done.stdout);
     let page = fs::read_to_string(folder.path().join("page.html")).expect("the page");
-    assert_eq!(page.matches("fill=\"#C8742C\"").count(), 1 + 2, "a legend and one bar for each query");
+    assert_eq!(page.matches("fill=\"#C8742C\" stroke=").count(), 1 + 2, "a legend and one bar for each query");
     assert!(page.contains("ClickBench: stock, ring+cluster, auto"), "{page}");
     assert_eq!(names(&folder.path().join("cache")), ["v1-rows1000-seed7"]);
 }

@@ -54,7 +54,7 @@ fn all_answers_are_equal_and_reported() {
 
     let page = fs::read_to_string(folder.path().join("page.html")).expect("the page");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{page}");
-    assert_eq!(page.matches("fill=\"#1768C4\"").count(), 1 + 3, "a legend and one bar for each query");
+    assert_eq!(page.matches("fill=\"#1768C4\" stroke=").count(), 1 + 3, "a legend and one bar for each query");
     assert!(!page.contains("http") && !page.contains("src="), "the page needs nothing else");
 
     // Options are set and reported.

@@ -33,7 +33,9 @@ Columns of --json:
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RoundaboutArgs {
-    /// Sizes of an element, which fills a buffer
+    /// Sizes of an element
+    ///
+    /// An element fills a buffer.
     #[arg(
         long,
         value_name = "SIZE",
@@ -47,14 +49,14 @@ pub struct RoundaboutArgs {
     /// At least two elements for each buffer of a host.
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = units::parse_size)]
     pub bytes: usize,
-    /// Ways to send elements
+    /// Ways to send
     #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = DEFAULT_WAYS)]
     pub ways: Vec<Transport>,
     /// Libfabric provider of the ways ofi and ofi-sealed
     ///
-    /// With an address, if the provider needs one.
+    /// With an address, if the provider needs one: PROVIDER@ADDRESS.
     #[cfg(feature = "ofi")]
-    #[arg(long, value_name = "PROVIDER[@ADDRESS]", default_value = "tcp@127.0.0.1")]
+    #[arg(long, value_name = "PROVIDER", default_value = "tcp@127.0.0.1")]
     pub fabric: String,
     /// Receive buffers of each host
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=65536))]

@@ -63,7 +63,7 @@ pub struct ComparisonArgs {
 /// The bounds of the exchanges of all ways. Stock has no exchanges.
 #[derive(clap::Args, Clone, Copy)]
 pub struct TuningArgs {
-    /// Groups of batches that a ring publishes, 1 to 64; 0 is what suits the caches
+    /// Groups of a ring, 1 to 64; 0 is what suits the caches
     #[arg(long, value_name = "N")]
     groups: Option<usize>,
     /// Batches in a group; 0 is one for each input
