@@ -64,7 +64,13 @@ impl DisplayAs for CycloJoinExec {
 }
 
 impl ExecutionPlan for CycloJoinExec {
-    delegate!(self.stock: children, apply_expressions, child_stats_requests, statistics_from_inputs, cardinality_effect);
+    delegate!(self.stock:
+        children,
+        apply_expressions,
+        child_stats_requests,
+        statistics_from_inputs,
+        cardinality_effect,
+    );
     delegate!(self.rewrap(self.stock): replace_children, try_swapping_with_projection);
     delegate!(self.replace_children: with_new_children);
 
