@@ -2,21 +2,13 @@
 //! process.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
-use std::fs;
+mod common;
 
 use annulus_alloc::CountingAllocator;
+use common::{MIB, resident_mib};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
-
-const MIB: usize = 1 << 20;
-
-/// Returns the anonymous memory of this process that is resident, in MiB.
-fn resident_mib() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() >> 10
-}
 
 /// Fills and frees 128 MiB in pieces of this many bytes, and returns how much more memory is
 /// resident afterwards than before, in MiB.

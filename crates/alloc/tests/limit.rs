@@ -2,21 +2,15 @@
 //! the whole process.
 #![cfg(target_os = "linux")]
 
-use std::{fs, thread};
+mod common;
+
+use std::thread;
 
 use annulus_alloc::CountingAllocator;
+use common::{MIB, resident_mib};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
-
-const MIB: usize = 1 << 20;
-
-/// Returns the anonymous memory of this process that is resident, in MiB.
-fn resident_mib() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() >> 10
-}
 
 /// Fills and frees 64 MiB in pieces of this many bytes, and returns how much more memory is
 /// resident afterwards than before, in MiB.

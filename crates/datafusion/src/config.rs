@@ -1,6 +1,7 @@
 //! The options of a session, `annulus.*`.
 
 mod removed;
+mod rust_options;
 mod tuning;
 
 use std::{any::Any, fmt, str::FromStr};
@@ -13,7 +14,7 @@ use datafusion::{
 };
 
 pub use self::tuning::ExchangeTuning;
-use crate::error::from_exchange;
+use crate::{error::from_exchange, rust_options};
 
 config_namespace! {
     /// The options for the repartitions and joins of a session. They apply when a query is planned.
@@ -126,31 +127,7 @@ impl PlacementMode {
     }
 }
 
-impl ConfigExtension for PlacementMode {
-    const PREFIX: &'static str = "annulus_placement";
-}
-
-impl ExtensionOptions for PlacementMode {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn cloned(&self) -> Box<dyn ExtensionOptions> {
-        Box::new(*self)
-    }
-
-    fn set(&mut self, key: &str, _: &str) -> Result<()> {
-        config_err!("annulus: unknown option '{key}'")
-    }
-
-    fn entries(&self) -> Vec<ConfigEntry> {
-        Vec::new()
-    }
-}
+rust_options!(PlacementMode, "annulus_placement");
 
 /// The options that a visit has collected.
 #[derive(Default)]

@@ -1,12 +1,6 @@
 //! The bounds of exchanges, for programs that measure them.
 
-use std::any::Any;
-
-use datafusion::{
-    common::config_err,
-    config::{ConfigEntry, ConfigExtension, ExtensionOptions},
-    error::Result,
-};
+use crate::rust_options;
 
 /// The bounds of the exchanges of a session: an extension that Rust programs insert. SQL does not
 /// set it, because what suits the caches has been the best choice or close to it. Workers take no
@@ -32,28 +26,4 @@ pub struct ExchangeTuning {
     pub domains: usize,
 }
 
-impl ConfigExtension for ExchangeTuning {
-    const PREFIX: &'static str = "annulus_exchange";
-}
-
-impl ExtensionOptions for ExchangeTuning {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn cloned(&self) -> Box<dyn ExtensionOptions> {
-        Box::new(*self)
-    }
-
-    fn set(&mut self, key: &str, _: &str) -> Result<()> {
-        config_err!("annulus: unknown option '{}.{key}'", Self::PREFIX)
-    }
-
-    fn entries(&self) -> Vec<ConfigEntry> {
-        Vec::new()
-    }
-}
+rust_options!(ExchangeTuning, "annulus_exchange");

@@ -1,12 +1,6 @@
 //! Parameters of the choice of joins around a ring.
 
-use std::any::Any;
-
-use datafusion::{
-    common::config_err,
-    config::{ConfigEntry, ConfigExtension, ExtensionOptions},
-    error::Result,
-};
+use annulus_datafusion::rust_options;
 
 /// Parameters of the choice of joins around a ring, for tests and measurements. It is an extension of a session
 /// without options in SQL; users have `annulus.cyclo_join`.
@@ -22,28 +16,4 @@ impl Default for RingJoinOptions {
     }
 }
 
-impl ConfigExtension for RingJoinOptions {
-    const PREFIX: &'static str = "annulus_ring_joins";
-}
-
-impl ExtensionOptions for RingJoinOptions {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn cloned(&self) -> Box<dyn ExtensionOptions> {
-        Box::new(*self)
-    }
-
-    fn set(&mut self, key: &str, _: &str) -> Result<()> {
-        config_err!("annulus: unknown option '{key}'")
-    }
-
-    fn entries(&self) -> Vec<ConfigEntry> {
-        Vec::new()
-    }
-}
+rust_options!(RingJoinOptions, "annulus_ring_joins");

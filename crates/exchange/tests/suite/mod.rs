@@ -4,6 +4,7 @@
 mod accounting;
 mod contract;
 mod hand_over;
+pub mod meter;
 mod stress;
 mod transport;
 
