@@ -52,9 +52,9 @@ pub struct RoundaboutArgs {
     /// Ways to send
     #[arg(long, value_name = "WAY", value_delimiter = ',', default_value = DEFAULT_WAYS)]
     pub ways: Vec<Transport>,
-    /// Libfabric provider of the ways ofi and ofi-sealed
+    /// Provider of the ways ofi and ofi-sealed
     ///
-    /// With an address, if the provider needs one: PROVIDER@ADDRESS.
+    /// A provider of libfabric; PROVIDER@ADDRESS if it needs an address.
     #[cfg(feature = "ofi")]
     #[arg(long, value_name = "PROVIDER", default_value = "tcp@127.0.0.1")]
     pub fabric: String,
