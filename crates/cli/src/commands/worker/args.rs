@@ -51,7 +51,7 @@ pub struct WorkerArgs {
     /// File with the options of this command, in TOML
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder that queries may read from; can be repeated
+    /// Folder that queries may read from; required without --config; can be repeated
     #[arg(long, value_name = "DIR", required_unless_present = "config")]
     pub allow_read: Vec<PathBuf>,
     /// Folder that annulus join may write to; can be repeated

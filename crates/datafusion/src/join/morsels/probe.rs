@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
 };
 
 use annulus_join::{JoinError, SideRows, Writer};
@@ -33,9 +34,9 @@ use crate::error::{from_join, into_join};
 /// Rows of a morsel from which on it is large enough, if the left side is on disk.
 const SPILLED_MORSEL_ROWS: usize = 1 << 22;
 
-/// Steps of about [`MOST_PAIRS`](annulus_join::MOST_PAIRS) pairs, or batches of rows alone, after
-/// which a partition without output lets other tasks run.
-const STEPS: usize = 8;
+/// The time after which a partition without output lets other tasks run, and can be cancelled. A step
+/// takes up to [`MOST_PAIRS`](annulus_join::MOST_PAIRS) pairs, whose condition may be costly.
+const BUSY: Duration = Duration::from_millis(1);
 
 /// The batches that are complete.
 pub(super) type Ready = Arc<Mutex<VecDeque<RecordBatch>>>;
@@ -109,7 +110,7 @@ struct Morsel<M: Method> {
 impl<M: Method> Probe<M> {
     /// Returns the next batch.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let mut steps = 0;
+        let mut begun = Instant::now();
         loop {
             if let Some(batch) = self.take() {
                 return Ok(Some(batch.record_output(&self.metrics.baseline)));
@@ -122,9 +123,9 @@ impl<M: Method> Probe<M> {
                 self.state = State::End;
                 return Err(error);
             }
-            steps += 1;
-            if steps % STEPS == 0 {
+            if begun.elapsed() >= BUSY {
                 tokio::task::yield_now().await;
+                begun = Instant::now();
             }
         }
     }
