@@ -36,6 +36,9 @@ pub struct ClusterArgs {
     /// folder has several, name the certificate: DIR/submitter-NAME.pem.
     #[arg(long, value_name = "DIR", requires = "workers")]
     pub certificates: Option<PathBuf>,
+    /// The member, beside a folder of certificates: another way to name its certificate
+    #[arg(long, value_name = "NAME", requires = "certificates", hide = true)]
+    pub name: Option<HostName>,
     /// Seconds without an answer before a worker is lost [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     pub silence: Option<Duration>,
@@ -56,6 +59,9 @@ pub struct AskedWorkers {
     /// name the certificate: DIR/submitter-NAME.pem.
     #[arg(long, value_name = "DIR")]
     pub certificates: Option<PathBuf>,
+    /// The member, beside a folder of certificates: another way to name its certificate
+    #[arg(long, value_name = "NAME", requires = "certificates", hide = true)]
+    pub name: Option<HostName>,
 }
 
 impl AskedWorkers {
@@ -64,16 +70,16 @@ impl AskedWorkers {
     /// # Errors
     /// If the certificates cannot be used.
     pub fn remote(&self) -> Result<Remote> {
-        let connections = connections(DEFAULT_SILENCE, self.certificates.as_deref())?;
+        let connections = connections(DEFAULT_SILENCE, self.certificates.as_deref(), self.name.as_ref())?;
         Ok(Remote { workers: self.workers.clone(), connections })
     }
 }
 
 /// Returns connections with these certificates, if there are any.
-fn connections(silence: Duration, certificates: Option<&Path>) -> Result<Connections> {
+fn connections(silence: Duration, certificates: Option<&Path>, name: Option<&HostName>) -> Result<Connections> {
     let connections = Connections::new(silence);
-    match certificates {
-        Some(certificates) => Ok(connections.with_identity(credentials::load(certificates, Role::Submitter)?)),
+    match credentials::of_member(certificates, name, Role::Submitter) {
+        Some(certificates) => Ok(connections.with_identity(credentials::load(&certificates, Role::Submitter)?)),
         None => Ok(connections),
     }
 }
@@ -112,7 +118,8 @@ impl ClusterArgs {
     /// # Errors
     /// If a worker does not start.
     pub fn start(&self, memory_bytes: Option<usize>) -> Result<Cluster> {
-        let connections = connections(self.silence.unwrap_or(DEFAULT_SILENCE), self.certificates.as_deref())?;
+        let silence = self.silence.unwrap_or(DEFAULT_SILENCE);
+        let connections = connections(silence, self.certificates.as_deref(), self.name.as_ref())?;
         if let Some(count) = self.cluster {
             return Cluster::local(count, memory_bytes, connections);
         }

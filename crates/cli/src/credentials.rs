@@ -1,6 +1,6 @@
 //! The certificates that an option names: a folder, or the certificate of one member in it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use annulus_roundabout::secure::{FileError, HostName, Identity, Role};
 use anyhow::{Context, Result, bail};
@@ -15,6 +15,14 @@ pub fn folder(certificates: &Path) -> &Path {
         true => certificates.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")),
         false => certificates,
     }
+}
+
+/// Returns the certificate of the member `name` of a folder, or `certificates` if none is named.
+pub fn of_member(certificates: Option<&Path>, name: Option<&HostName>, role: Role) -> Option<PathBuf> {
+    certificates.map(|folder| match name {
+        Some(name) => folder.join(format!("{role}-{name}.{EXTENSION}")),
+        None => folder.to_owned(),
+    })
 }
 
 /// Loads the certificate and the key of a member with this role: that of the file `certificates`, or

@@ -53,12 +53,62 @@ pub struct ReadingArgs {
     /// describes them.
     #[arg(long, help_heading = HEADING, value_name = "KEY=VALUE", value_parser = parse_reading)]
     pub read: Vec<Setting>,
+    #[command(flatten)]
+    pub by_name: ReadingByName,
     /// What to do with a row that cannot be read
     ///
     /// That is a row with a value that does not have its column's type, or with too few or too many
     /// values.
     #[arg(long, help_heading = HEADING, value_name = "ACTION", default_value = "fail")]
     pub on_bad_row: OnBadRow,
+}
+
+/// Options of `--read` by their own names, which the help leaves out: other programs have `--encoding`
+/// and the like, so people try them.
+#[derive(clap::Args)]
+pub struct ReadingByName {
+    #[arg(long, hide = true)]
+    all_text: bool,
+    #[arg(long, hide = true, conflicts_with = "header")]
+    no_header: bool,
+    #[arg(long, hide = true)]
+    quote: Option<String>,
+    #[arg(long, hide = true)]
+    escape: Option<String>,
+    #[arg(long, hide = true)]
+    comment: Option<String>,
+    #[arg(long, hide = true)]
+    skip: Option<String>,
+    #[arg(long, hide = true)]
+    decimal: Option<String>,
+    #[arg(long, hide = true)]
+    date_format: Option<String>,
+    #[arg(long, hide = true)]
+    timestamp_format: Option<String>,
+    #[arg(long, hide = true)]
+    encoding: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
+    union_by_name: Option<String>,
+}
+
+impl ReadingByName {
+    fn settings(self) -> impl Iterator<Item = (&'static str, String)> {
+        [
+            ("all_text", self.all_text.then(|| true.to_string())),
+            ("header", self.no_header.then(|| false.to_string())),
+            ("quote", self.quote),
+            ("escape", self.escape),
+            ("comment", self.comment),
+            ("skip", self.skip),
+            ("decimal", self.decimal),
+            ("date_format", self.date_format),
+            ("timestamp_format", self.timestamp_format),
+            ("encoding", self.encoding),
+            ("union_by_name", self.union_by_name),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+    }
 }
 
 /// Parses an option of reading and its value; an option without a value is true.
@@ -140,6 +190,9 @@ impl ReadingArgs {
         }
         for text in &self.null {
             options.set("null", text)?;
+        }
+        for (name, value) in self.by_name.settings() {
+            options.set(name, &value)?;
         }
         for (name, value) in &self.read {
             options.set(name, value)?;

@@ -119,7 +119,7 @@ fn options_of_reading_hold_for_urls() {
     let folder = folder_of(&[("u.csv", "id,zip\n1,123\n2,456\n"), ("n.csv", "zip,name\n123,a\n")]);
     let (path, url) = (folder.path(), serve(folder.path()));
     let sql = format!("SELECT zip FROM '{url}/u.csv' ORDER BY id");
-    for options in [&["--read", "all_text"][..], &["--types", "zip=text"]] {
+    for options in [&["--read", "all_text"][..], &["--all-text"], &["--types", "zip=text"]] {
         assert_eq!(query(path, &sql.replace("SELECT zip", "SELECT zip || '!' AS zip"), options), "zip\n123!\n456!\n");
     }
     let table = format!("t={url}/u.csv?types=zip=text");

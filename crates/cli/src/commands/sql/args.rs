@@ -79,7 +79,7 @@ pub struct SqlArgs {
     #[command(flatten)]
     pub reading: ReadingArgs,
     /// Threads, and partitions of a query [default: cores]
-    #[arg(long, value_name = "N", value_parser = units::parse_threads)]
+    #[arg(long, alias = "target-partitions", value_name = "N", value_parser = units::parse_threads)]
     pub threads: Option<usize>,
     /// Memory for operators, such as 512M or 2G [default: unlimited]
     ///

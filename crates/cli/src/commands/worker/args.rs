@@ -51,7 +51,9 @@ pub struct WorkerArgs {
     /// File with the options of this command, in TOML
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder that queries may read from; required without --config; can be repeated
+    /// Folder that queries may read from; required without --config
+    ///
+    /// Can be repeated.
     #[arg(long, value_name = "DIR", required_unless_present = "config")]
     pub allow_read: Vec<PathBuf>,
     /// Folder that annulus join may write to; can be repeated
@@ -64,6 +66,9 @@ pub struct WorkerArgs {
     /// has several hosts, name the certificate: DIR/host-NAME.pem.
     #[arg(long, value_name = "DIR")]
     pub certificates: Option<PathBuf>,
+    /// The member, beside a folder of certificates: another way to name its certificate
+    #[arg(long, value_name = "NAME", requires = "certificates", hide = true)]
+    pub name: Option<HostName>,
     /// Listen beyond this machine without certificates
     ///
     /// Connections are not encrypted, and anyone who reaches the address can run queries.
