@@ -50,6 +50,11 @@ def built(package, features=(), binary="annulus"):
     return str(target / "release" / binary)
 
 
+def tested():
+    """The program that the tests have built: where `ci/env.sh` has them built, if no other folder is set."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", CACHE / "target")) / "debug" / "annulus"
+
+
 def spread(values):
     """The interquartile range, divided by the median."""
     if len(values) < 2:
