@@ -78,8 +78,8 @@ impl AskedWorkers {
 /// Returns connections with these certificates, if there are any.
 fn connections(silence: Duration, certificates: Option<&Path>, name: Option<&HostName>) -> Result<Connections> {
     let connections = Connections::new(silence);
-    match credentials::of_member(certificates, name, Role::Submitter) {
-        Some(certificates) => Ok(connections.with_identity(credentials::load(&certificates, Role::Submitter)?)),
+    match certificates {
+        Some(certificates) => Ok(connections.with_identity(credentials::load(certificates, name, Role::Submitter)?)),
         None => Ok(connections),
     }
 }

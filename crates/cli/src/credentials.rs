@@ -1,6 +1,6 @@
 //! The certificates that an option names: a folder, or the certificate of one member in it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use annulus_roundabout::secure::{FileError, HostName, Identity, Role};
 use anyhow::{Context, Result, bail};
@@ -17,24 +17,17 @@ pub fn folder(certificates: &Path) -> &Path {
     }
 }
 
-/// Returns the certificate of the member `name` of a folder, or `certificates` if none is named.
-pub fn of_member(certificates: Option<&Path>, name: Option<&HostName>, role: Role) -> Option<PathBuf> {
-    certificates.map(|folder| match name {
-        Some(name) => folder.join(format!("{role}-{name}.{EXTENSION}")),
-        None => folder.to_owned(),
-    })
-}
-
-/// Loads the certificate and the key of a member with this role: that of the file `certificates`, or
-/// the only one of the folder.
+/// Loads the certificate and the key of a member with this role: `name` of the folder `certificates`,
+/// that of the file `certificates`, or the only one of the folder.
 ///
 /// # Errors
 /// If there is none, there are several, or they do not belong together.
-pub fn load(certificates: &Path, role: Role) -> Result<Identity> {
+pub fn load(certificates: &Path, name: Option<&HostName>, role: Role) -> Result<Identity> {
     let folder = folder(certificates);
-    let name = match folder == certificates {
-        true => None,
-        false => Some(name_in(certificates, role)?),
+    let name = match name {
+        Some(name) => Some(name.clone()),
+        None if folder == certificates => None,
+        None => Some(name_in(certificates, role)?),
     };
     Identity::in_folder(folder, role, name.as_ref()).map_err(|error| match error {
         FileError::SeveralKeys { .. } => {

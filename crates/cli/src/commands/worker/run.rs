@@ -106,9 +106,8 @@ async fn serve(args: &WorkerArgs, spill: &Path) -> Result<Outcome> {
 /// # Errors
 /// If it is missing where others reach the worker, or its folder has the key of the ring's authority.
 fn identity(args: &WorkerArgs) -> Result<Option<Identity>> {
-    let certificates = credentials::of_member(args.certificates.as_deref(), args.name.as_ref(), Role::Host);
-    let identity = match certificates {
-        Some(certificates) => Some(credentials::load(&certificates, Role::Host)?),
+    let identity = match &args.certificates {
+        Some(certificates) => Some(credentials::load(certificates, args.name.as_ref(), Role::Host)?),
         None if args.insecure || is_local(&args.listen)? => None,
         None => bail!(
             "cannot listen at {}: without --certificates, anyone who reaches it can run queries; use an address of \
