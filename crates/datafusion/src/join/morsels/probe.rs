@@ -34,8 +34,11 @@ use crate::error::{from_join, into_join};
 /// Rows of a morsel from which on it is large enough, if the left side is on disk.
 const SPILLED_MORSEL_ROWS: usize = 1 << 22;
 
-/// The time after which a partition without output lets other tasks run, and can be cancelled. A step
-/// takes up to [`MOST_PAIRS`](annulus_join::MOST_PAIRS) pairs, whose condition may be costly.
+/// Steps of up to [`MOST_PAIRS`](annulus_join::MOST_PAIRS) pairs, or batches of rows alone, after
+/// which a partition without output lets other tasks run, and can be cancelled.
+const STEPS: usize = 8;
+
+/// The time after which it does so earlier: the condition of the pairs may be costly.
 const BUSY: Duration = Duration::from_millis(1);
 
 /// The batches that are complete.
@@ -110,7 +113,7 @@ struct Morsel<M: Method> {
 impl<M: Method> Probe<M> {
     /// Returns the next batch.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let mut begun = Instant::now();
+        let (mut steps, mut begun) = (0, Instant::now());
         loop {
             if let Some(batch) = self.take() {
                 return Ok(Some(batch.record_output(&self.metrics.baseline)));
@@ -123,9 +126,10 @@ impl<M: Method> Probe<M> {
                 self.state = State::End;
                 return Err(error);
             }
-            if begun.elapsed() >= BUSY {
+            steps += 1;
+            if steps == STEPS || begun.elapsed() >= BUSY {
                 tokio::task::yield_now().await;
-                begun = Instant::now();
+                (steps, begun) = (0, Instant::now());
             }
         }
     }
