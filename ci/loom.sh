@@ -9,12 +9,7 @@ source "$(dirname "$0")/env.sh"
 
 export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/loom"
 passed=$CARGO_TARGET_DIR/passed
-state=$({
-    rustc --version --verbose
-    echo "${RUSTFLAGS:-} ${LOOM_MAX_PREEMPTIONS:-}"
-    git ls-files -z --cached --others --exclude-standard Cargo.toml Cargo.lock ci/loom.sh crates/{sync,rows,topology,exchange,pages} lab/{baselines,transports} |
-        sort -z | xargs -0 sha256sum
-} | sha256sum)
+state=$(state_of ci/loom.sh crates/{sync,rows,topology,exchange,pages} lab/{baselines,transports})
 if [ "${1:-}" != --again ] && grep -qsxF "$state" "$passed"; then
     echo "the models passed with these sources: --again runs them once more"
     exit

@@ -43,7 +43,7 @@ fn bad_csv_rows_are_named_by_line_and_column() {
             (3, "2,x,b", "column 'n': 'x' is not a value of type Int64"),
             (5, "3,3", "it has 2 fields, the file has 3 columns"),
             (8, "5,5,e,f", "it has 4 fields, the file has 3 columns"),
-            (9, "6,6,\u{fffd}", "column 's': it is not UTF-8; name the file's encoding (`encoding`)"),
+            (9, "6,6,\u{fffd}", "column 's' is not UTF-8; name the file's encoding (`encoding`)"),
             (11, "8,8,\"open\n9,9,i", "a quote is not closed before the end of the file"),
         ];
         assert_eq!(found, expected, "batches of {batch_rows}, units of {unit_bytes}");

@@ -47,7 +47,7 @@ impl Host {
     /// Starts such a host, which borrows buffers that outlive it.
     ///
     /// # Errors
-    /// As for [`alone`](Self::single_host).
+    /// As for [`single_host`](Self::single_host).
     pub fn single_host_with(config: &RingConfig, cache: &BufferCache) -> Result<Self, RoundaboutError> {
         let config = config.checked()?;
         Self::start(RingPosition::SINGLE, config, |_| SingleHostLink::open(&config, cache))

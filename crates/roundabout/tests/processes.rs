@@ -134,7 +134,7 @@ fn fails(seed: u64, nets: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let tcp = net != "unix";
     let path = if tcp { "" } else { folder.path().to_str().unwrap() };
-    let timeout = 1500;
+    let timeout = 4000;
     let mut processes: Vec<Process> = (0..hosts).map(|me| Process::start(net, me, hosts, timeout, path)).collect();
     if tcp {
         let addresses: Vec<String> = processes.iter_mut().map(|process| process.wait_for("listening")).collect();

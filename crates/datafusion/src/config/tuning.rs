@@ -16,8 +16,8 @@ use crate::rust_options;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExchangeTuning {
-    /// Number of published groups that a ring holds, 1 to 64, or 0 for what suits the caches. Queues
-    /// have room for as many batches.
+    /// Number of published groups that a ring holds, 1 to 64, or 0 for what suits the caches. A queue
+    /// has room for the batches of as many groups.
     pub groups: usize,
     /// Number of batches in a group, 0 for one for each input partition.
     pub slots: usize,

@@ -29,7 +29,8 @@ use crate::{
 pub use server::Server;
 pub use session::on_worker;
 
-/// The most bytes of buffers that a worker keeps for rings: those of two rings with the default options.
+/// The most bytes of buffers that a worker keeps for rings: two rings with the default options take 32 MiB,
+/// and the headers of their fragments.
 const KEPT_BYTES: usize = 36 << 20;
 /// The share of the memory limit that they take at most.
 const KEPT_SHARE: usize = 8;

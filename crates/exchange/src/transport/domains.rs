@@ -23,7 +23,7 @@ use crate::{
     wake::AllCalls,
 };
 
-/// Returns the number of rings, which no more than one for each producer.
+/// Returns the number of rings, at most one for each producer.
 pub(super) fn rings(shape: &Shape) -> usize {
     shape.domains.clamp(1, shape.producers.max(1))
 }

@@ -43,11 +43,14 @@ pub fn run(args: ManArgs, root: clap::Command) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Returns `command` with its usage in one line as the synopsis of its page, and the same for those below
-/// it. All options would fill half a page.
+/// Returns `command` with its usage in one line as the synopsis of its page, and the version at its foot,
+/// and the same for those below it. All options would fill half a page.
 fn with_usage(mut command: clap::Command) -> clap::Command {
     let usage = command.render_usage().to_string();
     let lines = usage.trim_start_matches("Usage:").lines().map(str::trim);
     let usage = lines.collect::<Vec<_>>().join("\n");
+    if command.get_version().is_none() {
+        command = command.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true);
+    }
     command.override_usage(usage).mut_subcommands(with_usage)
 }

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 
 /// The name of each topic, what it is about, and its page. The folder is a link to the
 /// repository's.
-const TOPICS: [(&str, &str, &str); 9] = [
+const TOPICS: [(&str, &str, &str); 10] = [
     ("csv", "headers, dialects, types and bad rows of CSV files", include_str!("../../../docs/csv.md")),
     ("inputs", "files, folders, types and manifests", include_str!("../../../docs/inputs.md")),
     ("joins", "conditions, columns and memory", include_str!("../../../docs/joins.md")),
@@ -21,6 +21,7 @@ const TOPICS: [(&str, &str, &str); 9] = [
     ("outputs", "formats, names and types of what is written", include_str!("../../../docs/outputs.md")),
     ("partitioning", "placement, hot keys and what is written", include_str!("../../../docs/partitioning.md")),
     ("queries", "tables, options and memory of annulus sql", include_str!("../../../docs/sql.md")),
+    ("slow", "where the time of a query or a job goes, and what helps", include_str!("../../../docs/slow.md")),
     ("topology", "CPUs, caches, places of threads, K and rings", include_str!("../../../docs/topology.md")),
     ("workers", "how to run SQL and joins on several machines", include_str!("../../../docs/workers.md")),
 ];

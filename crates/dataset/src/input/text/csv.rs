@@ -247,10 +247,9 @@ impl Decode for CsvDecode {
         }
         let texts: Vec<_> = fields.iter().map(|field| str::from_utf8(field)).collect();
         if let Some(place) = texts.iter().position(|text| text.is_err()) {
-            return (
-                Some(columns[place].name().clone()),
-                format!("it is not UTF-8; name the file's encoding ({})", DatasetOption::Encoding),
-            );
+            // Another type would be no remedy, so the column is not named apart.
+            let (column, option) = (columns[place].name(), DatasetOption::Encoding);
+            return (None, format!("column '{column}' is not UTF-8; name the file's encoding ({option})"));
         }
         for &place in &self.places {
             let column = &columns[place];

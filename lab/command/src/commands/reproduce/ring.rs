@@ -233,6 +233,7 @@ mod tests {
 
     #[test]
     fn all_ways_have_their_options_and_stock_is_the_first() {
+        annulus_transports::register();
         let ways = WAYS.map(|listed| way(listed).expect("a way"));
         assert!(ways[0].engine == Engine::Stock && ways[0].settings.is_empty());
         for (way, listed) in ways.iter().zip(WAYS).skip(1) {
