@@ -247,7 +247,7 @@ impl Decode for CsvDecode {
         }
         let texts: Vec<_> = fields.iter().map(|field| str::from_utf8(field)).collect();
         if let Some(place) = texts.iter().position(|text| text.is_err()) {
-            // Another type would be no remedy, so the column is not named apart.
+            // Another type would not help: the column is part of the reason, which offers none.
             let (column, option) = (columns[place].name(), DatasetOption::Encoding);
             return (None, format!("column '{column}' is not UTF-8; name the file's encoding ({option})"));
         }
