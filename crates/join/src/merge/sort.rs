@@ -149,7 +149,7 @@ fn by_digits<P: PackedKey>(order: Vec<u32>, threads: usize, bits: u32, pack: imp
         items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = pack(row));
         radix_sort(items, (digits, digit_bits));
     });
-    parallel::merge(threads, &mut items, P::compare_keys);
+    let items = parallel::merge(threads, items, P::compare_keys);
     rows(order, threads, &items, |item| item.row())
 }
 
@@ -208,6 +208,6 @@ fn by_rows(order: Vec<u32>, threads: usize, keys: &Rows) -> Vec<u32> {
         items.iter_mut().zip(&order[start..]).for_each(|(item, &row)| *item = (prefix(row), row));
         items.sort_by(compare);
     });
-    parallel::merge(threads, &mut items, compare);
+    let items = parallel::merge(threads, items, compare);
     rows(order, threads, &items, |item| item.1)
 }
