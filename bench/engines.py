@@ -141,3 +141,14 @@ class DuckDB(Engine):
 
     def request(self, query, witness):
         return {"sql": query["witness"]["sql"] if witness else query["sql"]}
+
+
+class Polars(Engine):
+    """Polars, in a process of the virtual environment."""
+
+    def __init__(self, name, settings, threads, timeout):
+        script = Path(__file__).with_name("polars_queries.py")
+        super().__init__(name, [sys.executable, "-B", str(script), json.dumps(settings)], threads, timeout)
+
+    def request(self, query, witness):
+        return {"query": query["query"]}

@@ -1,4 +1,4 @@
-"""Runs the queries of a benchmark on stock DataFusion, on Annulus and on DuckDB in turn. `tpch/run` and `tpcds/run` use this."""
+"""Runs the queries of a benchmark on stock DataFusion, on Annulus and on their rivals in turn. `tpch/run` and `tpcds/run` use this."""
 
 import argparse
 import contextlib
@@ -11,11 +11,13 @@ import tempfile
 from pathlib import Path
 
 import answers
-from engines import Annulus, DuckDB, Failure
+from engines import Annulus, DuckDB, Failure, Polars
 from shared import CACHE, built, spread
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-STOCK, ANNULUS, DUCKDB = "stock", "annulus", "duckdb"
+STOCK, ANNULUS, DUCKDB, POLARS = "stock", "annulus", "duckdb", "polars"
+# The rivals that know the queries of a benchmark.
+RIVALS = {"tpch": [DUCKDB, POLARS], "tpcds": [DUCKDB]}
 
 
 def count(text):
@@ -114,7 +116,7 @@ class Benchmark:
     """The engines, and their results by query and engine. DataFusion's engines are named by their partitions as well."""
 
     def __init__(self, name, arguments, more=()):
-        self.name, self.arguments = name, arguments
+        self.name, self.arguments, self.rivals = name, arguments, RIVALS[name]
         self.data = arguments.data or CACHE / name
         # As `annulus` writes a number.
         self.scale = f"{arguments.scale:.10f}".rstrip("0").rstrip(".")
@@ -136,6 +138,11 @@ class Benchmark:
         settings = {"tables": str(self.tables), "threads": given.threads, "memory": given.memory_limit[1], "spill": str(spill)}
         return DuckDB((DUCKDB, None), settings, given.threads, given.timeout)
 
+    def polars(self):
+        given = self.arguments
+        settings = {"tables": str(self.tables), "threads": given.threads, "scale": given.scale}
+        return Polars((POLARS, None), settings, given.threads, given.timeout)
+
     def run(self):
         """Runs all rounds. Ends the engines and removes their files, whatever happens."""
         with tempfile.TemporaryDirectory(prefix="annulus-bench-") as folder, contextlib.ExitStack() as running:
@@ -144,6 +151,8 @@ class Benchmark:
                 engines.append(self.annulus(STOCK, "stock", partitions))
                 engines.append(self.annulus(ANNULUS, self.arguments.way, partitions))
             engines.append(self.duckdb(Path(folder)))
+            if POLARS in self.rivals:
+                engines.append(self.polars())
             for engine in engines:
                 running.callback(engine.end)
             # The first one generates the tables, if need be, and names the queries.
@@ -186,8 +195,8 @@ class Benchmark:
                     results[name].failure = f"the answer is not that of {reference[0]}{whole}: {found}"
 
     def compared(self, partitions):
-        """The results of the three engines, by query."""
-        names = {STOCK: (STOCK, partitions), ANNULUS: (ANNULUS, partitions), DUCKDB: (DUCKDB, None)}
+        """The results of all engines, by query."""
+        names = {STOCK: (STOCK, partitions), ANNULUS: (ANNULUS, partitions), **{name: (name, None) for name in self.rivals}}
         return {number: {name: results[key] for name, key in names.items()} for number, results in self.results.items()}
 
     def failures(self):
@@ -202,7 +211,7 @@ class Benchmark:
 def sums(compared):
     """The sums of the times, over the queries that all engines answered, and the number of these."""
     complete = [results for results in compared.values() if all(result.median is not None for result in results.values())]
-    names = (STOCK, ANNULUS, DUCKDB)
+    names = next(iter(compared.values()), {})
     return {name: sum(results[name].median for results in complete) for name in names}, len(complete)
 
 
@@ -210,6 +219,11 @@ def ratio(times, name):
     """How many times as long an engine takes as Annulus."""
     ours, theirs = times[ANNULUS], times[name]
     return round(theirs / ours, 3) if ours and theirs else None
+
+
+def ratios(benchmark, times):
+    """How many times as long the others take, by field."""
+    return {f"{name}_by_annulus": ratio(times, name) for name in [STOCK, *benchmark.rivals]}
 
 
 def print_json(benchmark, partitions):
@@ -223,8 +237,7 @@ def print_json(benchmark, partitions):
             "query": number,
             "rows": next((result.rows for result in results.values() if result.rows is not None), None),
             "engines": {name: result.report() for name, result in results.items()},
-            "stock_by_annulus": ratio(times, STOCK),
-            "duckdb_by_annulus": ratio(times, DUCKDB),
+            **ratios(benchmark, times),
         }))
     times, complete = sums(compared)
     print(json.dumps({
@@ -232,8 +245,7 @@ def print_json(benchmark, partitions):
         "query": None,
         "queries": complete,
         "ms": {name: round(ms, 3) for name, ms in times.items()},
-        "stock_by_annulus": ratio(times, STOCK),
-        "duckdb_by_annulus": ratio(times, DUCKDB),
+        **ratios(benchmark, times),
     }), flush=True)
 
 
@@ -246,23 +258,24 @@ def print_table(benchmark, partitions):
     limit = f", memory limit {given.memory_limit[0]}" if given.memory_limit[0] else ""
     print(f"{benchmark.name} at scale {given.scale:g}, {given.threads} threads, {partitions} partitions{limit}: medians of "
           f"{given.rounds} rounds in ms (and spread), and how many times as long the others take as Annulus")
-    peaks = f"{'peak MB: stock':>16} {'annulus':>9} {'duckdb':>9}" if given.memory_limit[0] else ""
-    print(f"{'query':>5} {'rows':>7} {'stock':>16} {'annulus':>16} {'duckdb':>16} {'stock':>7} {'duckdb':>7} {peaks}")
+    names, others = [STOCK, ANNULUS, *benchmark.rivals], [STOCK, *benchmark.rivals]
+    peaks = " peak MB:" + "".join(f" {name:>9}" for name in names) if given.memory_limit[0] else ""
+    heads = "".join(f" {name:>16}" for name in names) + "".join(f" {name:>7}" for name in others)
+    print(f"{'query':>5} {'rows':>7}{heads}{peaks}")
     for number, results in compared.items():
         times = {name: result.median for name, result in results.items()}
         cells = [f"{cell(result.median)} ({cell(spread(result.ms), 2)})" if result.median is not None else "failed"
                  for result in results.values()]
         rows = next((result.rows for result in results.values() if result.rows is not None), "-")
-        line = f"{number:>5} {rows:>7} " + " ".join(f"{one:>16}" for one in cells)
-        line += f" {cell(ratio(times, STOCK), 2):>7} {cell(ratio(times, DUCKDB), 2):>7}"
+        line = f"{number:>5} {rows:>7}" + "".join(f" {one:>16}" for one in cells)
+        line += "".join(f" {cell(ratio(times, name), 2):>7}" for name in others)
         if peaks:
-            peak = [cell(result.peak, 0) for result in results.values()]
-            line += f" {peak[0]:>16} {peak[1]:>9} {peak[2]:>9}"
+            line += " " * 9 + "".join(f" {cell(result.peak, 0):>9}" for result in results.values())
         print(line)
     times, complete = sums(compared)
-    cells = [f"{times[name]:.1f}      " for name in (STOCK, ANNULUS, DUCKDB)]
-    print(f"{'sum':>5} {complete:>7} " + " ".join(f"{one:>16}" for one in cells)
-          + f" {cell(ratio(times, STOCK), 2):>7} {cell(ratio(times, DUCKDB), 2):>7}   (of {complete} queries)\n")
+    cells = [f"{times[name]:.1f}      " for name in names]
+    print(f"{'sum':>5} {complete:>7}" + "".join(f" {one:>16}" for one in cells)
+          + "".join(f" {cell(ratio(times, name), 2):>7}" for name in others) + f"   (of {complete} queries)\n")
 
 
 def measure(name, arguments, more=()):

@@ -57,6 +57,10 @@ config_namespace! {
         /// visits all workers: 'never' is none, 'always' is all that can, 'auto' is those for which it is
         /// the cheapest way
         pub cyclo_join: Joins, default = Joins::Auto
+        /// Which scans of Parquet files filter rows on their codes, before other columns are decoded: 'never'
+        /// is none, 'always' and 'auto' are all that can; files with columns that such a scan cannot read are
+        /// read by DataFusion's
+        pub scans: Joins, default = Joins::Never
         /// Whether tables that are partitioned by a key declare it, so that joins and groupings on the key
         /// need no exchange, and run partition by partition
         pub partitioned_tables: bool, default = true

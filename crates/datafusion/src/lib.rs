@@ -20,6 +20,7 @@ mod logical;
 mod metrics;
 mod report;
 mod rule;
+mod scan;
 mod session;
 mod table;
 mod text_files;

@@ -26,7 +26,7 @@ pub(crate) use band::as_nested_loops;
 pub use described::{DescribedJoin, PairMethod};
 pub use hash::SharedHashJoinExec;
 pub use key_filter::KeyFilterExec;
-pub(crate) use key_filter::arrives;
+pub(crate) use key_filter::{arrives, current, is_worthwhile};
 pub use morsels::MorselJoinExec;
 
 /// A join on a band or an inequality, by sorting.

@@ -11,6 +11,7 @@ mod key_filters;
 mod partitioned;
 mod regions;
 mod repartition;
+mod scans;
 mod sizes;
 mod stage;
 mod unused;
@@ -34,6 +35,7 @@ pub use joins::{SharedJoins, why_stock_joins};
 pub use key_filters::KeyFilters;
 pub(crate) use partitioned::PartitionedTables;
 pub use repartition::{RingRepartition, why_stock_repartitions};
+pub(crate) use scans::EncodedScans;
 pub use stage::replace_in_stage;
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;

@@ -75,23 +75,35 @@ impl RowFilter {
     }
 }
 
+/// Returns what a filter says at present, or nothing if it does not say anything yet.
+///
+/// # Errors
+/// If the filter was given up by the operator that it comes from.
+pub(crate) fn current(filter: &Arc<dyn PhysicalExpr>) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    let filter = match filter.downcast_ref::<DynamicFilterPhysicalExpr>() {
+        Some(dynamic) => dynamic.current()?,
+        None => Arc::clone(filter),
+    };
+    // The key filter drops all that the bounds beside it drop, and costs less.
+    let parts = split_conjunction(&filter);
+    let filter = parts.iter().copied().find(|part| part.is::<MayMatch>()).unwrap_or(&filter);
+    let is_true = filter.downcast_ref::<Literal>().is_some_and(|literal| *literal.value() == ScalarValue::from(true));
+    Ok((!is_true).then(|| Arc::clone(filter)))
+}
+
+/// Returns whether a filter that kept `kept` of `tested` rows is worth being tested further.
+pub(crate) fn is_worthwhile(tested: usize, kept: usize) -> bool {
+    tested < TRIAL_ROWS || (kept as f64) < MOST_KEPT * tested as f64
+}
+
 impl FilterTrial {
     fn is_worthwhile(&self) -> bool {
-        self.tested < TRIAL_ROWS || (self.kept as f64) < MOST_KEPT * self.tested as f64
+        is_worthwhile(self.tested, self.kept)
     }
 
     /// Returns the rows to keep, or nothing if the filter does not say anything yet.
     fn test(&mut self, batch: &RecordBatch) -> Result<Option<BooleanBuffer>> {
-        let filter = match self.filter.downcast_ref::<DynamicFilterPhysicalExpr>() {
-            Some(dynamic) => dynamic.current()?,
-            None => Arc::clone(&self.filter),
-        };
-        // The key filter drops all that the bounds beside it drop, and costs less.
-        let parts = split_conjunction(&filter);
-        let filter = parts.iter().copied().find(|part| part.is::<MayMatch>()).unwrap_or(&filter);
-        if filter.downcast_ref::<Literal>().is_some_and(|literal| *literal.value() == ScalarValue::from(true)) {
-            return Ok(None);
-        }
+        let Some(filter) = current(&self.filter)? else { return Ok(None) };
         let keep = filter.evaluate(batch)?.into_array(batch.num_rows())?;
         let keep = keep.as_boolean();
         let keep = match keep.nulls() {

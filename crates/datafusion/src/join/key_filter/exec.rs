@@ -56,6 +56,11 @@ impl KeyFilterExec {
         &self.input
     }
 
+    /// Returns the filters, over the columns of the operator below.
+    pub(crate) fn filters(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.filters
+    }
+
     /// Returns whether it drops any rows.
     pub fn has_filters(&self) -> bool {
         !self.filters.is_empty()

@@ -17,6 +17,7 @@ mod list;
 mod path;
 mod publish;
 
+pub(crate) use dropping::{current, is_worthwhile};
 pub use exec::KeyFilterExec;
 pub(super) use known::Known;
 pub(crate) use path::arrives;

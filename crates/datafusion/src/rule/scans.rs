@@ -1,0 +1,182 @@
+//! The choice of the scans that filter rows on their codes.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::tree_node::{Transformed, TreeNode},
+    config::ConfigOptions,
+    datasource::{
+        physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource},
+        source::DataSourceExec,
+    },
+    error::Result,
+    physical_expr::{PhysicalExpr, expressions::Column, projection::ProjectionExprs, split_conjunction},
+    physical_optimizer::PhysicalOptimizerRule,
+    physical_plan::{
+        DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, filter::FilterExec,
+        recursive_query::RecursiveQueryExec,
+    },
+};
+
+use super::{Rules, is_shipped};
+use crate::{
+    config::{AnnulusConfig, Joins},
+    join::KeyFilterExec,
+    scan::EncodedParquetSource,
+};
+
+/// Replaces scans of Parquet files, with the filters right above them, by those that filter rows on their
+/// codes. It runs after all rules that look at scans and filters.
+#[derive(Debug, Default)]
+pub struct EncodedScans;
+
+impl EncodedScans {
+    /// Adds this rule to a list, at the end. A list that already has the rule stays unchanged.
+    pub fn install(self, rules: &mut Rules) {
+        if rules.iter().all(|rule| rule.name() != self.name()) {
+            rules.push(Arc::new(self));
+        }
+    }
+}
+
+impl PhysicalOptimizerRule for EncodedScans {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let scans = config.extensions.get::<AnnulusConfig>().map_or(Joins::Never, |options| options.scans);
+        if scans == Joins::Never || is_shipped(config) {
+            return Ok(plan);
+        }
+        // Filters of an earlier execution may leave out too much. `KeyFilterExec` forgets them.
+        let is_repeated = plan.exists(|node| Ok(node.is::<RecursiveQueryExec>()))?;
+        let replaced = plan.transform_down(|node| {
+            let encoded = match node.downcast_ref::<KeyFilterExec>() {
+                Some(keys) if !is_repeated => keyed(keys)?,
+                _ => encoded(&node)?,
+            };
+            Ok(encoded.map_or_else(|| Transformed::no(Arc::clone(&node)), Transformed::yes))
+        })?;
+        Ok(replaced.data)
+    }
+
+    fn name(&self) -> &str {
+        "EncodedScans"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Returns what takes the place of a scan, or of a filter above one.
+fn encoded(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    match node.downcast_ref::<FilterExec>() {
+        Some(filter) => filtered(filter),
+        None => scanned(node),
+    }
+}
+
+/// Returns what takes the place of a filter by keys and of the scan below.
+fn keyed(keys: &KeyFilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(scan) = encoded(keys.input())? else { return Ok(None) };
+    let found = scan.downcast_ref::<DataSourceExec>().and_then(|scan| scan.downcast_to_file_source());
+    let Some((config, source)): Option<(&FileScanConfig, &EncodedParquetSource)> = found else { return Ok(None) };
+    // A limit counts rows before they are left out.
+    let Some(projection) = source.projection().filter(|_| config.limit.is_none()) else { return Ok(None) };
+    let filters = keys.filters().iter().map(|filter| over_table(Arc::clone(filter), projection));
+    let source = source.with_keys(filters.collect::<Result<_>>()?);
+    let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source));
+    Ok(Some(DataSourceExec::from_data_source(config.build())))
+}
+
+/// Returns what takes the place of a scan, if it is one of Parquet files that can be read here.
+fn scanned(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some((config, source)) = readable(node) else { return Ok(None) };
+    let source = EncodedParquetSource::try_new(source)?;
+    Ok(replaced(config, source).filter(|scan| stands_for(scan, node)))
+}
+
+/// Returns what takes the place of a filter above a scan, if the scan can evaluate it.
+fn filtered(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some((config, source)) = readable(filter.input()) else { return Ok(None) };
+    // The limit of the scan counts rows before the filter, and that of the filter those after it.
+    let is_limited = config.limit.is_some() || filter.fetch().is_some();
+    let Some(projection) = source.projection() else { return Ok(None) };
+    if is_limited || is_volatile(filter.predicate()) {
+        return Ok(None);
+    }
+    let conjuncts = split_conjunction(filter.predicate()).into_iter();
+    let conjuncts =
+        conjuncts.map(|conjunct| over_table(Arc::clone(conjunct), projection)).collect::<Result<Vec<_>>>()?;
+    let columns = filter.projection().as_ref().map(|columns| columns.to_vec());
+    let source = EncodedParquetSource::try_new(source)?;
+    let source = source.filtered(Arc::clone(filter.predicate()), columns, conjuncts);
+    let plan: Arc<dyn ExecutionPlan> = Arc::new(filter.clone());
+    Ok(replaced(config, source).filter(|scan| stands_for(scan, &plan)))
+}
+
+/// Returns a scan of Parquet files, and its source, if `EncodedParquetSource` can read it as the source does.
+fn readable(node: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &ParquetSource)> {
+    let (config, source) = node.downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<ParquetSource>()?;
+    let options = source.table_parquet_options();
+    let is_plain = source.table_schema().virtual_columns().is_empty()
+        && options.crypto.file_decryption.is_none()
+        && options.crypto.factory_id.is_none()
+        && !options.global.pushdown_filters
+        && !is_reordered(source);
+    let projection = source.projection()?;
+    (is_plain && !projection.expr_iter().any(|expr| is_volatile(&expr))).then_some((config, source))
+}
+
+/// Returns whether a source reads row groups in another order than that of its files. It says so in its
+/// description alone.
+fn is_reordered(source: &ParquetSource) -> bool {
+    struct Description<'a>(&'a ParquetSource);
+    impl std::fmt::Display for Description<'_> {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            self.0.fmt_extra(DisplayFormatType::Default, f)
+        }
+    }
+    let extra = Description(source).to_string();
+    extra.contains("reverse_row_groups=") || extra.contains("sort_order_for_reorder=")
+}
+
+/// Returns whether an expression may have another value each time, or one that only its place knows: that of
+/// a function without arguments.
+fn is_volatile(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.is_volatile_node() || expr.children().into_iter().any(is_volatile) || {
+        let is_function = expr.is::<datafusion::physical_expr::ScalarFunctionExpr>();
+        is_function && expr.children().is_empty()
+    }
+}
+
+/// Returns an expression over a table's columns, from one over those of a scan's output.
+fn over_table(expr: Arc<dyn PhysicalExpr>, projection: &ProjectionExprs) -> Result<Arc<dyn PhysicalExpr>> {
+    let outputs: Vec<_> = projection.iter().collect();
+    let moved = expr.transform_up(|node| match node.downcast_ref::<Column>() {
+        Some(column) => Ok(Transformed::yes(Arc::clone(&outputs[column.index()].expr))),
+        None => Ok(Transformed::no(node)),
+    })?;
+    Ok(moved.data)
+}
+
+fn replaced(config: &FileScanConfig, source: EncodedParquetSource) -> Option<Arc<dyn ExecutionPlan>> {
+    let statistics = config.statistics().to_inexact();
+    let config = FileScanConfigBuilder::from(config.clone()).with_statistics(statistics).with_source(Arc::new(source));
+    Some(DataSourceExec::from_data_source(config.build()))
+}
+
+/// Returns whether a scan claims everything that the operators above were promised.
+fn stands_for(scan: &Arc<dyn ExecutionPlan>, plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let (mine, theirs) = (scan.equivalence_properties(), plan.equivalence_properties());
+    let is_ordered = match plan.output_ordering() {
+        Some(order) => mine.ordering_satisfy(order.iter().cloned()).unwrap_or(false),
+        None => true,
+    };
+    let is_constant = theirs.constants().iter().all(|known| mine.is_expr_constant(&known.expr).is_some());
+    // Two that are not known are never equal.
+    let (places, promised) = (scan.output_partitioning(), plan.output_partitioning());
+    let is_placed = match promised {
+        Partitioning::UnknownPartitioning(count) => places.partition_count() == *count,
+        _ => places == promised,
+    };
+    is_ordered && is_constant && is_placed && scan.schema() == plan.schema()
+}

@@ -1,0 +1,445 @@
+//! A file of a scan: which row groups are left, and their rows.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    ops::Range,
+    sync::Arc,
+};
+
+use annulus_parquet::{Column, Conjunct, RowGroupReader, Scan, ScanError};
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::{Schema, SchemaRef, TimeUnit},
+};
+use bytes::Bytes;
+use datafusion::{
+    common::{DataFusionError, ScalarValue, config::ParquetOptions, plan_err},
+    datasource::{
+        listing::PartitionedFile,
+        physical_plan::parquet::{
+            Int96Coercer, PagePruningAccessPlanFilter, ParquetAccessPlan, ParquetFileMetrics, RowGroupAccess,
+            RowGroupAccessPlanFilter, apply_file_schema_type_coercions,
+        },
+    },
+    error::Result,
+    parquet::{
+        arrow::{
+            arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection},
+            async_reader::AsyncFileReader,
+            parquet_column,
+        },
+        file::metadata::{PageIndexPolicy, ParquetMetaData},
+    },
+    physical_expr::{
+        PhysicalExpr,
+        projection::{ProjectionExprs, Projector},
+        simplifier::PhysicalExprSimplifier,
+    },
+    physical_expr_adapter::replace_columns_with_literals,
+    physical_expr_common::physical_expr::snapshot_generation,
+    physical_optimizer::pruning::{FilePruner, PruningPredicate, PruningPredicateBuilder},
+    physical_plan::metrics::Count,
+};
+use futures::{StreamExt, stream, stream::BoxStream};
+
+use super::{
+    morsel::ScanPlan,
+    predicate::{columns_of, conjunct, key},
+};
+use crate::join::{current, is_worthwhile};
+
+/// Rows after which a scan without output lets other tasks run.
+const ROWS_BEFORE_YIELD: u64 = 1 << 18;
+
+type Rows = BoxStream<'static, Result<RecordBatch>>;
+
+/// Opens a file, and returns its rows; or the reason, in words, why this scan cannot read it.
+///
+/// # Errors
+/// If the file cannot be opened, or its columns do not fit the table.
+pub(super) async fn open(plan: Arc<ScanPlan>, file: &PartitionedFile) -> Result<std::result::Result<Rows, String>> {
+    if file.extensions.get::<ParquetAccessPlan>().is_some() {
+        return Ok(Err("its rows are selected from outside".to_owned()));
+    }
+    let name = file.object_meta.location.to_string();
+    let metrics = ParquetFileMetrics::new(plan.partition, &name, &plan.set);
+    if is_ruled_out(&plan, file)? {
+        metrics.files_ranges_pruned_statistics.add_pruned(1);
+        return Ok(Ok(stream::empty().boxed()));
+    }
+    metrics.files_ranges_pruned_statistics.add_matched(1);
+    let hint = file.metadata_size_hint;
+    let mut reader: Box<dyn AsyncFileReader> =
+        plan.factory.create_reader(plan.partition, file.clone(), hint, &plan.set)?;
+    // Pages are pruned only if there is something to prune them by.
+    let has_index = plan.pruning.is_some() && plan.options.enable_page_index;
+    let policy = if has_index { PageIndexPolicy::Optional } else { PageIndexPolicy::Skip };
+    let mut options = ArrowReaderOptions::new().with_page_index_policy(policy);
+    if let Some(schema) = &file.arrow_schema {
+        options = options.with_schema(Arc::clone(schema));
+    }
+    let metadata = ArrowReaderMetadata::load_async(&mut reader, options).await?;
+    let schema = file_schema(&plan, &metadata)?;
+    let adapted = FileScan::new(&plan, file, &schema)?;
+    let scan = match adapted.scan(&plan, &schema, metadata.metadata()) {
+        Ok(scan) => scan?,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let groups = row_groups(&plan, file, (&adapted, &schema), &metadata, &metrics)?;
+    let rows = FileRows {
+        projector: adapted.projector(&scan)?,
+        limit: plan.limit,
+        metrics,
+        keys: adapted.keys.into_iter().map(KeyTrial::new).collect(),
+        columns: adapted.columns,
+        schema,
+        scan,
+        reader,
+        metadata: Arc::clone(metadata.metadata()),
+        groups,
+        current: None,
+        plan,
+    };
+    Ok(Ok(rows.into_stream()))
+}
+
+/// Returns whether statistics of a file, or the values of its folders, say that it has no rows to read.
+fn is_ruled_out(plan: &ScanPlan, file: &PartitionedFile) -> Result<bool> {
+    let Some(pruning) = &plan.pruning else { return Ok(false) };
+    let pruning = replaced(plan, file, Arc::clone(pruning))?;
+    let pruner = FilePruner::try_new(pruning, plan.table.file_schema(), file, Count::new());
+    pruner.map_or(Ok(false), |mut pruner| pruner.should_prune())
+}
+
+/// Returns an expression with the values of a file's folders in the place of their columns.
+fn replaced(plan: &ScanPlan, file: &PartitionedFile, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    let folders = plan.table.table_partition_cols().iter().zip(&file.partition_values);
+    let literals: HashMap<_, _> = folders.map(|(field, value)| (field.name().clone(), value.clone())).collect();
+    if literals.is_empty() { Ok(expr) } else { replace_columns_with_literals(expr, &literals) }
+}
+
+/// Returns the types of a file's columns as DataFusion reads them for this table.
+fn file_schema(plan: &ScanPlan, metadata: &ArrowReaderMetadata) -> Result<SchemaRef> {
+    let mut schema = Arc::clone(metadata.schema());
+    if let Some(coerced) = apply_file_schema_type_coercions(plan.table.file_schema(), &schema) {
+        schema = Arc::new(coerced);
+    }
+    if let Some(unit) = &plan.options.coerce_int96 {
+        let unit = match unit.to_lowercase().as_str() {
+            "ns" => TimeUnit::Nanosecond,
+            "us" => TimeUnit::Microsecond,
+            "ms" => TimeUnit::Millisecond,
+            "s" => TimeUnit::Second,
+            other => {
+                return plan_err!("datafusion.execution.parquet.coerce_int96 is '{other}': choose ns, us, ms or s");
+            }
+        };
+        let zone = plan.options.coerce_int96_tz.as_deref().map(Arc::from);
+        let coercer = Int96Coercer::new(metadata.parquet_schema(), &schema, &unit).with_timezone(zone);
+        if let Some(coerced) = coercer.coerce() {
+            schema = Arc::new(coerced);
+        }
+    }
+    Ok(schema)
+}
+
+/// What a scan asks of a file, over the file's own columns.
+struct FileScan {
+    projection: ProjectionExprs,
+    conjuncts: Vec<Arc<dyn PhysicalExpr>>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    pruning: Option<Arc<dyn PhysicalExpr>>,
+    /// The columns of the file that the output needs, then those that only conditions need.
+    columns: Vec<usize>,
+    outputs: usize,
+}
+
+impl FileScan {
+    fn new(plan: &ScanPlan, file: &PartitionedFile, schema: &SchemaRef) -> Result<Self> {
+        let adapter = plan.adapters.create(Arc::clone(plan.table.file_schema()), Arc::clone(schema))?;
+        let simplifier = PhysicalExprSimplifier::new(schema);
+        let adapt = |expr: Arc<dyn PhysicalExpr>| simplifier.simplify(adapter.rewrite(replaced(plan, file, expr)?)?);
+        let projection = plan.projection.clone().try_map_exprs(adapt)?;
+        let conjuncts = plan.conjuncts.iter().cloned().map(adapt).collect::<Result<Vec<_>>>()?;
+        let keys = plan.keys.iter().cloned().map(adapt).collect::<Result<Vec<_>>>()?;
+        let pruning = plan.pruning.clone().map(adapt).transpose()?;
+        let mut columns = projection.column_indices();
+        columns.sort_unstable();
+        columns.dedup();
+        let outputs = columns.len();
+        for column in conjuncts.iter().chain(&keys).flat_map(columns_of) {
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        }
+        Ok(Self { projection, conjuncts, keys, pruning, columns, outputs })
+    }
+
+    /// Returns the scan of the file's row groups; or the reason why there is none.
+    fn scan(
+        &self,
+        plan: &ScanPlan,
+        schema: &Schema,
+        metadata: &ParquetMetaData,
+    ) -> std::result::Result<Result<Arc<Scan>>, String> {
+        let leaves = metadata.file_metadata().schema_descr();
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for &index in &self.columns {
+            let field = schema.field(index);
+            let (leaf, _) = parquet_column(leaves, schema, field.name())
+                .ok_or_else(|| format!("column '{}' is nested", field.name()))?;
+            let column = Column::try_new(leaf, &leaves.column(leaf), field.data_type())?;
+            metadata.row_groups().iter().try_for_each(|group| column.check(group.column(leaf)))?;
+            columns.push(column);
+        }
+        let place = |column: usize| self.columns.iter().position(|&known| known == column).unwrap_or_default();
+        let conjuncts = self.conjuncts.iter().filter(|expr| !columns_of(expr).is_empty());
+        let conjuncts = conjuncts.map(|expr| conjunct(Arc::clone(expr), schema, place)).collect::<Result<Vec<_>>>();
+        Ok(conjuncts.map(|conjuncts| Arc::new(Scan::new(columns, self.outputs, conjuncts, plan.batch_rows))))
+    }
+
+    /// Returns whether a condition that reads no column leaves out every row.
+    fn leaves_out_all(&self) -> Result<bool> {
+        let nothing = RecordBatch::try_new_with_options(
+            Arc::new(Schema::empty()),
+            vec![],
+            &RecordBatchOptions::new().with_row_count(Some(1)),
+        )?;
+        for expr in self.conjuncts.iter().filter(|expr| columns_of(expr).is_empty()) {
+            let answer = ScalarValue::try_from_array(&expr.evaluate(&nothing)?.into_array(1)?, 0)?;
+            if answer != ScalarValue::Boolean(Some(true)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns what makes the output of the scan's batches.
+    fn projector(&self, scan: &Scan) -> Result<Projector> {
+        let place = |column: usize| self.columns.iter().position(|&known| known == column).unwrap_or_default();
+        let moved = self.projection.clone().try_map_exprs(|expr| at_places(expr, place))?;
+        moved.make_projector(scan.schema())
+    }
+}
+
+/// Returns an expression whose columns are at other places.
+fn at_places(expr: Arc<dyn PhysicalExpr>, place: impl Fn(usize) -> usize) -> Result<Arc<dyn PhysicalExpr>> {
+    use datafusion::{
+        common::tree_node::{Transformed, TreeNode},
+        physical_expr::expressions::Column,
+    };
+    let moved = expr.transform_up(|node| match node.downcast_ref::<Column>() {
+        Some(column) => {
+            let moved: Arc<dyn PhysicalExpr> = Arc::new(Column::new(column.name(), place(column.index())));
+            Ok(Transformed::yes(moved))
+        }
+        None => Ok(Transformed::no(node)),
+    })?;
+    Ok(moved.data)
+}
+
+/// The rows of a row group that are left, and whether all of them meet the conditions.
+type Group = (usize, Vec<Range<usize>>);
+
+/// Returns the row groups that are left after everything that metadata say.
+fn row_groups(
+    plan: &ScanPlan,
+    file: &PartitionedFile,
+    (adapted, schema): (&FileScan, &SchemaRef),
+    metadata: &ArrowReaderMetadata,
+    metrics: &ParquetFileMetrics,
+) -> Result<VecDeque<Group>> {
+    let (leaves, metadata) = (metadata.parquet_schema(), metadata.metadata());
+    let groups = metadata.row_groups();
+    if adapted.leaves_out_all()? {
+        return Ok(VecDeque::new());
+    }
+    let mut left = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(groups.len()));
+    if let Some(range) = &file.range {
+        left.prune_by_range(groups, range);
+    }
+    if let Some(pruning) = &adapted.pruning
+        && plan.options.pruning
+        && let Some(predicate) = pruning_predicate(pruning, schema, &plan.options)
+    {
+        left.prune_by_statistics(schema, leaves, groups, &predicate, metrics);
+    }
+    if let (Some(limit), false) = (plan.limit, plan.preserves_order) {
+        left.prune_by_limit(limit, groups, metrics);
+    }
+    let mut access = left.build();
+    if let Some(pruning) = &adapted.pruning
+        && plan.options.enable_page_index
+        && !access.is_empty()
+    {
+        let pages = PagePruningAccessPlanFilter::new(pruning, Arc::clone(schema));
+        access = pages.prune_plan_with_page_index(access, schema, leaves, metadata, metrics);
+    }
+    let left = access.inner().iter().enumerate().filter_map(|(number, access)| match access {
+        RowGroupAccess::Skip => None,
+        RowGroupAccess::Scan => Some((number, vec![0..groups[number].num_rows() as usize])),
+        RowGroupAccess::Selection(rows) => Some((number, ranges(rows))),
+    });
+    Ok(left.collect())
+}
+
+fn pruning_predicate(
+    pruning: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+    options: &ParquetOptions,
+) -> Option<Arc<PruningPredicate>> {
+    let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
+    builder.with_max_in_list_size(options.max_in_list_size).build(Arc::clone(pruning))
+}
+
+/// Returns the rows of a selection, in ranges.
+fn ranges(rows: &RowSelection) -> Vec<Range<usize>> {
+    let mut next = 0;
+    let ranges = rows.iter().filter_map(|part| {
+        let start = next;
+        next += part.row_count;
+        (!part.skip && part.row_count > 0).then_some(start..next)
+    });
+    ranges.collect()
+}
+
+/// What a join above needs, and the condition that it is at present.
+struct KeyTrial {
+    filter: Arc<dyn PhysicalExpr>,
+    /// With its number among those that the filter has been.
+    current: Option<(u64, Arc<Conjunct>)>,
+}
+
+impl KeyTrial {
+    fn new(filter: Arc<dyn PhysicalExpr>) -> Self {
+        Self { filter, current: None }
+    }
+
+    /// Returns the present condition, if there is one and it leaves out enough rows.
+    fn conjunct(&mut self, schema: &Schema, columns: &[usize]) -> Result<Option<Arc<Conjunct>>> {
+        let generation = snapshot_generation(&self.filter);
+        let Some(filter) = current(&self.filter)? else { return Ok(None) };
+        // One that reads no column says nothing about rows.
+        if columns_of(&filter).is_empty() {
+            return Ok(None);
+        }
+        let conjunct = match &self.current {
+            Some((known, conjunct)) if *known == generation => Arc::clone(conjunct),
+            _ => {
+                let place = |column| columns.iter().position(|&known| known == column).unwrap_or_default();
+                let conjunct = key(filter, schema, place)?;
+                self.current = Some((generation, Arc::clone(&conjunct)));
+                conjunct
+            }
+        };
+        let (asked, kept) = conjunct.asked();
+        Ok(is_worthwhile(asked as usize, kept as usize).then_some(conjunct))
+    }
+}
+
+/// A file of which some row groups are left.
+struct FileRows {
+    plan: Arc<ScanPlan>,
+    schema: SchemaRef,
+    columns: Vec<usize>,
+    keys: Vec<KeyTrial>,
+    scan: Arc<Scan>,
+    metrics: ParquetFileMetrics,
+    projector: Projector,
+    limit: Option<usize>,
+    reader: Box<dyn AsyncFileReader>,
+    metadata: Arc<ParquetMetaData>,
+    groups: VecDeque<Group>,
+    current: Option<RowGroupReader>,
+}
+
+impl FileRows {
+    fn into_stream(self) -> Rows {
+        stream::try_unfold(self, |mut rows| async move {
+            let batch = rows.next().await?;
+            Ok(batch.map(|batch| (batch, rows)))
+        })
+        .boxed()
+    }
+
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if self.limit == Some(0) {
+            return Ok(None);
+        }
+        loop {
+            if let Some(current) = &mut self.current {
+                let before = current.counts().rows;
+                let timer = self.plan.metrics.decoding.timer();
+                let batch = current.next_batch().map_err(from_scan)?;
+                drop(timer);
+                let is_long = current.counts().rows - before > ROWS_BEFORE_YIELD;
+                if let Some(batch) = batch {
+                    return self.output(batch).map(Some);
+                }
+                self.end_group();
+                if is_long {
+                    tokio::task::yield_now().await;
+                }
+            }
+            if !self.begin_group().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads the bytes of the next row group. Returns whether there is one.
+    async fn begin_group(&mut self) -> Result<bool> {
+        let Some((number, ranges)) = self.groups.pop_front() else { return Ok(false) };
+        let group = self.metadata.row_group(number);
+        let bytes = self.scan.byte_ranges(group);
+        let chunks: Vec<Bytes> = if bytes.is_empty() { vec![] } else { self.reader.get_byte_ranges(bytes).await? };
+        let mut conjuncts = self.scan.conjuncts().to_vec();
+        for key in &mut self.keys {
+            conjuncts.extend(key.conjunct(&self.schema, &self.columns)?);
+        }
+        let timer = self.plan.metrics.decoding.timer();
+        let scan = Arc::new(self.scan.with_conjuncts(conjuncts));
+        let current = RowGroupReader::try_new(scan, group, ranges, chunks);
+        drop(timer);
+        self.current = Some(current.map_err(from_scan)?);
+        Ok(true)
+    }
+
+    fn end_group(&mut self) {
+        if let Some(ended) = self.current.take() {
+            let (counts, metrics) = (ended.counts(), &self.plan.metrics);
+            self.metrics.pushdown_rows_matched.add(counts.kept as usize);
+            self.metrics.pushdown_rows_pruned.add((counts.rows - counts.kept) as usize);
+            metrics.pages_skipped.add(counts.pages_skipped as usize);
+            metrics.row_groups_skipped.add(counts.row_groups_skipped as usize);
+        }
+    }
+
+    /// Returns the output of a batch.
+    fn output(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        let mut batch = self.projector.project_batch(&batch)?;
+        if let Some(limit) = &mut self.limit {
+            if batch.num_rows() > *limit {
+                batch = batch.slice(0, *limit);
+            }
+            *limit -= batch.num_rows();
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = batch.columns().to_vec();
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.plan.output), columns, &options)?)
+    }
+}
+
+impl Drop for FileRows {
+    fn drop(&mut self) {
+        self.end_group();
+    }
+}
+
+fn from_scan(error: ScanError) -> DataFusionError {
+    match error {
+        ScanError::Parquet(error) => DataFusionError::ParquetError(Box::new(error)),
+        ScanError::Arrow(error) => DataFusionError::ArrowError(Box::new(error), None),
+        error => DataFusionError::External(Box::new(error)),
+    }
+}

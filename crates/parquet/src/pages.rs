@@ -1,0 +1,106 @@
+//! The pages of a column chunk, decompressed, with what they have before their values taken off.
+
+use bytes::{Buf, Bytes, buf::Reader};
+use parquet::{
+    basic::Encoding,
+    column::page::Page,
+    errors::{ParquetError, Result},
+    file::reader::{ChunkReader, Length},
+};
+
+use crate::{error::PageError, values::prefixed};
+
+/// The bytes of a file from `start` on, as far as a column chunk needs them.
+#[derive(Debug)]
+pub(crate) struct ChunkBytes {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl ChunkBytes {
+    pub fn new(start: u64, bytes: Bytes) -> Self {
+        Self { start, bytes }
+    }
+
+    /// Returns the bytes from `start` on, at least `length`.
+    fn from(&self, start: u64, length: usize) -> Result<Bytes> {
+        let first = start.checked_sub(self.start).and_then(|first| usize::try_from(first).ok());
+        let first = first.filter(|first| first.saturating_add(length) <= self.bytes.len());
+        match first {
+            Some(first) => Ok(self.bytes.slice(first..)),
+            None => Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond a column chunk"))),
+        }
+    }
+}
+
+impl Length for ChunkBytes {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for ChunkBytes {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        Ok(self.from(start, 0)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        Ok(self.from(start, length)?.slice(..length))
+    }
+}
+
+/// A level for each row: 1 if it has a value, and else 0.
+#[derive(Debug)]
+pub(crate) enum Levels {
+    /// In runs and groups.
+    Hybrid(Bytes),
+    /// A bit each, from the highest of a byte on: the format's old BIT_PACKED.
+    Bits(Bytes),
+}
+
+/// A data page.
+#[derive(Debug)]
+pub(crate) struct DataPage {
+    pub rows: usize,
+    pub encoding: Encoding,
+    /// What says which rows have a value, if the column is optional.
+    pub levels: Option<Levels>,
+    pub values: Bytes,
+}
+
+impl DataPage {
+    /// Takes a data page of a flat column apart.
+    ///
+    /// # Errors
+    /// If its parts do not fit into it, or its levels have an encoding that is out of use.
+    pub fn new(page: Page, is_optional: bool) -> std::result::Result<Self, PageError> {
+        match page {
+            Page::DataPage { buf, num_values, encoding, def_level_encoding, .. } => {
+                let mut next = 0;
+                #[expect(deprecated, reason = "old files have it")]
+                let levels = match def_level_encoding {
+                    _ if !is_optional => None,
+                    Encoding::RLE => Some(Levels::Hybrid(prefixed(&buf, &mut next)?)),
+                    Encoding::BIT_PACKED => {
+                        next = (num_values as usize).div_ceil(8);
+                        Some(Levels::Bits(buf.get(..next).map(|_| buf.slice(..next)).ok_or(PageError::Short)?))
+                    }
+                    _ => return Err(PageError::Encoding),
+                };
+                Ok(Self { rows: num_values as usize, encoding, levels, values: buf.slice(next..) })
+            }
+            Page::DataPageV2 { buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, .. } => {
+                let start = rep_levels_byte_len as usize;
+                let end = start.saturating_add(def_levels_byte_len as usize);
+                if end > buf.len() {
+                    return Err(PageError::Short);
+                }
+                let levels = is_optional.then(|| Levels::Hybrid(buf.slice(start..end)));
+                Ok(Self { rows: num_values as usize, encoding, levels, values: buf.slice(end..) })
+            }
+            Page::DictionaryPage { .. } => Err(PageError::Dictionary),
+        }
+    }
+}
