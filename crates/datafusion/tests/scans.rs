@@ -232,7 +232,8 @@ async fn what_was_skipped_is_counted() {
     assert!(shown.contains("row_groups_skipped_by_dictionary=4"), "{shown}");
     let shown = answer(&ours, "EXPLAIN ANALYZE SELECT note FROM t WHERE few = 3").await.unwrap();
     let rows: usize = ["pushdown_rows_matched=", "pushdown_rows_pruned="].map(|name| number(&shown, name)).iter().sum();
-    assert_eq!(rows, 4000, "{shown}");
+    // They are shown with three digits.
+    assert!((3990..=4010).contains(&rows), "{shown}");
 }
 
 /// Returns a number of the text of metrics, such as `rows=3.55 K`.

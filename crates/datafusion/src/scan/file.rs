@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    iter,
     ops::Range,
     sync::Arc,
 };
@@ -277,7 +278,7 @@ fn row_groups(
     }
     let left = access.inner().iter().enumerate().filter_map(|(number, access)| match access {
         RowGroupAccess::Skip => None,
-        RowGroupAccess::Scan => Some((number, vec![0..groups[number].num_rows() as usize])),
+        RowGroupAccess::Scan => Some((number, iter::once(0..groups[number].num_rows() as usize).collect())),
         RowGroupAccess::Selection(rows) => Some((number, ranges(rows))),
     });
     Ok(left.collect())

@@ -34,14 +34,21 @@ pub(super) struct ScanPlan {
     pub keys: Vec<Arc<dyn PhysicalExpr>>,
     /// What row groups and pages are pruned by: those and more.
     pub pruning: Option<Arc<dyn PhysicalExpr>>,
-    /// The conditions over the stock source's output, and which of its columns are the output.
-    pub filter: Option<(Arc<dyn PhysicalExpr>, Option<Vec<usize>>)>,
+    pub filter: Option<StockFilter>,
     /// The most rows of the output. A scan with conditions has none.
     pub limit: Option<usize>,
     pub preserves_order: bool,
     pub batch_rows: usize,
     pub metrics: ScanMetrics,
     pub set: ExecutionPlanMetricsSet,
+}
+
+/// The conditions over the output of DataFusion's source, and which of its columns are those of the scan, if not
+/// all.
+#[derive(Clone)]
+pub(super) struct StockFilter {
+    pub predicate: Arc<dyn PhysicalExpr>,
+    pub columns: Option<Vec<usize>>,
 }
 
 /// What a scan counts.

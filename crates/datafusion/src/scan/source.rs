@@ -23,7 +23,7 @@ use datafusion::{
 };
 use datafusion_datasource::{file_stream::FileOpener, morsel::Morselizer};
 
-use super::morsel::{EncodedMorselizer, ScanMetrics, ScanPlan};
+use super::morsel::{EncodedMorselizer, ScanMetrics, ScanPlan, StockFilter};
 
 /// A source of Parquet files whose rows are filtered on their codes.
 #[derive(Clone)]
@@ -33,8 +33,7 @@ pub struct EncodedParquetSource {
     stock: ParquetSource,
     /// The columns of the output, over the table's.
     projection: ProjectionExprs,
-    /// The conditions over the columns of the stock source's output, and which of these are the output.
-    filter: Option<(Arc<dyn PhysicalExpr>, Option<Vec<usize>>)>,
+    filter: Option<StockFilter>,
     /// The conditions over the table's columns.
     conjuncts: Vec<Arc<dyn PhysicalExpr>>,
     /// What joins above need of rows, over the table's columns. It may be known while the scan runs only.
@@ -70,7 +69,7 @@ impl EncodedParquetSource {
             }
             None => self.projection,
         };
-        Self { projection, filter: Some((predicate, columns)), conjuncts, ..self }
+        Self { projection, filter: Some(StockFilter { predicate, columns }), conjuncts, ..self }
     }
 
     /// Returns a source that leaves out rows which joins above do not need, as far as it can tell. `keys` are

@@ -10,7 +10,7 @@ use datafusion::{
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 
-use super::morsel::ScanPlan;
+use super::morsel::{ScanPlan, StockFilter};
 
 /// A file on its way to its rows.
 pub(super) struct FilteredPlanner {
@@ -67,7 +67,7 @@ impl Morsel for FilteredMorsel {
 
 /// Returns the rows of a batch that meet the conditions, with the columns of the output.
 fn filter(plan: &ScanPlan, batch: RecordBatch) -> Result<RecordBatch> {
-    let Some((predicate, columns)) = &plan.filter else { return Ok(batch) };
+    let Some(StockFilter { predicate, columns }) = &plan.filter else { return Ok(batch) };
     let answers = predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
     let batch = match columns {
         Some(columns) => batch.project(columns)?,
