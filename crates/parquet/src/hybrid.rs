@@ -1,13 +1,10 @@
 //! Parquet's hybrid of runs and bit-packed groups, in which codes and levels are written (the format's
 //! `Encodings.md`, RLE).
 
-use arrow::{
-    array::BooleanBufferBuilder,
-    buffer::{BooleanBuffer, NullBuffer},
-};
+use arrow::{array::BooleanBufferBuilder, buffer::BooleanBuffer};
 use bytes::Bytes;
 
-use crate::{bits, error::PageError, pages::Levels};
+use crate::{bits, error::PageError};
 
 /// Integers of up to 32 bits, from the first to the last.
 #[derive(Debug)]
@@ -152,23 +149,6 @@ impl Hybrid {
     }
 }
 
-/// Returns which of `count` rows have a value, or `None` if all have.
-///
-/// # Errors
-/// If there are fewer levels, or one is more than 1.
-pub(crate) fn validity(levels: Levels, count: usize) -> Result<Option<NullBuffer>, PageError> {
-    let bits = match levels {
-        Levels::Hybrid(levels) => Hybrid::new(levels, 1)?.bits(count)?,
-        Levels::Bits(levels) if levels.len() < count.div_ceil(8) => return Err(PageError::Short),
-        Levels::Bits(levels) => {
-            let lowest_first: Vec<u8> = levels.iter().map(|byte| byte.reverse_bits()).collect();
-            BooleanBuffer::new(lowest_first.into(), 0, count)
-        }
-    };
-    let nulls = NullBuffer::new(bits);
-    Ok((nulls.null_count() > 0).then_some(nulls))
-}
-
 /// Reads an unsigned integer in groups of seven bits.
 ///
 /// # Errors
@@ -219,7 +199,6 @@ mod tests {
         assert_eq!(hybrid(&[3, 0x88], 3).read(&mut out), Err(PageError::Short));
         assert_eq!(hybrid(&[0xff; 12], 3).read(&mut out), Err(PageError::Count));
         assert_eq!(Hybrid::new(Bytes::new(), 33).err(), Some(PageError::Count));
-        assert_eq!(validity(Levels::Hybrid(Bytes::from_static(&[8, 2])), 4), Err(PageError::Count));
     }
 
     #[test]
@@ -229,14 +208,5 @@ mod tests {
         assert_eq!(out, [0; 20]);
         hybrid(&[40], 0).read(&mut out).unwrap();
         assert_eq!(out, [0; 20]);
-    }
-
-    #[test]
-    fn all_valid_rows_need_no_bits() {
-        assert_eq!(validity(Levels::Hybrid(Bytes::from_static(&[20, 1])), 10), Ok(None));
-        let some = validity(Levels::Hybrid(Bytes::from_static(&[3, 0b1011_0111])), 8).unwrap().unwrap();
-        assert_eq!(some.iter().collect::<Vec<_>>(), [true, true, true, false, true, true, false, true]);
-        let old = validity(Levels::Bits(Bytes::from_static(&[0b1110_1101])), 8).unwrap().unwrap();
-        assert_eq!(old, some);
     }
 }

@@ -7,6 +7,7 @@ mod column;
 mod error;
 mod filter;
 mod hybrid;
+mod levels;
 mod pages;
 mod reader;
 mod row_group;

@@ -8,7 +8,7 @@ use parquet::{
     file::reader::{ChunkReader, Length},
 };
 
-use crate::{error::PageError, values::prefixed};
+use crate::{error::PageError, levels::Levels, values::prefixed};
 
 /// The bytes of a file from `start` on, as far as a column chunk needs them.
 #[derive(Debug)]
@@ -49,15 +49,6 @@ impl ChunkReader for ChunkBytes {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         Ok(self.from(start, length)?.slice(..length))
     }
-}
-
-/// A level for each row: 1 if it has a value, and else 0.
-#[derive(Debug)]
-pub(crate) enum Levels {
-    /// In runs and groups.
-    Hybrid(Bytes),
-    /// A bit each, from the highest of a byte on: the format's old BIT_PACKED.
-    Bits(Bytes),
 }
 
 /// A data page.

@@ -13,7 +13,8 @@ use parquet::{
 use crate::{
     column::Column,
     error::{PageError, ScanError},
-    hybrid::{self, Hybrid},
+    hybrid::Hybrid,
+    levels,
     pages::{ChunkBytes, DataPage},
     source::Source,
     values,
@@ -193,7 +194,7 @@ impl ColumnReader {
 
     fn open(&self, page: DataPage) -> Result<OpenPage, ScanError> {
         let DataPage { rows, encoding, levels, values } = page;
-        let nulls = levels.map(|levels| hybrid::validity(levels, rows)).transpose();
+        let nulls = levels.map(|found| levels::validity(found, rows)).transpose();
         let nulls = nulls.map_err(|error| self.corrupt(error))?.flatten();
         let count = rows - nulls.as_ref().map_or(0, NullBuffer::null_count);
         let is_coded = matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
