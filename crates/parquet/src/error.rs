@@ -36,6 +36,9 @@ pub enum PageError {
     /// There is no dictionary for codes.
     #[error("a page has codes, and no dictionary precedes it")]
     Dictionary,
+    /// The header of a page is damaged.
+    #[error("a page has a header that cannot be")]
+    Header,
     /// A length or a count is impossible.
     #[error("a page has a count or a length that cannot be")]
     Count,

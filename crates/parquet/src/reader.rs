@@ -1,12 +1,16 @@
 //! A column chunk, read window by window.
 
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use arrow::buffer::NullBuffer;
 use bytes::Bytes;
 use parquet::{
     basic::Encoding,
-    column::page::{Page, PageReader},
+    column::page::{Page, PageMetadata, PageReader},
+    errors::Result as ParquetResult,
     file::{metadata::ColumnChunkMetaData, serialized_reader::SerializedPageReader},
 };
 
@@ -21,10 +25,12 @@ use crate::{
     window::Window,
 };
 
+type Pages = SerializedPageReader<ChunkBytes>;
+
 /// A column chunk. Rows are read, or left out, in their order.
 pub(crate) struct ColumnReader {
     column: Column,
-    pages: SerializedPageReader<ChunkBytes>,
+    pages: Pages,
     dictionary: Option<Arc<Source>>,
     page: Option<OpenPage>,
     /// The rows of the pages that are left.
@@ -85,10 +91,7 @@ impl ColumnReader {
     /// # Errors
     /// If it cannot be read.
     pub fn dictionary(&mut self) -> Result<Option<&Arc<Source>>, ScanError> {
-        if self.page.is_none()
-            && self.dictionary.is_none()
-            && self.pages.peek_next_page()?.is_some_and(|page| page.is_dict)
-        {
+        if self.page.is_none() && self.dictionary.is_none() && self.peek()?.is_some_and(|page| page.is_dict) {
             self.next_page()?;
         }
         Ok(self.dictionary.as_ref())
@@ -131,6 +134,17 @@ impl ColumnReader {
         &self.window
     }
 
+    fn peek(&mut self) -> Result<Option<PageMetadata>, ScanError> {
+        self.guarded(PageReader::peek_next_page)
+    }
+
+    /// Asks the pages, which may panic where a header is damaged (the `parquet` crate, 59.3).
+    fn guarded<T>(&mut self, ask: impl FnOnce(&mut Pages) -> ParquetResult<T>) -> Result<T, ScanError> {
+        // The reader is of no use after an error, so it does not matter what the panic left of it.
+        let answer = catch_unwind(AssertUnwindSafe(|| ask(&mut self.pages)));
+        Ok(answer.map_err(|_| self.corrupt(PageError::Header))??)
+    }
+
     fn corrupt(&self, error: PageError) -> ScanError {
         self.column.corrupt(error)
     }
@@ -148,10 +162,10 @@ impl ColumnReader {
                 }
                 continue;
             }
-            let next = self.pages.peek_next_page()?.ok_or_else(|| self.corrupt(PageError::Short))?;
+            let next = self.peek()?.ok_or_else(|| self.corrupt(PageError::Short))?;
             match next.num_rows.or(next.num_levels) {
                 Some(rows) if !next.is_dict && rows <= left.min(self.rows) => {
-                    self.pages.skip_next_page()?;
+                    self.guarded(PageReader::skip_next_page)?;
                     self.pages_skipped += 1;
                     left -= rows;
                     self.rows -= rows;
@@ -175,7 +189,7 @@ impl ColumnReader {
 
     /// Reads the next page: a dictionary, or the values that follow.
     fn next_page(&mut self) -> Result<(), ScanError> {
-        match self.pages.get_next_page()? {
+        match self.guarded(PageReader::get_next_page)? {
             None => Err(self.corrupt(PageError::Short)),
             Some(Page::DictionaryPage { buf, num_values, .. }) => {
                 let entries = values::decode(&self.column, Encoding::PLAIN, buf, num_values as usize)?;
