@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "annulus"
-DUCKDB = "duckdb==2.0.0"
+DUCKDB = "duckdb==2.0.1"
 POLARS = "polars==2.1.0"
 DATAFUSION = "datafusion==55.0.0"
 PYARROW = "pyarrow"
