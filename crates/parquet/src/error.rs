@@ -33,7 +33,7 @@ pub enum PageError {
     /// A code is not one of the dictionary's.
     #[error("a page has a code beyond its dictionary")]
     Code,
-    /// There is no dictionary for codes.
+    /// A page has codes, but its column chunk has no dictionary before it.
     #[error("a page has codes, and no dictionary precedes it")]
     Dictionary,
     /// The header of a page is damaged.

@@ -10,7 +10,7 @@ use datafusion::{
         source::DataSourceExec,
     },
     error::Result,
-    physical_expr::{PhysicalExpr, expressions::Column, projection::ProjectionExprs, split_conjunction},
+    physical_expr::{PhysicalExpr, split_conjunction},
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, filter::FilterExec,
@@ -81,7 +81,7 @@ fn keyed(keys: &KeyFilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some((config, source)): Option<(&FileScanConfig, &EncodedParquetSource)> = found else { return Ok(None) };
     // A limit counts rows before they are left out.
     let Some(projection) = source.projection().filter(|_| config.limit.is_none()) else { return Ok(None) };
-    let filters = keys.filters().iter().map(|filter| over_table(Arc::clone(filter), projection));
+    let filters = keys.filters().iter().map(|filter| projection.unproject_expr(filter));
     let source = source.with_keys(filters.collect::<Result<_>>()?);
     let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source));
     Ok(Some(DataSourceExec::from_data_source(config.build())))
@@ -104,8 +104,7 @@ fn filtered(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         return Ok(None);
     }
     let conjuncts = split_conjunction(filter.predicate()).into_iter();
-    let conjuncts =
-        conjuncts.map(|conjunct| over_table(Arc::clone(conjunct), projection)).collect::<Result<Vec<_>>>()?;
+    let conjuncts = conjuncts.map(|conjunct| projection.unproject_expr(conjunct)).collect::<Result<Vec<_>>>()?;
     let columns = filter.projection().as_ref().map(|columns| columns.to_vec());
     let source = EncodedParquetSource::try_new(source)?;
     let source = source.filtered(Arc::clone(filter.predicate()), columns, conjuncts);
@@ -146,16 +145,6 @@ fn is_volatile(expr: &Arc<dyn PhysicalExpr>) -> bool {
         let is_function = expr.is::<datafusion::physical_expr::ScalarFunctionExpr>();
         is_function && expr.children().is_empty()
     }
-}
-
-/// Returns an expression over a table's columns, from one over those of a scan's output.
-fn over_table(expr: Arc<dyn PhysicalExpr>, projection: &ProjectionExprs) -> Result<Arc<dyn PhysicalExpr>> {
-    let outputs: Vec<_> = projection.iter().collect();
-    let moved = expr.transform_up(|node| match node.downcast_ref::<Column>() {
-        Some(column) => Ok(Transformed::yes(Arc::clone(&outputs[column.index()].expr))),
-        None => Ok(Transformed::no(node)),
-    })?;
-    Ok(moved.data)
 }
 
 fn replaced(config: &FileScanConfig, source: EncodedParquetSource) -> Option<Arc<dyn ExecutionPlan>> {

@@ -7,14 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use annulus_parquet::{Column, Conjunct, RowGroupReader, Scan, ScanError};
+use annulus_parquet::{Column, Scan};
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::{Schema, SchemaRef, TimeUnit},
 };
-use bytes::Bytes;
 use datafusion::{
-    common::{DataFusionError, ScalarValue, config::ParquetOptions, plan_err},
+    common::{ScalarValue, config::ParquetOptions, plan_err},
     datasource::{
         listing::PartitionedFile,
         physical_plan::parquet::{
@@ -35,24 +34,19 @@ use datafusion::{
         PhysicalExpr,
         projection::{ProjectionExprs, Projector},
         simplifier::PhysicalExprSimplifier,
+        utils::reassign_expr_columns,
     },
     physical_expr_adapter::replace_columns_with_literals,
-    physical_expr_common::physical_expr::snapshot_generation,
     physical_optimizer::pruning::{FilePruner, PruningPredicate, PruningPredicateBuilder},
     physical_plan::metrics::Count,
 };
-use futures::{StreamExt, stream, stream::BoxStream};
+use futures::{StreamExt, stream};
 
 use super::{
     morsel::ScanPlan,
-    predicate::{columns_of, conjunct, key},
+    predicate::{columns_of, conjunct},
+    rows::{FileRows, Group, KeyTrial, Rows},
 };
-use crate::join::{current, is_worthwhile};
-
-/// Rows after which a scan without output lets other tasks run.
-const ROWS_BEFORE_YIELD: u64 = 1 << 18;
-
-type Rows = BoxStream<'static, Result<RecordBatch>>;
 
 /// Opens a file, and returns its rows; or the reason, in words, why this scan cannot read it.
 ///
@@ -193,9 +187,9 @@ impl FileScan {
             metadata.row_groups().iter().try_for_each(|group| column.check(group.column(leaf)))?;
             columns.push(column);
         }
-        let place = |column: usize| self.columns.iter().position(|&known| known == column).unwrap_or_default();
         let conjuncts = self.conjuncts.iter().filter(|expr| !columns_of(expr).is_empty());
-        let conjuncts = conjuncts.map(|expr| conjunct(Arc::clone(expr), schema, place)).collect::<Result<Vec<_>>>();
+        let conjuncts =
+            conjuncts.map(|expr| conjunct(Arc::clone(expr), schema, &self.columns)).collect::<Result<Vec<_>>>();
         Ok(conjuncts.map(|conjuncts| Arc::new(Scan::new(columns, self.outputs, conjuncts, plan.batch_rows))))
     }
 
@@ -217,30 +211,10 @@ impl FileScan {
 
     /// Returns what makes the output of the scan's batches.
     fn projector(&self, scan: &Scan) -> Result<Projector> {
-        let place = |column: usize| self.columns.iter().position(|&known| known == column).unwrap_or_default();
-        let moved = self.projection.clone().try_map_exprs(|expr| at_places(expr, place))?;
+        let moved = self.projection.clone().try_map_exprs(|expr| reassign_expr_columns(expr, scan.schema()))?;
         moved.make_projector(scan.schema())
     }
 }
-
-/// Returns an expression whose columns are at other places.
-fn at_places(expr: Arc<dyn PhysicalExpr>, place: impl Fn(usize) -> usize) -> Result<Arc<dyn PhysicalExpr>> {
-    use datafusion::{
-        common::tree_node::{Transformed, TreeNode},
-        physical_expr::expressions::Column,
-    };
-    let moved = expr.transform_up(|node| match node.downcast_ref::<Column>() {
-        Some(column) => {
-            let moved: Arc<dyn PhysicalExpr> = Arc::new(Column::new(column.name(), place(column.index())));
-            Ok(Transformed::yes(moved))
-        }
-        None => Ok(Transformed::no(node)),
-    })?;
-    Ok(moved.data)
-}
-
-/// The rows of a row group that are left, and whether all of them meet the conditions.
-type Group = (usize, Vec<Range<usize>>);
 
 /// Returns the row groups that are left after everything that metadata say.
 fn row_groups(
@@ -302,145 +276,4 @@ fn ranges(rows: &RowSelection) -> Vec<Range<usize>> {
         (!part.skip && part.row_count > 0).then_some(start..next)
     });
     ranges.collect()
-}
-
-/// What a join above needs, and the condition that it is at present.
-struct KeyTrial {
-    filter: Arc<dyn PhysicalExpr>,
-    /// With its number among those that the filter has been.
-    current: Option<(u64, Arc<Conjunct>)>,
-}
-
-impl KeyTrial {
-    fn new(filter: Arc<dyn PhysicalExpr>) -> Self {
-        Self { filter, current: None }
-    }
-
-    /// Returns the present condition, if there is one and it leaves out enough rows.
-    fn conjunct(&mut self, schema: &Schema, columns: &[usize]) -> Result<Option<Arc<Conjunct>>> {
-        let generation = snapshot_generation(&self.filter);
-        let Some(filter) = current(&self.filter)? else { return Ok(None) };
-        // One that reads no column says nothing about rows.
-        if columns_of(&filter).is_empty() {
-            return Ok(None);
-        }
-        let conjunct = match &self.current {
-            Some((known, conjunct)) if *known == generation => Arc::clone(conjunct),
-            _ => {
-                let place = |column| columns.iter().position(|&known| known == column).unwrap_or_default();
-                let conjunct = key(filter, schema, place)?;
-                self.current = Some((generation, Arc::clone(&conjunct)));
-                conjunct
-            }
-        };
-        let (asked, kept) = conjunct.asked();
-        Ok(is_worthwhile(asked as usize, kept as usize).then_some(conjunct))
-    }
-}
-
-/// A file of which some row groups are left.
-struct FileRows {
-    plan: Arc<ScanPlan>,
-    schema: SchemaRef,
-    columns: Vec<usize>,
-    keys: Vec<KeyTrial>,
-    scan: Arc<Scan>,
-    metrics: ParquetFileMetrics,
-    projector: Projector,
-    limit: Option<usize>,
-    reader: Box<dyn AsyncFileReader>,
-    metadata: Arc<ParquetMetaData>,
-    groups: VecDeque<Group>,
-    current: Option<RowGroupReader>,
-}
-
-impl FileRows {
-    fn into_stream(self) -> Rows {
-        stream::try_unfold(self, |mut rows| async move {
-            let batch = rows.next().await?;
-            Ok(batch.map(|batch| (batch, rows)))
-        })
-        .boxed()
-    }
-
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if self.limit == Some(0) {
-            return Ok(None);
-        }
-        loop {
-            if let Some(current) = &mut self.current {
-                let before = current.counts().rows;
-                let timer = self.plan.metrics.decoding.timer();
-                let batch = current.next_batch().map_err(from_scan)?;
-                drop(timer);
-                let is_long = current.counts().rows - before > ROWS_BEFORE_YIELD;
-                if let Some(batch) = batch {
-                    return self.output(batch).map(Some);
-                }
-                self.end_group();
-                if is_long {
-                    tokio::task::yield_now().await;
-                }
-            }
-            if !self.begin_group().await? {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Reads the bytes of the next row group. Returns whether there is one.
-    async fn begin_group(&mut self) -> Result<bool> {
-        let Some((number, ranges)) = self.groups.pop_front() else { return Ok(false) };
-        let group = self.metadata.row_group(number);
-        let bytes = self.scan.byte_ranges(group);
-        let chunks: Vec<Bytes> = if bytes.is_empty() { vec![] } else { self.reader.get_byte_ranges(bytes).await? };
-        let mut conjuncts = self.scan.conjuncts().to_vec();
-        for key in &mut self.keys {
-            conjuncts.extend(key.conjunct(&self.schema, &self.columns)?);
-        }
-        let timer = self.plan.metrics.decoding.timer();
-        let scan = Arc::new(self.scan.with_conjuncts(conjuncts));
-        let current = RowGroupReader::try_new(scan, group, ranges, chunks);
-        drop(timer);
-        self.current = Some(current.map_err(from_scan)?);
-        Ok(true)
-    }
-
-    fn end_group(&mut self) {
-        if let Some(ended) = self.current.take() {
-            let (counts, metrics) = (ended.counts(), &self.plan.metrics);
-            self.metrics.pushdown_rows_matched.add(counts.kept as usize);
-            self.metrics.pushdown_rows_pruned.add((counts.rows - counts.kept) as usize);
-            metrics.pages_skipped.add(counts.pages_skipped as usize);
-            metrics.row_groups_skipped.add(counts.row_groups_skipped as usize);
-        }
-    }
-
-    /// Returns the output of a batch.
-    fn output(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
-        let mut batch = self.projector.project_batch(&batch)?;
-        if let Some(limit) = &mut self.limit {
-            if batch.num_rows() > *limit {
-                batch = batch.slice(0, *limit);
-            }
-            *limit -= batch.num_rows();
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let columns = batch.columns().to_vec();
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.plan.output), columns, &options)?)
-    }
-}
-
-impl Drop for FileRows {
-    fn drop(&mut self) {
-        self.end_group();
-    }
-}
-
-fn from_scan(error: ScanError) -> DataFusionError {
-    match error {
-        ScanError::Parquet(error) => DataFusionError::ParquetError(Box::new(error)),
-        ScanError::Arrow(error) => DataFusionError::ArrowError(Box::new(error), None),
-        error => DataFusionError::External(Box::new(error)),
-    }
 }

@@ -8,6 +8,7 @@
 mod file;
 mod morsel;
 mod predicate;
+mod rows;
 mod source;
 mod stock;
 

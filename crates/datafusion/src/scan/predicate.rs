@@ -48,38 +48,30 @@ pub(super) fn columns_of(expr: &Arc<dyn PhysicalExpr>) -> Vec<usize> {
     columns
 }
 
-/// Returns a condition over columns of a file as a scan asks it. `place` finds a column of the file among
-/// those of the scan.
+/// Returns a condition over columns of a file as a scan asks it. `scanned` are the columns
+/// of the file that the scan reads, by their places in its schema.
 ///
 /// # Errors
 /// If the condition names a column that the file does not have.
-pub(super) fn conjunct(
-    expr: Arc<dyn PhysicalExpr>,
-    file: &Schema,
-    place: impl Fn(usize) -> usize,
-) -> Result<Arc<Conjunct>> {
+pub(super) fn conjunct(expr: Arc<dyn PhysicalExpr>, file: &Schema, scanned: &[usize]) -> Result<Arc<Conjunct>> {
     let may_fail = may_fail(&expr)?;
-    condition(expr, file, place, may_fail)
+    condition(expr, file, scanned, may_fail)
 }
 
 /// Returns a condition of a join above, which cannot fail.
 ///
 /// # Errors
 /// If the condition names a column that the file does not have.
-pub(super) fn key(expr: Arc<dyn PhysicalExpr>, file: &Schema, place: impl Fn(usize) -> usize) -> Result<Arc<Conjunct>> {
-    condition(expr, file, place, false)
+pub(super) fn key(expr: Arc<dyn PhysicalExpr>, file: &Schema, scanned: &[usize]) -> Result<Arc<Conjunct>> {
+    condition(expr, file, scanned, false)
 }
 
-fn condition(
-    expr: Arc<dyn PhysicalExpr>,
-    file: &Schema,
-    place: impl Fn(usize) -> usize,
-    may_fail: bool,
-) -> Result<Arc<Conjunct>> {
+fn condition(expr: Arc<dyn PhysicalExpr>, file: &Schema, scanned: &[usize], may_fail: bool) -> Result<Arc<Conjunct>> {
     let columns = columns_of(&expr);
     let fields: Vec<_> = columns.iter().map(|&column| file.field(column).clone().with_nullable(true)).collect();
     let schema = Arc::new(Schema::new(fields));
     let expr = reassign_expr_columns(expr, &schema)?;
+    let place = |column: usize| scanned.iter().position(|&known| known == column).unwrap_or_default();
     let places = columns.into_iter().map(place).collect();
     Ok(Arc::new(Conjunct::new(places, Arc::new(Condition { expr, schema }), may_fail)))
 }

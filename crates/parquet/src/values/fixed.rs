@@ -122,38 +122,40 @@ fn from_i32(values: PrimitiveArray<Int32Type>, target: &DataType) -> Result<Arra
             let wide: Decimal64Array = values.unary(i64::from);
             Arc::new(wide.with_precision_and_scale(*precision, *scale)?)
         }
-        DataType::Decimal128(precision, scale) => {
-            let wide: Decimal128Array = values.unary(i128::from);
-            Arc::new(wide.with_precision_and_scale(*precision, *scale)?)
-        }
-        DataType::Decimal256(precision, scale) => {
-            let wide: Decimal256Array = values.unary(|value| i256::from_i128(value.into()));
-            Arc::new(wide.with_precision_and_scale(*precision, *scale)?)
-        }
         DataType::Decimal32(precision, scale) => {
             let same: Decimal32Array = values.reinterpret_cast();
             Arc::new(same.with_precision_and_scale(*precision, *scale)?)
         }
-        _ => named(&values, target)?,
+        _ => from_integers(&values, target)?,
     })
 }
 
 /// As the `parquet` crate's reader takes integers of 64 bits for the other types.
 fn from_i64(values: PrimitiveArray<Int64Type>, target: &DataType) -> Result<ArrayRef, ScanError> {
     Ok(match target {
+        DataType::Decimal64(precision, scale) => {
+            let same: Decimal64Array = values.reinterpret_cast();
+            Arc::new(same.with_precision_and_scale(*precision, *scale)?)
+        }
+        _ => from_integers(&values, target)?,
+    })
+}
+
+/// Returns integers as decimals of 128 or 256 bits, or with another type of their own width.
+fn from_integers<T: ArrowPrimitiveType<Native: Into<i128>>>(
+    values: &PrimitiveArray<T>,
+    target: &DataType,
+) -> Result<ArrayRef, ScanError> {
+    Ok(match target {
         DataType::Decimal128(precision, scale) => {
-            let wide: Decimal128Array = values.unary(i128::from);
+            let wide: Decimal128Array = values.unary(Into::into);
             Arc::new(wide.with_precision_and_scale(*precision, *scale)?)
         }
         DataType::Decimal256(precision, scale) => {
             let wide: Decimal256Array = values.unary(|value| i256::from_i128(value.into()));
             Arc::new(wide.with_precision_and_scale(*precision, *scale)?)
         }
-        DataType::Decimal64(precision, scale) => {
-            let same: Decimal64Array = values.reinterpret_cast();
-            Arc::new(same.with_precision_and_scale(*precision, *scale)?)
-        }
-        _ => named(&values, target)?,
+        _ => named(values, target)?,
     })
 }
 

@@ -1,0 +1,173 @@
+//! The rows of a file: a row group at a time, with what joins above need of it at present.
+
+use std::{collections::VecDeque, ops::Range, sync::Arc};
+
+use annulus_parquet::{Conjunct, RowGroupReader, Scan, ScanError};
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::{Schema, SchemaRef},
+};
+use bytes::Bytes;
+use datafusion::{
+    common::DataFusionError,
+    datasource::physical_plan::parquet::ParquetFileMetrics,
+    error::Result,
+    parquet::{arrow::async_reader::AsyncFileReader, file::metadata::ParquetMetaData},
+    physical_expr::{PhysicalExpr, projection::Projector},
+    physical_expr_common::physical_expr::snapshot_generation,
+};
+use futures::{StreamExt, stream, stream::BoxStream};
+
+use super::{
+    morsel::ScanPlan,
+    predicate::{columns_of, key},
+};
+use crate::join::{current, is_worthwhile};
+
+/// Rows after which a scan without output lets other tasks run.
+const ROWS_BEFORE_YIELD: u64 = 1 << 18;
+
+/// The number of a row group, and its rows that are left.
+pub(super) type Group = (usize, Vec<Range<usize>>);
+
+pub(super) type Rows = BoxStream<'static, Result<RecordBatch>>;
+
+/// What a join above needs, and the condition that it is at present.
+pub(super) struct KeyTrial {
+    filter: Arc<dyn PhysicalExpr>,
+    /// With its number among those that the filter has been.
+    current: Option<(u64, Arc<Conjunct>)>,
+}
+
+impl KeyTrial {
+    pub fn new(filter: Arc<dyn PhysicalExpr>) -> Self {
+        Self { filter, current: None }
+    }
+
+    /// Returns the present condition, if there is one and it leaves out enough rows.
+    fn conjunct(&mut self, schema: &Schema, columns: &[usize]) -> Result<Option<Arc<Conjunct>>> {
+        let generation = snapshot_generation(&self.filter);
+        let Some(filter) = current(&self.filter)? else { return Ok(None) };
+        // One that reads no column says nothing about rows.
+        if columns_of(&filter).is_empty() {
+            return Ok(None);
+        }
+        let conjunct = match &self.current {
+            Some((known, conjunct)) if *known == generation => Arc::clone(conjunct),
+            _ => {
+                let conjunct = key(filter, schema, columns)?;
+                self.current = Some((generation, Arc::clone(&conjunct)));
+                conjunct
+            }
+        };
+        let (asked, kept) = conjunct.asked();
+        Ok(is_worthwhile(asked as usize, kept as usize).then_some(conjunct))
+    }
+}
+
+/// A file of which some row groups are left.
+pub(super) struct FileRows {
+    pub plan: Arc<ScanPlan>,
+    pub schema: SchemaRef,
+    pub columns: Vec<usize>,
+    pub keys: Vec<KeyTrial>,
+    pub scan: Arc<Scan>,
+    pub metrics: ParquetFileMetrics,
+    pub projector: Projector,
+    pub limit: Option<usize>,
+    pub reader: Box<dyn AsyncFileReader>,
+    pub metadata: Arc<ParquetMetaData>,
+    pub groups: VecDeque<Group>,
+    pub current: Option<RowGroupReader>,
+}
+
+impl FileRows {
+    pub fn into_stream(self) -> Rows {
+        stream::try_unfold(self, |mut rows| async move {
+            let batch = rows.next().await?;
+            Ok(batch.map(|batch| (batch, rows)))
+        })
+        .boxed()
+    }
+
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if self.limit == Some(0) {
+            return Ok(None);
+        }
+        loop {
+            if let Some(current) = &mut self.current {
+                let before = current.counts().rows;
+                let timer = self.plan.metrics.decoding.timer();
+                let batch = current.next_batch().map_err(from_scan)?;
+                drop(timer);
+                let is_long = current.counts().rows - before > ROWS_BEFORE_YIELD;
+                if let Some(batch) = batch {
+                    return self.output(batch).map(Some);
+                }
+                self.end_group();
+                if is_long {
+                    tokio::task::yield_now().await;
+                }
+            }
+            if !self.begin_group().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads the bytes of the next row group. Returns whether there is one.
+    async fn begin_group(&mut self) -> Result<bool> {
+        let Some((number, ranges)) = self.groups.pop_front() else { return Ok(false) };
+        let group = self.metadata.row_group(number);
+        let bytes = self.scan.byte_ranges(group);
+        let chunks: Vec<Bytes> = if bytes.is_empty() { vec![] } else { self.reader.get_byte_ranges(bytes).await? };
+        let mut conjuncts = self.scan.conjuncts().to_vec();
+        for key in &mut self.keys {
+            conjuncts.extend(key.conjunct(&self.schema, &self.columns)?);
+        }
+        let timer = self.plan.metrics.decoding.timer();
+        let scan = Arc::new(self.scan.with_conjuncts(conjuncts));
+        let current = RowGroupReader::try_new(scan, group, ranges, chunks);
+        drop(timer);
+        self.current = Some(current.map_err(from_scan)?);
+        Ok(true)
+    }
+
+    fn end_group(&mut self) {
+        if let Some(ended) = self.current.take() {
+            let (counts, metrics) = (ended.counts(), &self.plan.metrics);
+            self.metrics.pushdown_rows_matched.add(counts.kept as usize);
+            self.metrics.pushdown_rows_pruned.add((counts.rows - counts.kept) as usize);
+            metrics.pages_skipped.add(counts.pages_skipped as usize);
+            metrics.row_groups_skipped.add(counts.row_groups_skipped as usize);
+        }
+    }
+
+    /// Returns the output of a batch.
+    fn output(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        let mut batch = self.projector.project_batch(&batch)?;
+        if let Some(limit) = &mut self.limit {
+            if batch.num_rows() > *limit {
+                batch = batch.slice(0, *limit);
+            }
+            *limit -= batch.num_rows();
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = batch.columns().to_vec();
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.plan.output), columns, &options)?)
+    }
+}
+
+impl Drop for FileRows {
+    fn drop(&mut self) {
+        self.end_group();
+    }
+}
+
+fn from_scan(error: ScanError) -> DataFusionError {
+    match error {
+        ScanError::Parquet(error) => DataFusionError::ParquetError(Box::new(error)),
+        ScanError::Arrow(error) => DataFusionError::ArrowError(Box::new(error), None),
+        error => DataFusionError::External(Box::new(error)),
+    }
+}
