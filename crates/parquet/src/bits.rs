@@ -25,7 +25,7 @@ pub(crate) fn unpack(bytes: &[u8], first: usize, width: u32, out: &mut [u32]) {
     // Blocks of 32 values begin and end with a word.
     let lead = (next.next_multiple_of(BLOCK) - next).min(out.len());
     let (head, out) = out.split_at_mut(lead);
-    few(bytes, next, width, head);
+    part(bytes, next, width, head);
     next += lead;
     let block = BLOCKS[width as usize];
     let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
@@ -34,14 +34,23 @@ pub(crate) fn unpack(bytes: &[u8], first: usize, width: u32, out: &mut [u32]) {
         block(&bytes[start..start + 4 * width as usize], now);
         next += BLOCK;
     }
-    few(bytes, next, width, rest);
+    part(bytes, next, width, rest);
 }
 
-/// Reads values one by one.
-fn few(bytes: &[u8], first: usize, width: u32, out: &mut [u32]) {
-    for (index, value) in out.iter_mut().enumerate() {
-        *value = value_at(bytes, (first + index) * width as usize, width) as u32;
+/// Reads some values of one block, of which the first is value `first`.
+fn part(bytes: &[u8], first: usize, width: u32, out: &mut [u32]) {
+    if out.is_empty() {
+        return;
     }
+    let (width, skipped) = (width as usize, first % BLOCK);
+    // The last block may have fewer bytes.
+    let bytes = &bytes[(first - skipped) / 8 * width..];
+    let mut whole = [0; 4 * BLOCK];
+    let length = bytes.len().min(4 * width);
+    whole[..length].copy_from_slice(&bytes[..length]);
+    let mut values = [0; BLOCK];
+    BLOCKS[width](&whole[..4 * width], &mut values);
+    out.copy_from_slice(&values[skipped..skipped + out.len()]);
 }
 
 /// The values of a block: as many as there are bits in a word, so that blocks of any width are whole words.

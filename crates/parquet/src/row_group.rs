@@ -344,9 +344,14 @@ impl Table {
             entries_and_null(column, source).and_then(|values| Ok(conjunct.predicate.evaluate(&[values])?));
         match evaluated {
             Ok(answers) if answers.len() == source.len() + 1 => {
+                let holds = match answers.nulls() {
+                    None => answers.values().clone(),
+                    Some(nulls) => answers.values() & nulls.inner(),
+                };
                 self.passes.clear();
-                self.passes.extend((0..source.len()).map(|at| answers.is_valid(at) && answers.value(at)));
-                self.null_passes = answers.is_valid(source.len()) && answers.value(source.len());
+                self.passes.resize(source.len() + 1, false);
+                holds.set_indices().for_each(|at| self.passes[at] = true);
+                self.null_passes = self.passes.pop().unwrap_or_default();
                 self.failed = false;
             }
             // Entries need not be values of rows: the rows will show whether there is an error.
