@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod aggregate;
+mod arithmetic;
 mod bounds;
 mod bridge;
 mod choice;

@@ -9,8 +9,8 @@ use crate::{
     config::AnnulusConfig,
     folders, logical,
     rule::{
-        BandJoin, CompareByValue, EncodedScans, KeyFilters, PartitionedTables, RingRepartition, RunAggregates,
-        SharedJoins, SoundBounds,
+        BandJoin, CompareByValue, EncodedScans, FastDecimals, KeyFilters, PartitionedTables, RingRepartition,
+        RunAggregates, SharedJoins, SoundBounds,
     },
     text_files::TextFiles,
 };
@@ -78,6 +78,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         folders::install(&mut self);
         TextFiles::install(&mut self.physical_optimizers().get_or_insert_default().rules);
         EncodedScans.install(&mut self.physical_optimizers().get_or_insert_default().rules);
+        FastDecimals.install(&mut self.physical_optimizers().get_or_insert_default().rules);
         let has_rule = |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == CompareByValue.name();
         let is_installed = self.optimizer().as_ref().is_some_and(|optimizer| optimizer.rules.iter().any(has_rule))
             || self.optimizer_rules().iter().flatten().any(has_rule);

@@ -10,6 +10,8 @@ use datafusion::{
     physical_plan::aggregates::{AggregateExec, aggregate_expressions},
 };
 
+use crate::arithmetic::with_fast_decimals;
+
 /// One state of each aggregate for each group.
 pub(super) struct States(Vec<Aggregate>);
 
@@ -24,8 +26,13 @@ impl States {
     pub(super) fn new(grouping: &AggregateExec) -> Result<Self> {
         let keys = grouping.group_expr().num_group_exprs();
         let arguments = aggregate_expressions(grouping.aggr_expr(), grouping.mode(), keys)?;
+        let schema = grouping.input().schema();
+        let fast = |arguments: Vec<_>| -> Result<Vec<_>> {
+            arguments.into_iter().map(|expr| with_fast_decimals(expr, &schema)).collect()
+        };
         let aggregates = grouping.aggr_expr().iter().zip(arguments).zip(grouping.filter_expr());
         let aggregates = aggregates.map(|((function, arguments), filter)| -> Result<_> {
+            let arguments = fast(arguments)?;
             Ok(Aggregate { states: function.create_groups_accumulator()?, arguments, filter: filter.clone() })
         });
         Ok(Self(aggregates.collect::<Result<_>>()?))

@@ -3,6 +3,7 @@
 mod band;
 mod bounds;
 mod by_value;
+mod decimals;
 mod groupings;
 mod in_turn;
 mod joins;
@@ -30,6 +31,7 @@ use crate::config::{AnnulusConfig, Joins, PlacementMode};
 pub use band::BandJoin;
 pub(crate) use bounds::SoundBounds;
 pub(crate) use by_value::CompareByValue;
+pub(crate) use decimals::FastDecimals;
 pub use groupings::RunAggregates;
 pub use joins::{SharedJoins, why_stock_joins};
 pub use key_filters::KeyFilters;
