@@ -27,6 +27,7 @@ use datafusion::{
 
 use super::{
     exec::Groups,
+    recent::RecentGroups,
     runs::{MOST_STARTS, RunFinder, Runs},
     states::States,
 };
@@ -69,6 +70,8 @@ struct Table {
     of_runs: Vec<usize>,
     seen_rows: usize,
     seen_runs: usize,
+    /// What remembers the groups of recent rows, if there are few groups.
+    recent: Option<RecentGroups>,
 }
 
 /// The runs that are passed on after the table was given up.
@@ -183,7 +186,7 @@ impl FirstStep {
                 table.groups.intern(&runs.keys(keys)?, &mut table.of_runs)?;
                 runs.spread(table.of_runs.iter().copied(), &mut self.of_rows);
             }
-            None => table.groups.intern(keys, &mut self.of_rows)?,
+            None => table.intern(keys, &mut self.of_rows)?,
         }
         table.seen_rows += rows.num_rows();
         table.seen_runs += runs.map_or(rows.num_rows(), Runs::len);
@@ -218,6 +221,7 @@ impl FirstStep {
             Some(table) => {
                 let keys = table.groups.emit(EmitTo::All)?;
                 table.groups.clear_shrink(0);
+                table.recent = None;
                 keys
             }
             None if self.passing.runs == 0 => return Ok(()),
@@ -249,7 +253,18 @@ impl FirstStep {
 impl Table {
     fn new(keys: &SchemaRef) -> Result<Self> {
         let groups = new_group_values(Arc::clone(keys), &GroupOrdering::None)?;
-        Ok(Self { groups, of_runs: Vec::new(), seen_rows: 0, seen_runs: 0 })
+        Ok(Self { groups, of_runs: Vec::new(), seen_rows: 0, seen_runs: 0, recent: None })
+    }
+
+    /// Finds the group of each row.
+    fn intern(&mut self, keys: &[ArrayRef], of_rows: &mut Vec<usize>) -> Result<()> {
+        if self.has_few_groups() && RecentGroups::suits(self.groups.len(), keys.len()) {
+            let recent = self.recent.get_or_insert_with(RecentGroups::new);
+            if recent.intern(keys, self.groups.as_mut(), of_rows)? {
+                return Ok(());
+            }
+        }
+        self.groups.intern(keys, of_rows)
     }
 
     fn has_few_groups(&self) -> bool {
