@@ -60,7 +60,7 @@ config_namespace! {
         /// Which scans of Parquet files filter rows on their codes, before other columns are decoded: 'never'
         /// is none, 'always' and 'auto' are all that can; files with columns that such a scan cannot read are
         /// read by DataFusion's
-        pub scans: Joins, default = Joins::Never
+        pub scans: Joins, default = Joins::Auto
         /// Whether tables that are partitioned by a key declare it, so that joins and groupings on the key
         /// need no exchange, and run partition by partition
         pub partitioned_tables: bool, default = true

@@ -125,11 +125,25 @@ const QUERIES: [&str; 24] = [
     "SELECT b.m, small.v FROM (SELECT k, max(v) AS m FROM big GROUP BY k) b JOIN small ON small.k = b.k",
 ];
 
-async fn session(ours: bool, pushdown: bool) -> Result<SessionContext> {
-    session_on(Arc::default(), ours, pushdown).await
+/// Where the rows without partners are left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// In an operator above the scan.
+    Above,
+    /// In DataFusion's scan.
+    StockScan,
+    /// In the scan of Annulus, on codes.
+    EncodedScan,
 }
 
-async fn session_on(runtime: Arc<RuntimeEnv>, ours: bool, pushdown: bool) -> Result<SessionContext> {
+const PLACES: [Place; 3] = [Place::Above, Place::StockScan, Place::EncodedScan];
+
+async fn session(ours: bool, place: Place) -> Result<SessionContext> {
+    session_on(Arc::default(), ours, place).await
+}
+
+async fn session_on(runtime: Arc<RuntimeEnv>, ours: bool, place: Place) -> Result<SessionContext> {
+    let pushdown = place == Place::StockScan;
     let mut config = SessionConfig::new().with_target_partitions(3).with_batch_size(256);
     let options = config.options_mut();
     options.optimizer.repartition_file_min_size = 0;
@@ -142,6 +156,8 @@ async fn session_on(runtime: Arc<RuntimeEnv>, ours: bool, pushdown: bool) -> Res
     let context = SessionContext::new_with_state(builder.build());
     if ours {
         context.sql("SET annulus.joins = 'always'").await?;
+        let scans = if place == Place::EncodedScan { "always" } else { "never" };
+        context.sql(&format!("SET annulus.scans = '{scans}'")).await?;
     }
     Ok(context)
 }
@@ -162,7 +178,7 @@ async fn rows(context: &SessionContext, query: &str) -> Result<(Vec<String>, usi
 /// Writes the files and returns their folder.
 async fn files() -> TempDir {
     let dir = TempDir::new().unwrap();
-    let writer = session(false, false).await.unwrap();
+    let writer = session(false, Place::Above).await.unwrap();
     run(&writer, &dir, &FILES).await;
     dir
 }
@@ -177,28 +193,28 @@ async fn run(context: &SessionContext, dir: &TempDir, statements: &[&str]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scans_of_files_lose_no_row_that_has_a_partner() {
     let dir = files().await;
-    for pushdown in [false, true] {
-        let (stock, ours) = (session(false, pushdown).await.unwrap(), session(true, pushdown).await.unwrap());
+    for place in PLACES {
+        let (stock, ours) = (session(false, place).await.unwrap(), session(true, place).await.unwrap());
         run(&stock, &dir, &TABLES).await;
         run(&ours, &dir, &TABLES).await;
         let mut all = 0;
         for query in QUERIES {
-            let at = format!("pushdown {pushdown}: {query}");
+            let at = format!("{place:?}: {query}");
             let (expected, _) = rows(&stock, query).await.unwrap_or_else(|error| panic!("stock, {at}: {error}"));
             let (found, filters) = rows(&ours, query).await.unwrap_or_else(|error| panic!("{at}: {error}"));
             assert_eq!(found, expected, "{at}");
             all += filters;
         }
         // A scan that filters itself needs no operator above it.
-        assert!(all > 5 || pushdown, "{all} filters");
+        assert!(all > 5 || place != Place::Above, "{all} filters");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filters_reach_their_own_columns_where_others_have_their_names() {
     let dir = files().await;
-    for pushdown in [false, true] {
-        let (stock, ours) = (session(false, false).await.unwrap(), session(true, pushdown).await.unwrap());
+    for place in PLACES {
+        let (stock, ours) = (session(false, Place::Above).await.unwrap(), session(true, place).await.unwrap());
         // DataFusion's own filters go astray.
         run(&stock, &dir, &["SET datafusion.optimizer.enable_dynamic_filter_pushdown = false"]).await;
         run(&stock, &dir, &TABLES).await;
@@ -207,7 +223,7 @@ async fn filters_reach_their_own_columns_where_others_have_their_names() {
             let (expected, _) = rows(&stock, query).await.unwrap();
             let (found, _) = rows(&ours, query).await.unwrap_or_else(|error| panic!("{query}: {error}"));
             assert!(!expected.is_empty());
-            assert_eq!(found, expected, "pushdown {pushdown}: {query}");
+            assert_eq!(found, expected, "{place:?}: {query}");
         }
     }
 }
@@ -216,7 +232,7 @@ async fn filters_reach_their_own_columns_where_others_have_their_names() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filters_that_went_astray_drop_no_rows() {
     let dir = files().await;
-    let ours = session(true, false).await.unwrap();
+    let ours = session(true, Place::Above).await.unwrap();
     run(&ours, &dir, &TABLES).await;
     let join = ours.sql("SELECT b.k FROM big a JOIN big b ON a.k = b.k").await.unwrap();
     let join = join.create_physical_plan().await.unwrap();
@@ -241,11 +257,11 @@ async fn filters_that_went_astray_drop_no_rows() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_that_spill_publish_the_bounds_of_their_keys() {
     let dir = files().await;
-    let stock = session(false, false).await.unwrap();
+    let stock = session(false, Place::Above).await.unwrap();
     run(&stock, &dir, &TABLES).await;
     // So little memory that each build side goes to disk.
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(1, 1.0).build_arc().unwrap();
-    let ours = session_on(runtime, true, false).await.unwrap();
+    let ours = session_on(runtime, true, Place::Above).await.unwrap();
     run(&ours, &dir, &TABLES).await;
     for query in QUERIES.iter().filter(|query| query.starts_with("SELECT *")) {
         let (expected, _) = rows(&stock, query).await.unwrap_or_else(|error| panic!("stock, {query}: {error}"));
@@ -267,12 +283,12 @@ async fn executed(context: &SessionContext, query: &str) -> (Arc<dyn ExecutionPl
     (plan, text)
 }
 
-/// Returns the sum of a metric of all operators with this name. Of one that counts what was pruned,
+/// Returns the sum of a metric of all operators whose description has this text. Of one that counts what was pruned,
 /// that.
 fn metric(plan: &Arc<dyn ExecutionPlan>, operator: &str, name: &str) -> usize {
     let mut sum = 0;
     plan.apply(|node| {
-        if node.name() == operator {
+        if displayable(node.as_ref()).one_line().to_string().contains(operator) {
             let metrics = node.metrics().unwrap();
             sum += metrics.sum(|metric| metric.value().name() == name).map_or(0, |value| match value {
                 MetricValue::PruningMetrics { pruning_metrics, .. } => pruning_metrics.pruned(),
@@ -287,8 +303,14 @@ fn metric(plan: &Arc<dyn ExecutionPlan>, operator: &str, name: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_of_few_keys_prunes_what_their_bounds_do_not() {
+    for place in [Place::Above, Place::EncodedScan] {
+        a_list_of_few_keys_prunes(place).await;
+    }
+}
+
+async fn a_list_of_few_keys_prunes(place: Place) {
     let dir = TempDir::new().unwrap();
-    let ours = session(true, false).await.unwrap();
+    let ours = session(true, place).await.unwrap();
     // Several partitions would write their rows in any order, at times with both keys in one row group.
     let threads = "datafusion.execution.target_partitions";
     run(&ours, &dir, &[&format!("SET {threads} = 1")]).await;
@@ -327,8 +349,10 @@ async fn a_list_of_few_keys_prunes_what_their_bounds_do_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn null_keys_pass_filters_where_the_join_needs_them() {
     let dir = files().await;
-    let ours = session(true, false).await.unwrap();
+    let ours = session(true, Place::Above).await.unwrap();
+    let encoded = session(true, Place::EncodedScan).await.unwrap();
     run(&ours, &dir, &TABLES).await;
+    run(&encoded, &dir, &TABLES).await;
     for (query, passes, kept) in [
         // Of 500 rows, 167 have a null key.
         ("SELECT * FROM (SELECT * FROM small WHERE k < 100) a JOIN nulls ON a.k = nulls.k", false, 2),
@@ -347,6 +371,9 @@ async fn null_keys_pass_filters_where_the_join_needs_them() {
         let (plan, text) = executed(&ours, query).await;
         assert_eq!(text.contains("IS NULL OR"), passes, "{query}: {text}");
         assert_eq!(metric(&plan, "KeyFilterExec", "output_rows"), kept, "{query}: {text}");
+        let (plan, text) = executed(&encoded, query).await;
+        assert_eq!(text.contains("IS NULL OR"), passes, "{query}: {text}");
+        assert_eq!(metric(&plan, "keys=[", "pushdown_rows_matched"), kept, "{query}: {text}");
     }
 }
 
@@ -355,19 +382,27 @@ async fn null_keys_pass_filters_where_the_join_needs_them() {
 async fn joins_that_spill_publish_a_set_of_their_keys() {
     let dir = TempDir::new().unwrap();
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(1 << 20, 1.0).build_arc().unwrap();
-    let ours = session_on(Arc::clone(&runtime), true, false).await.unwrap();
-    run(&session(false, false).await.unwrap(), &dir, &WIDE[..2]).await;
-    run(&ours, &dir, &WIDE[2..]).await;
+    run(&session(false, Place::Above).await.unwrap(), &dir, &WIDE[..2]).await;
+    for (place, operator, rows_kept) in
+        [(Place::Above, "KeyFilterExec", "output_rows"), (Place::EncodedScan, "keys=[", "pushdown_rows_matched")]
+    {
+        let ours = session_on(Arc::clone(&runtime), true, place).await.unwrap();
+        run(&ours, &dir, &WIDE[2..]).await;
+        joins_that_spill(&ours, &runtime, operator, rows_kept).await;
+    }
+}
+
+async fn joins_that_spill(ours: &SessionContext, runtime: &RuntimeEnv, operator: &str, rows_kept: &str) {
     for keys in ["wide.k = t.k", "wide.s = t.s", "wide.k = t.k AND wide.s = t.s", "wide.k IS NOT DISTINCT FROM t.k"] {
         let query = format!("SELECT count(wide.text) FROM wide JOIN t ON {keys}");
-        let (plan, text) = executed(&ours, &query).await;
+        let (plan, text) = executed(ours, &query).await;
         assert!(text.contains("may_match"), "{text}");
         assert!(metric(&plan, "SharedHashJoinExec", "spilled_parts") > 0, "{query}");
-        let kept = metric(&plan, "KeyFilterExec", "output_rows");
+        let kept = metric(&plan, operator, rows_kept);
         // 4,000 of 20,000 have a partner.
         assert!((4000..5000).contains(&kept), "{query}: {kept} rows");
         assert_eq!(runtime.memory_pool.reserved(), 0, "{query}");
-        let (found, _) = rows(&ours, &query).await.unwrap();
+        let (found, _) = rows(ours, &query).await.unwrap();
         assert!(found[0].contains("4000"), "{found:?}");
     }
 }

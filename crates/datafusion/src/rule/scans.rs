@@ -37,6 +37,20 @@ impl EncodedScans {
             rules.push(Arc::new(self));
         }
     }
+
+    /// Replaces the scans of a stage, where each operator stays in its place: filters whose rows a scan
+    /// leaves out pass on what is left.
+    pub fn in_stage(plan: Arc<dyn ExecutionPlan>, options: &AnnulusConfig) -> Result<Arc<dyn ExecutionPlan>> {
+        if options.scans == Joins::Never {
+            return Ok(plan);
+        }
+        let replaced = plan.transform_down(|node| {
+            let Some(scan) = encoded(&node)? else { return Ok(Transformed::no(node)) };
+            let is_filter = node.is::<FilterExec>();
+            Ok(Transformed::yes(if is_filter { Arc::new(KeyFilterExec::new(scan)) } else { scan }))
+        })?;
+        Ok(replaced.data)
+    }
 }
 
 impl PhysicalOptimizerRule for EncodedScans {

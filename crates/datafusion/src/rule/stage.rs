@@ -13,7 +13,7 @@ use datafusion::{
     },
 };
 
-use super::{BandJoin, RingRepartition, RunAggregates, SoundBounds, joins::has_orders_of};
+use super::{BandJoin, EncodedScans, RingRepartition, RunAggregates, SoundBounds, joins::has_orders_of};
 use crate::{
     config::{AnnulusConfig, Joins},
     join::SharedHashJoinExec,
@@ -39,7 +39,8 @@ pub fn replace_in_stage(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) ->
     plan = in_shape(plan, |plan| RunAggregates::default().optimize(plan, config))?;
     let plan = RingRepartition::default().optimize(plan, config)?;
     // Scans arrive without what guards them.
-    SoundBounds::Pruning.optimize(SoundBounds::Statistics.optimize(plan, config)?, config)
+    let plan = SoundBounds::Pruning.optimize(SoundBounds::Statistics.optimize(plan, config)?, config)?;
+    in_shape(plan, |plan| EncodedScans::in_stage(plan, options))
 }
 
 /// Replaces `node` if it is a hash join that ours can run with the same orders.

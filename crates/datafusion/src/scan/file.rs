@@ -2,8 +2,6 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    iter,
-    ops::Range,
     sync::Arc,
 };
 
@@ -13,18 +11,17 @@ use arrow::{
     datatypes::{Schema, SchemaRef, TimeUnit},
 };
 use datafusion::{
-    common::{ScalarValue, config::ParquetOptions, plan_err},
+    common::{ScalarValue, plan_err, tree_node::TreeNode},
     datasource::{
         listing::PartitionedFile,
         physical_plan::parquet::{
-            Int96Coercer, PagePruningAccessPlanFilter, ParquetAccessPlan, ParquetFileMetrics, RowGroupAccess,
-            RowGroupAccessPlanFilter, apply_file_schema_type_coercions,
+            Int96Coercer, ParquetAccessPlan, ParquetFileMetrics, apply_file_schema_type_coercions,
         },
     },
     error::Result,
     parquet::{
         arrow::{
-            arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection},
+            arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
             async_reader::AsyncFileReader,
             parquet_column,
         },
@@ -32,21 +29,26 @@ use datafusion::{
     },
     physical_expr::{
         PhysicalExpr,
+        expressions::{CastExpr, TryCastExpr},
         projection::{ProjectionExprs, Projector},
         simplifier::PhysicalExprSimplifier,
         utils::reassign_expr_columns,
     },
     physical_expr_adapter::replace_columns_with_literals,
-    physical_optimizer::pruning::{FilePruner, PruningPredicate, PruningPredicateBuilder},
+    physical_optimizer::pruning::FilePruner,
     physical_plan::metrics::Count,
 };
 use futures::{StreamExt, stream};
 
 use super::{
+    fetch::Fetcher,
+    groups::Groups,
     morsel::ScanPlan,
     predicate::{columns_of, conjunct},
-    rows::{FileRows, Group, KeyTrial, Rows},
+    rows::{FileRows, KeyTrial, Rows},
+    version::FileVersion,
 };
+use crate::arithmetic::with_fast_decimals;
 
 /// Opens a file, and returns its rows; or the reason, in words, why this scan cannot read it.
 ///
@@ -63,6 +65,10 @@ pub(super) async fn open(plan: Arc<ScanPlan>, file: &PartitionedFile) -> Result<
         return Ok(Ok(stream::empty().boxed()));
     }
     metrics.files_ranges_pruned_statistics.add_matched(1);
+    let version = match &plan.store {
+        Some(store) => Some(FileVersion::of(store, &file.object_meta).await?),
+        None => None,
+    };
     let hint = file.metadata_size_hint;
     let mut reader: Box<dyn AsyncFileReader> =
         plan.factory.create_reader(plan.partition, file.clone(), hint, &plan.set)?;
@@ -80,7 +86,13 @@ pub(super) async fn open(plan: Arc<ScanPlan>, file: &PartitionedFile) -> Result<
         Ok(scan) => scan?,
         Err(reason) => return Ok(Err(reason)),
     };
-    let groups = row_groups(&plan, file, (&adapted, &schema), &metadata, &metrics)?;
+    let groups = match adapted.leaves_out_all()? {
+        true => VecDeque::new(),
+        false => {
+            let pruning = adapted.pruning.as_ref();
+            Groups { plan: &plan, file, schema: &schema, metadata: &metadata, metrics: &metrics }.left(pruning).await?
+        }
+    };
     let rows = FileRows {
         projector: adapted.projector(&scan)?,
         limit: plan.limit,
@@ -89,9 +101,10 @@ pub(super) async fn open(plan: Arc<ScanPlan>, file: &PartitionedFile) -> Result<
         columns: adapted.columns,
         schema,
         scan,
-        reader,
+        fetcher: Fetcher::new(reader),
         metadata: Arc::clone(metadata.metadata()),
         groups,
+        version,
         current: None,
         plan,
     };
@@ -138,6 +151,17 @@ fn file_schema(plan: &ScanPlan, metadata: &ArrowReaderMetadata) -> Result<Schema
     Ok(schema)
 }
 
+/// Returns a simpler expression with the same values. Where a decimal becomes another type, DataFusion's
+/// simplifier would compare it as it is, though the cast loses digits (DataFusion 55.2, `unwrap_cast.rs`).
+fn simplified(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    let loses_digits = |node: &Arc<dyn PhysicalExpr>| -> Result<bool> {
+        let is_cast = node.is::<CastExpr>() || node.is::<TryCastExpr>();
+        Ok(is_cast && node.children()[0].data_type(schema)?.is_decimal())
+    };
+    let is_left = expr.exists(loses_digits)?;
+    if is_left { Ok(expr) } else { PhysicalExprSimplifier::new(schema).simplify(expr) }
+}
+
 /// What a scan asks of a file, over the file's own columns.
 struct FileScan {
     projection: ProjectionExprs,
@@ -152,9 +176,8 @@ struct FileScan {
 impl FileScan {
     fn new(plan: &ScanPlan, file: &PartitionedFile, schema: &SchemaRef) -> Result<Self> {
         let adapter = plan.adapters.create(Arc::clone(plan.table.file_schema()), Arc::clone(schema))?;
-        let simplifier = PhysicalExprSimplifier::new(schema);
-        let adapt = |expr: Arc<dyn PhysicalExpr>| simplifier.simplify(adapter.rewrite(replaced(plan, file, expr)?)?);
-        let projection = plan.projection.clone().try_map_exprs(adapt)?;
+        let adapt = |expr: Arc<dyn PhysicalExpr>| simplified(adapter.rewrite(replaced(plan, file, expr)?)?, schema);
+        let projection = plan.projection.clone().try_map_exprs(|expr| with_fast_decimals(adapt(expr)?, schema))?;
         let conjuncts = plan.conjuncts.iter().cloned().map(adapt).collect::<Result<Vec<_>>>()?;
         let keys = plan.keys.iter().cloned().map(adapt).collect::<Result<Vec<_>>>()?;
         let pruning = plan.pruning.clone().map(adapt).transpose()?;
@@ -214,66 +237,4 @@ impl FileScan {
         let moved = self.projection.clone().try_map_exprs(|expr| reassign_expr_columns(expr, scan.schema()))?;
         moved.make_projector(scan.schema())
     }
-}
-
-/// Returns the row groups that are left after everything that metadata say.
-fn row_groups(
-    plan: &ScanPlan,
-    file: &PartitionedFile,
-    (adapted, schema): (&FileScan, &SchemaRef),
-    metadata: &ArrowReaderMetadata,
-    metrics: &ParquetFileMetrics,
-) -> Result<VecDeque<Group>> {
-    let (leaves, metadata) = (metadata.parquet_schema(), metadata.metadata());
-    let groups = metadata.row_groups();
-    if adapted.leaves_out_all()? {
-        return Ok(VecDeque::new());
-    }
-    let mut left = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(groups.len()));
-    if let Some(range) = &file.range {
-        left.prune_by_range(groups, range);
-    }
-    if let Some(pruning) = &adapted.pruning
-        && plan.options.pruning
-        && let Some(predicate) = pruning_predicate(pruning, schema, &plan.options)
-    {
-        left.prune_by_statistics(schema, leaves, groups, &predicate, metrics);
-    }
-    if let (Some(limit), false) = (plan.limit, plan.preserves_order) {
-        left.prune_by_limit(limit, groups, metrics);
-    }
-    let mut access = left.build();
-    if let Some(pruning) = &adapted.pruning
-        && plan.options.enable_page_index
-        && !access.is_empty()
-    {
-        let pages = PagePruningAccessPlanFilter::new(pruning, Arc::clone(schema));
-        access = pages.prune_plan_with_page_index(access, schema, leaves, metadata, metrics);
-    }
-    let left = access.inner().iter().enumerate().filter_map(|(number, access)| match access {
-        RowGroupAccess::Skip => None,
-        RowGroupAccess::Scan => Some((number, iter::once(0..groups[number].num_rows() as usize).collect())),
-        RowGroupAccess::Selection(rows) => Some((number, ranges(rows))),
-    });
-    Ok(left.collect())
-}
-
-fn pruning_predicate(
-    pruning: &Arc<dyn PhysicalExpr>,
-    schema: &SchemaRef,
-    options: &ParquetOptions,
-) -> Option<Arc<PruningPredicate>> {
-    let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
-    builder.with_max_in_list_size(options.max_in_list_size).build(Arc::clone(pruning))
-}
-
-/// Returns the rows of a selection, in ranges.
-fn ranges(rows: &RowSelection) -> Vec<Range<usize>> {
-    let mut next = 0;
-    let ranges = rows.iter().filter_map(|part| {
-        let start = next;
-        next += part.row_count;
-        (!part.skip && part.row_count > 0).then_some(start..next)
-    });
-    ranges.collect()
 }

@@ -5,11 +5,14 @@
 //! groups that are left as DataFusion's own source does, and reads them itself; a file with columns that
 //! `annulus-parquet` does not read is left to DataFusion's source.
 
+mod fetch;
 mod file;
+mod groups;
 mod morsel;
 mod predicate;
 mod rows;
 mod source;
 mod stock;
+mod version;
 
 pub use source::EncodedParquetSource;

@@ -9,6 +9,7 @@ use datafusion::{
         listing::PartitionedFile, physical_plan::parquet::ParquetFileReaderFactory, table_schema::TableSchema,
     },
     error::Result,
+    object_store::ObjectStore,
     physical_expr::{PhysicalExpr, projection::ProjectionExprs},
     physical_expr_adapter::PhysicalExprAdapterFactory,
     physical_plan::metrics::{Count, ExecutionPlanMetricsSet, Time},
@@ -22,6 +23,8 @@ use super::{file, stock::FilteredPlanner};
 pub(super) struct ScanPlan {
     pub partition: usize,
     pub factory: Arc<dyn ParquetFileReaderFactory>,
+    /// The store that is asked whether a file has changed.
+    pub store: Option<Arc<dyn ObjectStore>>,
     pub adapters: Arc<dyn PhysicalExprAdapterFactory>,
     pub table: TableSchema,
     pub options: ParquetOptions,

@@ -7,20 +7,21 @@ use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::{Schema, SchemaRef},
 };
-use bytes::Bytes;
 use datafusion::{
     common::DataFusionError,
     datasource::physical_plan::parquet::ParquetFileMetrics,
     error::Result,
-    parquet::{arrow::async_reader::AsyncFileReader, file::metadata::ParquetMetaData},
+    parquet::file::metadata::ParquetMetaData,
     physical_expr::{PhysicalExpr, projection::Projector},
     physical_expr_common::physical_expr::snapshot_generation,
 };
 use futures::{StreamExt, stream, stream::BoxStream};
 
 use super::{
+    fetch::Fetcher,
     morsel::ScanPlan,
     predicate::{columns_of, key},
+    version::FileVersion,
 };
 use crate::join::{current, is_worthwhile};
 
@@ -75,9 +76,10 @@ pub(super) struct FileRows {
     pub metrics: ParquetFileMetrics,
     pub projector: Projector,
     pub limit: Option<usize>,
-    pub reader: Box<dyn AsyncFileReader>,
+    pub fetcher: Fetcher,
     pub metadata: Arc<ParquetMetaData>,
     pub groups: VecDeque<Group>,
+    pub version: Option<FileVersion>,
     pub current: Option<RowGroupReader>,
 }
 
@@ -119,8 +121,17 @@ impl FileRows {
     async fn begin_group(&mut self) -> Result<bool> {
         let Some((number, ranges)) = self.groups.pop_front() else { return Ok(false) };
         let group = self.metadata.row_group(number);
-        let bytes = self.scan.byte_ranges(group);
-        let chunks: Vec<Bytes> = if bytes.is_empty() { vec![] } else { self.reader.get_byte_ranges(bytes).await? };
+        let chunks = self.fetcher.fetch(self.scan.byte_ranges(group)).await?;
+        // After the last bytes: what changes from here on is not read.
+        if self.groups.is_empty()
+            && let Some(version) = &self.version
+        {
+            version.check().await?;
+        }
+        // Bytes of local files come at once. With a limit, more may not be needed.
+        if let (None, None, Some((next, _))) = (&self.plan.store, self.plan.limit, self.groups.front()) {
+            self.fetcher.fetch_ahead(self.scan.byte_ranges(self.metadata.row_group(*next)));
+        }
         let mut conjuncts = self.scan.conjuncts().to_vec();
         for key in &mut self.keys {
             conjuncts.extend(key.conjunct(&self.schema, &self.columns)?);

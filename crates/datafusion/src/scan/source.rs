@@ -103,9 +103,10 @@ impl FileSource for EncodedParquetSource {
         let Some(batch_rows) = self.batch_rows else { return internal_err!("a scan without a size of its batches") };
         let table = self.stock.table_schema().clone();
         let output = Arc::new(self.projection.project_schema(table.table_schema())?);
-        let plan = ScanPlan {
+        let mut plan = ScanPlan {
             partition,
             factory,
+            store: None,
             adapters: adapters.unwrap_or_else(|| Arc::new(DefaultPhysicalExprAdapterFactory)),
             table,
             options,
@@ -121,6 +122,9 @@ impl FileSource for EncodedParquetSource {
             metrics: ScanMetrics::new(self.stock.metrics(), partition),
             set: self.stock.metrics().clone(),
         };
+        // Elsewhere, each question costs a round trip, and files are not written to in place.
+        let is_local = base_config.object_store_url.as_str().starts_with("file:");
+        plan.store = is_local.then(|| Arc::clone(&object_store));
         let stock = self.stock.create_morselizer(object_store, base_config, partition)?;
         Ok(Box::new(EncodedMorselizer::new(plan, stock)))
     }
