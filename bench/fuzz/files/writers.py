@@ -113,7 +113,8 @@ def writable(folder, sessions):
     found = {writer: [] for writer in WRITERS}
     for writer in WRITERS:
         for name, kind in kinds.KINDS.items():
-            if name in kinds.CONVERTED and writer != DUCKDB:
+            # Polars panics at decimals of 256 bits.
+            if name in kinds.CONVERTED and writer != DUCKDB or "decimal256" in name and writer == POLARS:
                 continue
             values = [kind.value(Cell(0, 0, writer, 3, "", None, [], {}).source(name)) for _ in range(3)]
             one = Column("c0", kind, values, [None, *values], None, True)
