@@ -33,12 +33,16 @@ impl Column {
         if !reads(physical, data_type) {
             return Err(format!("column '{name}' of type {data_type} is stored as {physical}"));
         }
+        let length = usize::try_from(leaf.type_length()).unwrap_or_default();
+        if physical == Type::FIXED_LEN_BYTE_ARRAY && !fits(length, data_type) {
+            return Err(format!("column '{name}' of type {data_type} has values of {length} bytes"));
+        }
         Ok(Self {
             index,
             name: name.to_owned(),
             data_type: data_type.clone(),
             physical,
-            length: usize::try_from(leaf.type_length()).unwrap_or_default(),
+            length,
             is_optional: leaf.max_def_level() == 1,
         })
     }
@@ -114,6 +118,17 @@ fn reads(physical: Type, data_type: &DataType) -> bool {
     }
 }
 
+/// Returns whether values of `length` bytes become a type here.
+fn fits(length: usize, data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Decimal128(..) => (1..=16).contains(&length),
+        DataType::Decimal256(..) => (1..=32).contains(&length),
+        DataType::Float16 => length == 2,
+        DataType::FixedSizeBinary(size) => length > 0 && *size as usize == length,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -124,7 +139,8 @@ mod tests {
 
     fn leaf(index: usize, data_type: &DataType) -> Result<Column, String> {
         let message = "message m { required int32 a; optional group g { required int64 b; } repeated double c; \
-                       optional int96 t; optional byte_array s (UTF8); }";
+                       optional int96 t; optional byte_array s (UTF8); \
+                       required fixed_len_byte_array(17) d (DECIMAL(38, 2)); required fixed_len_byte_array(2) h; }";
         let schema = SchemaDescriptor::new(Arc::new(parse_message_type(message).unwrap()));
         Column::try_new(index, &schema.column(index), data_type)
     }
@@ -136,5 +152,10 @@ mod tests {
         assert_eq!(leaf(1, &DataType::Int64).unwrap_err(), "column 'g.b' is nested");
         assert_eq!(leaf(2, &DataType::Float64).unwrap_err(), "column 'c' is nested");
         assert!(leaf(4, &DataType::Utf8View).is_ok_and(|column| column.is_optional));
+        let wide = leaf(5, &DataType::Decimal128(38, 2)).unwrap_err();
+        assert_eq!(wide, "column 'd' of type Decimal128(38, 2) has values of 17 bytes");
+        assert!(leaf(5, &DataType::Decimal256(38, 2)).is_ok());
+        assert!(leaf(6, &DataType::Float16).is_ok());
+        assert!(leaf(6, &DataType::FixedSizeBinary(3)).is_err());
     }
 }

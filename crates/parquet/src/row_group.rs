@@ -153,7 +153,8 @@ impl RowGroupReader {
             counts: ScanCounts::default(),
             scan,
         };
-        if reader.dictionary_rules_out(row_group)? {
+        // Row groups without rows may have dictionaries without entries, which cannot be told from no page.
+        if !reader.ranges.is_empty() && reader.dictionary_rules_out(row_group)? {
             reader.counts.row_groups_skipped = 1;
             reader.counts.rows = reader.ranges.drain(..).map(|range| range.len() as u64).sum();
         }

@@ -184,19 +184,20 @@ fn from_int96(bytes: &Bytes, target: &DataType) -> Result<ArrayRef, ScanError> {
     named(&values.reinterpret_cast::<Date64Type>(), target)
 }
 
+/// `Column::try_new` has checked that the length fits the type.
 fn from_fixed(bytes: Bytes, column: &Column, count: usize) -> Result<ArrayRef, ScanError> {
     let length = column.length;
     Ok(match &column.data_type {
-        DataType::Decimal128(precision, scale) if (1..=16).contains(&length) => {
+        DataType::Decimal128(precision, scale) => {
             let values = bytes.chunks_exact(length).map(|value| i128::from_be_bytes(extended(value)));
             Arc::new(Decimal128Array::from_iter_values(values).with_precision_and_scale(*precision, *scale)?)
         }
-        DataType::Decimal256(precision, scale) if (1..=32).contains(&length) => {
+        DataType::Decimal256(precision, scale) => {
             let values = bytes.chunks_exact(length).map(|value| i256::from_be_bytes(extended(value)));
             Arc::new(Decimal256Array::from_iter_values(values).with_precision_and_scale(*precision, *scale)?)
         }
-        DataType::Float16 if length == 2 => Arc::new(Float16Array::new(native(&bytes), None)),
-        DataType::FixedSizeBinary(size) if *size as usize == length && length > 0 => {
+        DataType::Float16 => Arc::new(Float16Array::new(native(&bytes), None)),
+        DataType::FixedSizeBinary(size) => {
             let values = bytes.slice(..count * length);
             Arc::new(FixedSizeBinaryArray::try_new(*size, Buffer::from(values), None)?)
         }
