@@ -35,6 +35,10 @@ CALENDAR = ("date_part('year', {}) > 1980", "date_part('month', {}) = 1", "date_
             "CAST({} AS DATE) > DATE '1975-01-01'", "to_char({}, '%Y') = '1970'")
 
 
+# Tables of more rows are not joined.
+MOST_JOINED = 700
+
+
 @dataclass(frozen=True)
 class Query:
     select: str
@@ -42,8 +46,12 @@ class Query:
     limit: str = ""
     # The columns that it reads, as far as their names tell.
     columns: frozenset = frozenset()
+    # All of the query, if it is not made of these.
+    text: str | None = None
 
     def sql(self):
+        if self.text:
+            return self.text
         where = f" WHERE {self.where}" if self.where else ""
         return f"SELECT {self.select} FROM t{where}{self.limit}"
 
@@ -149,9 +157,30 @@ def projection(source, columns, used):
     return ", ".join(column.name for column in chosen)
 
 
-def query(source, columns):
+def above(source, columns, rows, conditions):
+    """What operators above a scan ask: groups, the first rows in an order, and joins, whose keys filter other scans."""
+    key, where = conditions.choose(source.choice(columns)).name, conditions.any()
+    ways = ["group", "least", "order", "order"] + (["join", "semi"] if rows <= MOST_JOINED else [])
+    way = source.choice(ways)
+    if way == "group":
+        return f"SELECT {key}, count(*) FROM t WHERE {where} GROUP BY {key}"
+    if way == "least":
+        return f"SELECT min({key}), max({key}), count({key}) FROM t WHERE {where}"
+    if way == "order":
+        where = f" WHERE {where}" if source.random() < 0.5 else ""
+        nulls = source.choice(("", " NULLS FIRST", " NULLS LAST"))
+        return f"SELECT {key} FROM t{where} ORDER BY {key}{source.choice(('', ' DESC'))}{nulls} LIMIT {source.choice((1, 5, 200))}"
+    if way == "semi":
+        return f"SELECT {key} FROM t WHERE {key} {source.choice(('', 'NOT '))}IN (SELECT {key} FROM t WHERE {where})"
+    return f"SELECT a.{key}, count(*) FROM (SELECT * FROM t WHERE {where}) a JOIN t b ON a.{key} = b.{key} GROUP BY a.{key}"
+
+
+def query(source, columns, rows):
     conditions = Conditions(source, columns)
     choice = source.random()
+    if choice > 0.93:
+        text = above(source, columns, rows, conditions)
+        return Query("", text=text, columns=frozenset(conditions.used))
     if choice < 0.05:
         offset = f" OFFSET {source.choice((1, 100))}" if source.random() < 0.3 else ""
         select = projection(source, columns, conditions.used)
@@ -162,6 +191,6 @@ def query(source, columns):
 
 def queries(cell, count):
     source = cell.source("queries")
-    return [query(source, cell.columns) for _ in range(count)]
+    return [query(source, cell.columns, cell.rows) for _ in range(count)]
 
 

@@ -1,7 +1,7 @@
 """Random cells: columns, and how a writer lays them out."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import kinds
 
@@ -79,6 +79,16 @@ class Cell:
     columns: list
     options: dict
     settings: dict = field(default_factory=dict)
+    # The files: their first row and the row after the last one, and their columns.
+    parts: list = field(default_factory=list)
+
+    def files(self):
+        """A cell for each file, with its rows and columns."""
+        if not self.parts:
+            return [self]
+        known = {column.name: column for column in self.columns}
+        return [replace(self, rows=last - first, parts=[], columns=[replace(known[name], values=known[name].values[first:last]) for name in names])
+                for first, last, names in self.parts]
 
     def source(self, purpose):
         """Random numbers for a purpose."""
@@ -89,7 +99,7 @@ class Cell:
         settings = {name: value for name, value in self.settings.items() if value is not None}
         columns = "\n".join(f"  {column}" for column in self.columns)
         return (f"cell {self.number} of seed {self.seed}: {self.writer}, {self.rows} rows, codec {self.codec}, groups of {self.group_rows}\n"
-                f"  {options}\n  {settings}\n{columns}")
+                f"  files of rows {self.parts or 'all'}\n  {options}\n  {settings}\n{columns}")
 
 
 def spread(source, pool, rows, share):
@@ -132,6 +142,18 @@ def fitting(kind):
     return () if kind.family == kinds.NESTED else ("plain", "delta_binary_packed", "byte_stream_split")
 
 
+def parts(source, cell):
+    """Divides a cell into files. Some have their columns in another order, and some lack one."""
+    if source.random() < 0.75:
+        return []
+    cuts = sorted(source.randint(0, cell.rows) for _ in range(source.choice((1, 2))))
+    names, made = [column.name for column in cell.columns], []
+    for first, last in zip([0, *cuts], [*cuts, cell.rows]):
+        mine = names if not made or source.random() < 0.5 else source.sample(names, source.randint(1, len(names)))
+        made.append((first, last, mine))
+    return made
+
+
 def chosen(source, options):
     return {name: source.choice(values) for name, values in options.items()}
 
@@ -148,4 +170,5 @@ def cell(seed, number, can_write):
         columns.append(column(source, f"c{place}", kinds.KINDS[name], rows))
     made = Cell(seed, number, writer, rows, source.choice(CODECS[writer]), source.choice((None, 100, 1000, 2048)), columns,
                 chosen(source, OPTIONS[writer]), chosen(source, SETTINGS))
+    made.parts = parts(source, made)
     return made

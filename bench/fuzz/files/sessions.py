@@ -28,7 +28,8 @@ class Sessions(Engine):
         Raises Refused if there is an error.
         """
         given = {name: value for name, value in settings.items() if value is not None}
-        request = {"tables": {"t": {"path": str(path)}}, "settings": given, "stock": False, "sql": sql}
+        folder = "/" if path.is_dir() else ""
+        request = {"tables": {"t": {"path": f"{path}{folder}"}}, "settings": given, "stock": False, "sql": sql}
         reply = self.run(request, False, self.file)
         if reply["error"]:
             raise Refused(reply["error"])

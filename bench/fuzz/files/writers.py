@@ -1,5 +1,7 @@
 """Writes the file of a cell with its writer."""
 
+import shutil
+
 import duckdb
 import polars
 import pyarrow
@@ -68,7 +70,7 @@ def by_polars(cell, path, encodings):
 
 def by_rust(cell, path, encodings, sessions):
     """Through COPY, from a plain file of the same values."""
-    plain = path.with_name("source.parquet")
+    plain = path.parent.parent / "source.parquet"
     pyarrow.parquet.write_table(table(cell), plain, use_dictionary=False, write_statistics=False)
     options = {"compression": cell.codec, "max_row_group_size": cell.group_rows} | cell.options
     for column in cell.columns:
@@ -86,8 +88,8 @@ def cast(column):
     return f"arrow_cast({name}, '{column.kind.cast}') AS {name}" if column.kind.cast else name
 
 
-def write(cell, path, sessions):
-    """Writes the file of a cell. Encodings that a column cannot have are not asked for again.
+def write_file(cell, path, sessions):
+    """Writes a file. Encodings that a column cannot have are not asked for again.
 
     Returns whether the encodings are those that were asked for.
     """
@@ -108,6 +110,13 @@ def write(cell, path, sessions):
     raise NotWritten(f"{cell.writer}: {reason}")
 
 
+def write(cell, folder, sessions):
+    """Writes the files of a cell to a folder, which has no others then. Returns whether all have the encodings asked for."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return all([write_file(part, folder / f"{number}.parquet", sessions) for number, part in enumerate(cell.files())])
+
+
 def writable(folder, sessions):
     """The types that each writer writes, found out by a file of each."""
     found = {writer: [] for writer in WRITERS}
@@ -120,7 +129,7 @@ def writable(folder, sessions):
             one = Column("c0", kind, values, [None, *values], None, True)
             codec = "none" if writer == PYARROW else "uncompressed"
             try:
-                write(Cell(0, 0, writer, 4, codec, None, [one], {}), folder / "trial.parquet", sessions)
+                write_file(Cell(0, 0, writer, 4, codec, None, [one], {}), folder / "trial.parquet", sessions)
                 found[writer].append(name)
             except NotWritten:
                 pass

@@ -153,7 +153,7 @@ impl RowGroupReader {
             counts: ScanCounts::default(),
             scan,
         };
-        // Row groups without rows may have dictionaries without entries, which cannot be told from no page.
+        // In a row group without rows, a dictionary may have no bytes, and its page is not found.
         if !reader.ranges.is_empty() && reader.dictionary_rules_out(row_group)? {
             reader.counts.row_groups_skipped = 1;
             reader.counts.rows = reader.ranges.drain(..).map(|range| range.len() as u64).sum();
