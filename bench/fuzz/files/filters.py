@@ -26,7 +26,7 @@ FUNCTIONS = {
     TEXT: ("length({}) > 12", "upper({}) = 'A'", "lower({}) LIKE 'prefix%'", "substr({}, 1, 2) = 'pr'", "{} || 'x' = 'ax'", "starts_with({}, 'prefix')",
            "coalesce({}, '') = ''", "octet_length({}) <> length({})", "TRY_CAST({} AS INT) = 12", "CAST({} AS INT) = 12", "reverse({}) > 'm'",
            "btrim({}) = ''", "CASE {} WHEN 'a' THEN true WHEN 'b' THEN false END", "strpos({}, '-') > 3"),
-    BYTES: ("encode({}, 'hex') LIKE '0%'", "{} = {}", "md5({}) > '8'"),
+    BYTES: ("encode(arrow_cast({}, 'Binary'), 'hex') LIKE '0%'", "{} = {}", "md5(arrow_cast({}, 'Binary')) > '8'"),
     TIME: ("CAST({} AS VARCHAR) LIKE '%1%'", "{} = {}", "coalesce({}, {}) IS NULL", "CAST({} AS VARCHAR) > '1980'"),
     TRUTH: ("{}", "NOT {}", "{} IS TRUE", "{} IS NOT FALSE", "{} IS UNKNOWN", "coalesce({}, true)", "CAST({} AS INT) = 1"),
     NESTED: ("CAST({} AS VARCHAR) LIKE '%1%'", "{} = {}"),

@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow.parquet
 
 import compare
 import filters
+import kinds
 import layouts
 import plant
 import truth
@@ -103,10 +104,18 @@ class Judge:
         verdict.cell += "" if has_encodings else "\n  without the encodings that were asked for"
         if not cell.parts:
             self.compare_readers(cell, path, verdict)
-        for place, query in enumerate(filters.queries(cell, count)):
+        for place, query in enumerate(filters.queries(self.as_read(cell, path), count)):
             if only is None or place == only:
                 self.compare(path, cell, (place, query), verdict, all(reads[name] == ENCODED for name in query.columns))
         return verdict
+
+    def as_read(self, cell, path):
+        """The cell with the types that DataFusion reads. Without Arrow's schema, times and differences of them are integers."""
+        try:
+            schema = self.sessions.answer(path, "SELECT * FROM t LIMIT 0", {}).schema
+        except Refused:
+            return cell
+        return replace(cell, columns=[replace(column, kind=kinds.as_read(column.kind, schema.field(column.name).type)) for column in cell.columns])
 
     def reads(self, path, name, settings):
         """Which scan reads a column."""
@@ -126,9 +135,9 @@ class Judge:
         if error:
             verdict.readers += [(column.kind.name, f"DataFusion: {error.splitlines()[0]}") for column in cell.columns]
             return
-        kinds = {column.name: column.kind.name for column in cell.columns}
+        names = {column.name: column.kind.name for column in cell.columns}
         try:
-            verdict.readers += [(kinds[name], what) for name, what in truth.verdicts(path / "0.parquet", found).items()]
+            verdict.readers += [(names[name], what) for name, what in truth.verdicts(path / "0.parquet", found).items()]
         except (pyarrow.ArrowException, OSError) as error:
             verdict.readers.append(("any", f"PyArrow: {str(error).splitlines()[0]}"))
 

@@ -4,7 +4,7 @@ import math
 import string
 import struct
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pyarrow
@@ -216,6 +216,13 @@ def others():
     yield Kind("hugeint", FLOAT, pyarrow.int64(), small, str, None, "CAST({} AS HUGEINT)")
     yield Kind("time_tz", NESTED, pyarrow.time64("us"), time("us").value, None, None, "CAST({} AS TIMETZ)")
     yield Kind("bit", NESTED, pyarrow.int32(), lambda source: source.randint(0, 99), None, None, "CAST({} AS BIT)")
+
+
+def as_read(kind, arrow):
+    """A type of times as it is written in SQL if it is read as another one."""
+    if kind.family == TIME and pyarrow.types.is_integer(arrow):
+        return replace(kind, name="int64", family=NUMBER, literal=str)
+    return replace(kind, family=NESTED, literal=None) if kind.family == TIME and pyarrow.types.is_interval(arrow) else kind
 
 
 # Written by DuckDB alone, as a conversion of another type.

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import judge
@@ -82,17 +84,28 @@ def tasks(given):
 
 
 def run_all(given, program, folder, total):
-    wanted = tasks(given)
-    fork = multiprocessing.get_context("spawn")
-    with fork.Pool(min(given.jobs, len(wanted)), start, (program, given, folder)) as pool:
-        for verdict in pool.imap_unordered(work, wanted):
-            total.note(verdict)
-            if verdict.differences:
-                progress("")
-                print(summary.report(verdict, given.seed), file=sys.stderr if given.json else sys.stdout, flush=True)
-            progress(f"{total.cells} of {len(wanted)} cells, {total.failed} differ")
-            if total.failed >= given.failures:
-                return
+    wanted, spawn = tasks(given), multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(given.jobs, len(wanted)), spawn, start, (program, given, folder)) as pool:
+        running = {pool.submit(work, task): task for task in wanted}
+        try:
+            for future in as_completed(running):
+                note(given, total, future.result(), len(wanted))
+                del running[future]
+                if total.failed >= given.failures:
+                    break
+        except BrokenProcessPool:
+            cells = sorted(number for _, number, *_ in running.values())[:given.jobs]
+            total.error = f"a process ended at one of the cells {', '.join(map(str, cells))}: run them with --case"
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def note(given, total, verdict, wanted):
+    """Counts a verdict, and prints the differences of its cell."""
+    total.note(verdict)
+    if verdict.differences:
+        progress("")
+        print(summary.report(verdict, given.seed), file=sys.stderr if given.json else sys.stdout, flush=True)
+    progress(f"{total.cells} of {wanted} cells, {total.failed} differ")
 
 
 def main(description):
@@ -111,4 +124,6 @@ def main(description):
     progress("")
     seconds = time.monotonic() - began
     print(json.dumps(total.data(seconds), indent=1) if arguments.json else total.text(seconds))
+    if total.error:
+        sys.exit(f"the run ended early: {total.error}")
     sys.exit(1 if total.failed else 0)

@@ -23,6 +23,8 @@ def report(verdict, seed):
 class Summary:
     def __init__(self):
         self.cells = self.failed = 0
+        # Why the run has ended early.
+        self.error = None
         self.writers, self.unwritten, self.reasons = defaultdict(Counter), Counter(), Counter()
         self.columns, self.encodings = defaultdict(Counter), defaultdict(Counter)
         self.readers, self.examples = Counter(), {}

@@ -45,6 +45,9 @@ def by_pyarrow(cell, path, encodings):
     if has_bloom:
         flat = [column.name for column in cell.columns if column.kind.family in (kinds.TEXT, kinds.NUMBER) and column.kind.name != "bool"]
         options["bloom_filter_options"] = {name: {"ndv": max(cell.rows, 1), "fpp": 0.1} for name in flat}
+    if any(column.kind.name.startswith("timestamp[ns") for column in cell.columns):
+        # Earlier versions have no nanoseconds. PyArrow refuses to cut them, or ends the process.
+        options["version"] = "2.6"
     with pyarrow.parquet.ParquetWriter(path, rows.schema, compression=cell.codec, **options) as writer:
         if has_empty_group:
             writer.write_table(rows.slice(0, 0))
