@@ -16,6 +16,7 @@ import writers
 from sessions import Refused, Sessions
 
 SCANS = "annulus.scans"
+PLAN = {"datafusion.explain.format": "indent"}
 # How a column is read, as `EXPLAIN ANALYZE` tells.
 ENCODED, STOCK, UNREAD = "encoded", "by DataFusion", "not read"
 
@@ -31,10 +32,11 @@ class Verdict:
     unwritten: str | None = None
     # For each column its type, how its chunks are stored, and how they are read.
     columns: list = field(default_factory=list)
-    # Queries with an answer, those of them that the encoded scan has read, those that end with an error on both scans and on
-    # DataFusion's alone.
+    # Queries with an answer, those of them that the encoded scan has read, those in whose cells it has also evaluated filters,
+    # those that end with an error on both scans, and on DataFusion's alone.
     equal: int = 0
     encoded: int = 0
+    filtered: int = 0
     refused: int = 0
     refused_by_stock: int = 0
     # Why queries are refused.
@@ -72,7 +74,7 @@ class Judge:
 
     def __init__(self, program, folder, timeout, fault=None):
         self.folder, self.sessions = folder, Sessions(program, folder, timeout)
-        self.alter = plant.FAULTS[fault] if fault else None
+        self.alter, self.has_filters = plant.FAULTS[fault] if fault else None, False
         self.can_write = writers.writable(folder, self.sessions)
 
     def cell(self, seed, number):
@@ -100,6 +102,7 @@ class Judge:
         names = [column.name for column in cell.columns]
         how, reads = stored(path, names), {name: self.reads(path, name, cell.settings) for name in names}
         verdict.columns = [(column.kind.name, how[column.name], reads[column.name]) for column in cell.columns]
+        self.has_filters = self.evaluates_filters(path, names[0], cell.settings)
         verdict.cell += "".join(f"\n  {name} is stored as {', '.join(how[name])}, read {reads[name]}" for name in names)
         verdict.cell += "" if has_encodings else "\n  without the encodings that were asked for"
         if not cell.parts:
@@ -128,6 +131,14 @@ class Judge:
         if "scan=encoded" not in text or not by_stock:
             return STOCK if "ParquetSource" in text or "DataSourceExec" in text else UNREAD
         return ENCODED if by_stock[1] == "0" else STOCK
+
+    def evaluates_filters(self, path, name, settings):
+        """Whether the encoded scan evaluates the filters of queries. Where its partitions are divided below the filter, it does not."""
+        try:
+            plan = self.sessions.answer(path, f"EXPLAIN SELECT {name} FROM t WHERE {name} IS NULL", settings | PLAN | {SCANS: "always"})
+        except Refused:
+            return False
+        return any("filters=[" in text for text in plan.column("plan").to_pylist())
 
     def compare_readers(self, cell, path, verdict):
         """Compares all rows of DataFusion's scan with those of PyArrow."""
@@ -166,3 +177,4 @@ class Judge:
             return
         verdict.equal += 1
         verdict.encoded += is_encoded
+        verdict.filtered += is_encoded and self.has_filters

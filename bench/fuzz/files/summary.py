@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 import judge
 import truth
 
-COUNTS = ("equal", "encoded", "refused", "refused_by_stock")
+COUNTS = ("equal", "encoded", "filtered", "refused", "refused_by_stock")
 # The differences of a cell that are printed.
 MOST_PRINTED = 3
 

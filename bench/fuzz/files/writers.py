@@ -73,7 +73,7 @@ def by_polars(cell, path, encodings):
 
 def by_rust(cell, path, encodings, sessions):
     """Through COPY, from a plain file of the same values."""
-    plain = path.parent.parent / "source.parquet"
+    plain = path.parent.with_name("source.parquet")
     pyarrow.parquet.write_table(table(cell), plain, use_dictionary=False, write_statistics=False)
     options = {"compression": cell.codec, "max_row_group_size": cell.group_rows} | cell.options
     for column in cell.columns:
@@ -122,7 +122,8 @@ def write(cell, folder, sessions):
 
 def writable(folder, sessions):
     """The types that each writer writes, found out by a file of each."""
-    found = {writer: [] for writer in WRITERS}
+    found, path = {writer: [] for writer in WRITERS}, folder / "trial" / "one.parquet"
+    path.parent.mkdir()
     for writer in WRITERS:
         for name, kind in kinds.KINDS.items():
             # Polars panics at decimals of 256 bits.
@@ -132,7 +133,7 @@ def writable(folder, sessions):
             one = Column("c0", kind, values, [None, *values], None, True)
             codec = "none" if writer == PYARROW else "uncompressed"
             try:
-                write_file(Cell(0, 0, writer, 4, codec, None, [one], {}), folder / "trial.parquet", sessions)
+                write_file(Cell(0, 0, writer, 4, codec, None, [one], {}), path, sessions)
                 found[writer].append(name)
             except NotWritten:
                 pass
