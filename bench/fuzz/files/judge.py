@@ -16,6 +16,8 @@ import writers
 from sessions import Refused, Sessions
 
 SCANS = "annulus.scans"
+# Errors of expressions, which depend on the values that they are evaluated on.
+VALUE_ERROR = re.compile("Cannot cast|Can't cast|Cast error|[Oo]verflow|Divide by zero|out of range")
 PLAN = {"datafusion.explain.format": "indent"}
 # How a column is read, as `EXPLAIN ANALYZE` tells.
 ENCODED, STOCK, UNREAD = "encoded", "by DataFusion", "not read"
@@ -33,12 +35,13 @@ class Verdict:
     # For each column its type, how its chunks are stored, and how they are read.
     columns: list = field(default_factory=list)
     # Queries with an answer, those of them that the encoded scan has read, those in whose cells it has also evaluated filters,
-    # those that end with an error on both scans, and on DataFusion's alone.
+    # those that end with an error on both scans, on DataFusion's alone, and on the encoded one alone, if it is one of a value.
     equal: int = 0
     encoded: int = 0
     filtered: int = 0
     refused: int = 0
     refused_by_stock: int = 0
+    refused_by_encoded: int = 0
     # Why queries are refused.
     reasons: Counter = field(default_factory=Counter)
     # The number of a query, the query and how its answers differ.
@@ -161,9 +164,11 @@ class Judge:
                 verdict.reasons[reason(error)] += 1
             if error and other:
                 verdict.refused += 1
+            # Each may evaluate an expression on rows that the other one has left out before.
             elif error:
-                # It may have evaluated a condition on rows that another one leaves out.
                 verdict.refused_by_stock += 1
+            elif VALUE_ERROR.search(other):
+                verdict.refused_by_encoded += 1
             else:
                 verdict.differences.append((place, query.sql(), f"an error on the encoded scan alone: {other}"))
             return

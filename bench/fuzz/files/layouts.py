@@ -164,7 +164,7 @@ def cell(seed, number, can_write):
     source = random.Random(f"{seed}.{number}")
     writer = source.choice((PYARROW, PYARROW, DUCKDB, POLARS, RUST, RUST))
     rows = source.choice(ROWS)
-    names = [name for name in can_write[writer] if source.random() < 0.2 or name in kinds.SCALARS]
+    names = [name for name in can_write[writer] if source.random() < 0.4 or name in kinds.SCALARS]
     columns = []
     for place in range(source.randint(2, 6)):
         name = columns[-1].kind.name if columns and source.random() < 0.25 else source.choice(names)

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 import judge
 import truth
 
-COUNTS = ("equal", "encoded", "filtered", "refused", "refused_by_stock")
+COUNTS = ("equal", "encoded", "filtered", "refused", "refused_by_stock", "refused_by_encoded")
 # The differences of a cell that are printed.
 MOST_PRINTED = 3
 
@@ -62,9 +62,9 @@ class Summary:
     def text(self, seconds):
         lines = [f"{self.cells} cells in {seconds:.0f} s, {self.failed} with different answers"]
         titles = ("cells", "unwritten", "fallen_back", *COUNTS, "different")
-        lines.append(f"{'writer':12}" + "".join(f"{title.replace('_', ' '):>18}" for title in titles))
+        lines.append(f"{'writer':12}" + "".join(f"{title.replace('_', ' '):>20}" for title in titles))
         for writer, row in sorted(self.writers.items()):
-            lines.append(f"{writer:12}" + "".join(f"{row[title]:18}" for title in titles))
+            lines.append(f"{writer:12}" + "".join(f"{row[title]:20}" for title in titles))
         for title, counted in (("type", self.columns), ("stored as", self.encodings)):
             lines.append(f"\n{title:70}" + "".join(f"{reads:>15}" for reads in (judge.ENCODED, judge.STOCK, judge.UNREAD)))
             for name, row in sorted(counted.items()):
