@@ -8,7 +8,7 @@ import kinds
 PYARROW, DUCKDB, POLARS, RUST = "pyarrow", "duckdb", "polars", "parquet-rs"
 WRITERS = (PYARROW, DUCKDB, POLARS, RUST)
 # Rows of a column chunk, some of which have a dictionary that is too large.
-ROWS = (0, 1, 2, 50, 700, 700, 2500, 6000)
+ROWS = (0, 1, 2, 50, 700, 700, 700, 2500, 6000, 20_000)
 CODECS = {
     PYARROW: ("none", "snappy", "gzip", "zstd", "lz4", "brotli"),
     DUCKDB: ("uncompressed", "snappy", "gzip", "zstd", "lz4_raw", "brotli"),
