@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array, FixedSizeBinaryArray,
-        Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
-        Time32MillisecondArray, Time64MicrosecondArray, TimestampMicrosecondArray, TimestampMillisecondArray,
-        UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array, DurationSecondArray,
+        FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array,
+        LargeBinaryArray, LargeStringArray, RecordBatch, StringArray, Time32MillisecondArray, Time64MicrosecondArray,
+        TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, UInt8Array, UInt16Array,
+        UInt32Array, UInt64Array,
     },
     compute::{cast, concat_batches},
     datatypes::{DataType, Field, Schema, i256},
@@ -65,8 +66,15 @@ pub fn batch(random: &mut StdRng, rows: usize, nulls: u32, distinct: i64) -> Rec
         ("time64", Arc::new(column::<Time64MicrosecondArray, _>(random, rows, nulls, number))),
         ("millis", Arc::new(column::<TimestampMillisecondArray, _>(random, rows, nulls, number))),
         ("micros", Arc::new(column::<TimestampMicrosecondArray, _>(random, rows, nulls, number).with_timezone("UTC"))),
+        ("nanos", Arc::new(column::<TimestampNanosecondArray, _>(random, rows, nulls, number))),
+        ("lasts", Arc::new(column::<DurationSecondArray, _>(random, rows, nulls, number))),
         ("text", Arc::new(column::<StringArray, _>(random, rows, nulls, text))),
+        ("large", Arc::new(column::<LargeStringArray, _>(random, rows, nulls, text))),
         ("bytes", Arc::new(column::<BinaryArray, _>(random, rows, nulls, |random| text(random).into_bytes()))),
+        (
+            "large bytes",
+            Arc::new(column::<LargeBinaryArray, _>(random, rows, nulls, |random| text(random).into_bytes())),
+        ),
         ("fixed", Arc::new(fixed(random, rows, nulls, number))),
         ("d9", decimal(random, rows, nulls, 9, number)),
         ("d18", decimal(random, rows, nulls, 18, number)),
@@ -160,7 +168,9 @@ pub fn with_encodings(random: &mut StdRng, properties: WriterProperties, schema:
         let encodings: &[Encoding] = match field.data_type() {
             DataType::Int32 | DataType::Int64 => &[Encoding::DELTA_BINARY_PACKED, Encoding::BYTE_STREAM_SPLIT],
             DataType::Float32 | DataType::Float64 => &[Encoding::BYTE_STREAM_SPLIT],
-            DataType::Utf8 | DataType::Binary => &[Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY],
+            DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary => {
+                &[Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY]
+            }
             DataType::FixedSizeBinary(_) => &[Encoding::BYTE_STREAM_SPLIT, Encoding::DELTA_BYTE_ARRAY],
             DataType::Boolean => &[Encoding::RLE],
             _ => continue,
