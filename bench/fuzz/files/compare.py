@@ -34,7 +34,7 @@ def exact(value):
 def numbers(column):
     """The values of a column as Python has them exactly: times are integers."""
     types, kind = pyarrow.types, column.type
-    if types.is_temporal(kind) and not types.is_interval(kind):
+    if types.is_temporal(kind):
         column = column.combine_chunks()
         return column.view(pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64()).to_pylist()
     return [exact(value) for value in bits(column).to_pylist()]

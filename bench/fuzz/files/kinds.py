@@ -212,7 +212,6 @@ def others():
     yield Kind("struct", NESTED, pyarrow.struct(fields), lambda source: {"a": small(source), "b": text_value(source)})
     pairs = pyarrow.map_(pyarrow.string(), pyarrow.int64())
     yield Kind("map", NESTED, pairs, lambda source: list({text_value(source): small(source) for _ in range(source.randint(0, 3))}.items()))
-    yield Kind("interval", NESTED, pyarrow.int32(), small, None, None, "to_days({})")
     yield Kind("hugeint", FLOAT, pyarrow.int64(), small, str, None, "CAST({} AS HUGEINT)")
     yield Kind("time_tz", NESTED, pyarrow.time64("us"), time("us").value, None, None, "CAST({} AS TIMETZ)")
     yield Kind("bit", NESTED, pyarrow.int32(), lambda source: source.randint(0, 99), None, None, "CAST({} AS BIT)")
@@ -222,10 +221,10 @@ def as_read(kind, arrow):
     """A type of times as it is written in SQL if it is read as another one."""
     if kind.family == TIME and pyarrow.types.is_integer(arrow):
         return replace(kind, name="int64", family=NUMBER, literal=str)
-    return replace(kind, family=NESTED, literal=None) if kind.family == TIME and pyarrow.types.is_interval(arrow) else kind
+    return kind
 
 
 # Written by DuckDB alone, as a conversion of another type.
-CONVERTED = ("interval", "hugeint", "time_tz", "bit")
+CONVERTED = ("hugeint", "time_tz", "bit")
 SCALARS = {kind.name: kind for kind in scalars()}
 KINDS = SCALARS | {kind.name: kind for kind in others()}
