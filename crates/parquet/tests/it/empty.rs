@@ -37,6 +37,7 @@ fn a_dictionary_without_entries_is_not_read() {
     let file = file();
     let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]));
     let every = Subset { seed: 1, share: 256, null_passes: false };
-    let (batches, counts) = ours(&file, &schema, (&[0..9], vec![(vec![0], every, false)]), 100).unwrap();
+    let (batches, counts) =
+        ours(&file, &schema, (std::slice::from_ref(&(0..9)), vec![(vec![0], every, false)]), 100).unwrap();
     assert_eq!((batches.len(), batches[0].num_rows(), counts.kept), (1, 9, 9));
 }
