@@ -96,7 +96,8 @@ def run_all(given, program, folder, total):
         except BrokenProcessPool:
             cells = sorted(number for _, number, *_ in running.values())[:given.jobs]
             total.error = f"a process ended at one of the cells {', '.join(map(str, cells))}: run them with --case"
-        pool.shutdown(wait=True, cancel_futures=True)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def note(given, total, verdict, wanted):
