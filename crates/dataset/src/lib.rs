@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod bad_rows;
+mod codes;
 mod column_list;
 mod column_types;
 mod error;

@@ -81,6 +81,16 @@ impl Column {
         }
     }
 
+    /// Returns the bytes of a value in the format; `None` if they differ.
+    pub(crate) fn fixed_width(&self) -> Option<usize> {
+        match self.physical {
+            Type::INT32 | Type::FLOAT => Some(4),
+            Type::INT64 | Type::DOUBLE => Some(8),
+            Type::FIXED_LEN_BYTE_ARRAY => Some(self.length),
+            _ => None,
+        }
+    }
+
     /// Returns the type in which values are kept until a batch is complete.
     pub(crate) fn kept_type(&self) -> DataType {
         match self.data_type {

@@ -3,7 +3,9 @@
 
 mod bits;
 mod builder;
+mod codes;
 mod column;
+mod encode;
 mod error;
 mod filter;
 mod hybrid;
@@ -16,7 +18,9 @@ mod source;
 mod values;
 mod window;
 
+pub use codes::{CodesReader, SharedDictionary};
 pub use column::Column;
+pub use encode::{CodesEncoding, CodesWriter, EncodedChunk};
 pub use error::{PageError, ScanError};
 pub use filter::{Conjunct, Predicate};
 pub use row_group::{RowGroupReader, Scan, ScanCounts};

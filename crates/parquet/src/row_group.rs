@@ -404,7 +404,7 @@ fn retain(selection: &mut Selection, conjunct: &Conjunct, columns: &[ArrayRef]) 
 }
 
 /// Returns whether all pages of a chunk are known to have codes.
-fn is_coded(chunk: &ColumnChunkMetaData) -> bool {
+pub(crate) fn is_coded(chunk: &ColumnChunkMetaData) -> bool {
     let codes = [Encoding::RLE_DICTIONARY, Encoding::PLAIN_DICTIONARY];
     chunk.dictionary_page_offset().is_some()
         && chunk

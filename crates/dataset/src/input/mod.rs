@@ -23,6 +23,7 @@ mod options;
 mod pages;
 mod parquet;
 mod paths;
+mod row_group;
 mod sample;
 mod schema;
 mod settings;

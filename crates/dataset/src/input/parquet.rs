@@ -1,13 +1,10 @@
 //! Parquet files: a unit is a row group, or a range of its rows.
 
-use std::{fs::File, ops::Range, sync::Arc};
+use std::{fs::File, sync::Arc};
 
 use arrow::datatypes::SchemaRef;
 use parquet::{
-    arrow::{
-        ProjectionMask,
-        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
-    },
+    arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
     basic::{ConvertedType, Encoding, Type},
     file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData},
 };
@@ -15,16 +12,16 @@ use parquet::{
 use super::{
     InputOptions, int96,
     paths::InputFile,
-    schema::{Projection, project},
-    unit::{Batches, DecodedBatch, Part, Source, guard},
+    row_group::RowGroup,
+    unit::{Part, Source, guard},
 };
 use crate::error::DatasetError;
 
 /// A Parquet file whose metadata has been read.
 pub(super) struct ParquetFile {
-    path: String,
-    place: String,
-    metadata: ArrowReaderMetadata,
+    pub(super) path: String,
+    pub(super) place: String,
+    pub(super) metadata: ArrowReaderMetadata,
     coerces_int96: Option<bool>,
 }
 
@@ -112,7 +109,8 @@ impl Source for ParquetFile {
 }
 
 impl ParquetFile {
-    fn rows_of(&self, group: usize) -> usize {
+    /// Returns the number of rows of a row group.
+    pub(super) fn rows_of(&self, group: usize) -> usize {
         self.metadata.metadata().row_group(group).num_rows().max(0) as usize
     }
 }
@@ -145,69 +143,4 @@ fn saves_half(chunk: &ColumnChunkMetaData) -> bool {
         Type::BOOLEAN => return true,
     };
     chunk.uncompressed_size() < plain / 2
-}
-
-struct RowGroup {
-    file: Arc<ParquetFile>,
-    group: usize,
-    rows: Range<usize>,
-    schema: SchemaRef,
-    batch_rows: usize,
-}
-
-impl Part for RowGroup {
-    fn path(&self) -> &str {
-        &self.file.path
-    }
-
-    fn bytes(&self) -> u64 {
-        let whole = self.file.metadata.metadata().row_group(self.group).compressed_size().max(0) as u128;
-        (whole * self.rows.len() as u128 / self.file.rows_of(self.group).max(1) as u128) as u64
-    }
-
-    fn rows(&self) -> Option<u64> {
-        Some(self.rows.len() as u64)
-    }
-
-    fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
-        let rows = self.rows.clone();
-        let path = self.file.path.clone();
-        let schema = project(&self.schema, columns)?;
-        let file_fields = self.file.metadata.schema().fields();
-        let roots: Vec<usize> = (0..file_fields.len())
-            .filter(|&root| schema.column_with_name(file_fields[root].name()).is_some())
-            .collect();
-        let projection = Projection::new(roots.iter().map(|&root| file_fields[root].name()), &schema);
-
-        let file = File::open(&self.file.place).map_err(DatasetError::io("open", &path))?;
-        let corrupt = {
-            let (path, group) = (path.clone(), self.group);
-            move |error: &dyn std::error::Error| {
-                DatasetError::corrupt(
-                    &path,
-                    format!(
-                        "row group {group}: {error} (bad rows are skipped line by line, never by whole row groups)"
-                    ),
-                )
-            }
-        };
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.file.metadata.clone());
-        let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
-        let reader = builder
-            .with_row_groups(vec![self.group])
-            .with_projection(mask)
-            .with_batch_size(self.batch_rows)
-            .with_offset(rows.start)
-            .with_limit(rows.len())
-            .build()
-            .map_err(|error| corrupt(&error))?;
-
-        let rows = rows.len().max(1) as u64;
-        let bytes = self.bytes();
-        Ok(Box::new(reader.map(move |batch| {
-            let batch = batch.and_then(|batch| projection.apply(&batch)).map_err(|error| corrupt(&error))?;
-            let input_bytes = (u128::from(bytes) * batch.num_rows() as u128 / u128::from(rows)) as u64;
-            Ok(DecodedBatch { batch, input_bytes, bad: vec![] })
-        })))
-    }
 }

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use annulus_parquet::SharedDictionary;
 use arrow::{
     array::{ArrayRef, RecordBatch},
     datatypes::{FieldRef, SchemaRef},
@@ -14,7 +15,10 @@ use arrow::{
 use parquet::file::metadata::ParquetMetaData;
 
 use super::{BadRow, InputOptions};
-use crate::error::DatasetError;
+use crate::{
+    codes::{Codes, CodesLayout},
+    error::DatasetError,
+};
 
 /// A part of a dataset that is read on its own. Any thread can read units, in any order. Reading a
 /// unit again gives the same rows in the same order, except for standard input, which can be read
@@ -36,6 +40,14 @@ pub(super) trait Part: Send + Sync {
     }
     /// Reads all columns, or those at `columns` of the dataset's schema, in that order.
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError>;
+    /// Returns whether a column can be read as codes of a dictionary.
+    fn has_codes(&self, _column: usize, _dictionary: &SharedDictionary) -> bool {
+        false
+    }
+    /// Reads all columns, those of `codes` as codes unless their dictionaries have stopped.
+    fn read_codes(&self, codes: &Codes) -> Result<(CodesLayout, Batches), DatasetError> {
+        Ok((CodesLayout::values(codes.len()), self.read(None)?))
+    }
 }
 
 /// A file whose columns are known.
@@ -123,6 +135,17 @@ impl Unit {
     /// As there, or if a number is not below the number of columns.
     pub fn read_columns(&self, columns: &[usize]) -> Result<UnitReader, DatasetError> {
         self.reader(|part| part.read(Some(columns)))
+    }
+
+    /// Returns whether a column can be read as codes of a dictionary.
+    pub(crate) fn has_codes(&self, column: usize, dictionary: &SharedDictionary) -> bool {
+        self.part.has_codes(column, dictionary)
+    }
+
+    /// Like [`read`](Self::read), with codes in place of the values of some columns.
+    pub(crate) fn read_codes(&self, codes: &Codes) -> Result<(CodesLayout, UnitReader), DatasetError> {
+        let (layout, batches) = guard(self.part.path(), || self.part.read_codes(codes))?;
+        Ok((layout, UnitReader { path: self.part.path().to_owned(), batches: Some(batches) }))
     }
 
     fn reader(&self, read: impl Fn(&dyn Part) -> Result<Batches, DatasetError>) -> Result<UnitReader, DatasetError> {

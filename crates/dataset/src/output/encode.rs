@@ -3,7 +3,6 @@
 use std::io::BufWriter;
 
 use arrow::{array::RecordBatch, ipc::writer::FileWriter, json::LineDelimitedWriter};
-use parquet::arrow::ArrowWriter;
 
 use super::{
     OutputError,
@@ -11,13 +10,15 @@ use super::{
     format::Encoding,
     json::json_writer,
     pages::PagesWriter,
+    parquet::ParquetFile,
     publish::Folder,
     work_file::{FileSeal, WorkFile},
 };
+use crate::codes::BatchCodes;
 
 /// A file that is being written.
 pub(crate) enum Encoder {
-    Parquet(Box<ArrowWriter<WorkFile>>),
+    Parquet(Box<ParquetFile>),
     Ipc(Box<FileWriter<BufWriter<WorkFile>>>),
     Pages(Box<PagesWriter>),
     Csv(CsvWriter<BufWriter<WorkFile>>),
@@ -40,8 +41,8 @@ impl Encoder {
         let file = WorkFile::create(folder, name)?;
         let path = file.path().to_owned();
         match encoding {
-            Encoding::Parquet { schema, options } => {
-                let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options.as_ref().clone());
+            Encoding::Parquet(encoding) => {
+                let writer = ParquetFile::try_new(file, encoding);
                 Ok(Self::Parquet(Box::new(writer.map_err(|error| parquet_error(&path, error))?)))
             }
             Encoding::Ipc { schema, options } => {
@@ -60,10 +61,12 @@ impl Encoder {
         }
     }
 
-    /// Adds rows.
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), OutputError> {
+    /// Adds rows. Those of a Parquet file may have codes, and need no other types before.
+    pub(crate) fn write(&mut self, batch: &RecordBatch, coded: Option<BatchCodes<'_>>) -> Result<(), OutputError> {
         match self {
-            Self::Parquet(writer) => writer.write(batch).map_err(|error| parquet_error(writer.inner().path(), error)),
+            Self::Parquet(writer) => {
+                writer.write(batch, coded).map_err(|error| parquet_error(writer.inner().path(), error))
+            }
             Self::Ipc(writer) => {
                 writer.write(batch).map_err(|error| arrow_error(writer.get_ref().get_ref().path(), error))
             }
@@ -80,7 +83,7 @@ impl Encoder {
     /// Returns the memory in use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         match self {
-            Self::Parquet(writer) => writer.memory_size() + group_memory(writer),
+            Self::Parquet(writer) => writer.memory(),
             Self::Ipc(_) => IPC_BUFFER_BYTES,
             Self::Pages(writer) => writer.memory(),
             Self::Csv(_) | Self::Json(_) => TEXT_BUFFER_BYTES,
@@ -90,7 +93,7 @@ impl Encoder {
     /// Returns the approximate size in bytes that the file would have if it ended here.
     pub(crate) fn size_estimate(&self) -> u64 {
         match self {
-            Self::Parquet(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
+            Self::Parquet(writer) => writer.size_estimate() as u64,
             Self::Ipc(writer) => writer.get_ref().get_ref().bytes(),
             Self::Pages(writer) => writer.size_estimate(),
             Self::Csv(writer) => writer.sink().get_ref().bytes(),
@@ -110,7 +113,7 @@ impl Encoder {
     pub(crate) fn finish(self) -> Result<FileSeal, OutputError> {
         match self {
             Self::Parquet(mut writer) => {
-                let ended = writer.finish().map(drop);
+                let ended = writer.finish();
                 ended.map_err(|error| parquet_error(writer.inner().path(), error))?;
                 // Taking the file out of the writer would flush it too, but would turn the system's
                 // error into text.
@@ -138,16 +141,6 @@ impl Encoder {
 fn seal(file: BufWriter<WorkFile>) -> Result<FileSeal, OutputError> {
     let path = file.get_ref().path().to_owned();
     file.into_inner().map_err(|error| OutputError::io("write", path)(error.into_error()))?.seal()
-}
-
-/// The approximate memory of the metadata of one column in a closed row group.
-const COLUMN_METADATA_BYTES: usize = 512;
-
-/// Returns the memory of the metadata of closed row groups, which is kept until the footer is
-/// written.
-fn group_memory(writer: &ArrowWriter<WorkFile>) -> usize {
-    let groups = writer.flushed_row_groups();
-    groups.len() * groups.first().map_or(0, |group| group.num_columns()) * COLUMN_METADATA_BYTES
 }
 
 /// Returns the file system's error within an error of Parquet, if there is one: it suggests a

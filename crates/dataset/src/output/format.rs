@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use annulus_parquet::CodesEncoding;
 use arrow::{
     array::RecordBatch,
-    datatypes::SchemaRef,
+    datatypes::{DataType, SchemaRef},
     error::ArrowError,
     ipc::{CompressionType, writer::IpcWriteOptions},
 };
 use parquet::{
-    arrow::{ArrowSchemaConverter, arrow_writer::ArrowWriterOptions},
+    arrow::ArrowSchemaConverter,
     basic::{Compression as Codec, ZstdLevel},
     file::properties::{EnabledStatistics, WriterProperties},
-    schema::types::ColumnPath,
+    schema::types::{ColumnPath, SchemaDescriptor},
 };
 
 use super::{
@@ -28,9 +29,16 @@ const PARQUET_COLUMN_FLOOR_BYTES: usize = 32 << 10;
 const IPC_FLOOR_BYTES: usize = 32 << 10;
 const TEXT_FLOOR_BYTES: usize = 64 << 10;
 
+/// The columns of Parquet files, and the options of their writers.
+pub(crate) struct ParquetEncoding {
+    pub(crate) schema: SchemaRef,
+    pub(crate) properties: WriterProperties,
+    pub(crate) leaves: SchemaDescriptor,
+}
+
 /// A format with its options, for files of one schema.
 pub(crate) enum Encoding {
-    Parquet { schema: SchemaRef, options: Box<ArrowWriterOptions> },
+    Parquet(Box<ParquetEncoding>),
     Ipc { schema: SchemaRef, options: IpcWriteOptions },
     Pages(Arc<PagesEncoding>),
     Csv { schema: SchemaRef },
@@ -54,9 +62,8 @@ impl Encoding {
         match format {
             OutputFormat::Parquet => {
                 let schema = &for_parquet(schema).map_err(|error| unfit(error.to_string()))?;
-                let options =
-                    parquet_options(schema, compression, dictionary).map_err(|error| unfit(error.to_string()))?;
-                Ok(Self::Parquet { schema: schema.clone(), options: Box::new(options) })
+                let encoding = ParquetEncoding::try_new(schema, compression, partitions, dictionary);
+                Ok(Self::Parquet(Box::new(encoding.map_err(|error| unfit(error.to_string()))?)))
             }
             OutputFormat::Ipc => {
                 let codec = match compression {
@@ -92,9 +99,8 @@ impl Encoding {
     /// Returns the columns of the files.
     pub(crate) fn schema(&self) -> &SchemaRef {
         match self {
-            Self::Parquet { schema, .. } | Self::Ipc { schema, .. } | Self::Csv { schema } | Self::Json { schema } => {
-                schema
-            }
+            Self::Parquet(encoding) => &encoding.schema,
+            Self::Ipc { schema, .. } | Self::Csv { schema } | Self::Json { schema } => schema,
             Self::Pages(encoding) => &encoding.header.schema,
         }
     }
@@ -102,7 +108,7 @@ impl Encoding {
     /// Returns the least memory, in bytes, with which keeping a file open is worthwhile.
     pub(crate) fn floor_bytes(&self) -> usize {
         match self {
-            Self::Parquet { schema, .. } => schema.fields().len() * PARQUET_COLUMN_FLOOR_BYTES,
+            Self::Parquet(encoding) => encoding.schema.fields().len() * PARQUET_COLUMN_FLOOR_BYTES,
             Self::Ipc { .. } => IPC_FLOOR_BYTES,
             Self::Pages(encoding) => encoding.header.shape.page_bytes(),
             Self::Csv { .. } | Self::Json { .. } => TEXT_FLOOR_BYTES,
@@ -112,7 +118,7 @@ impl Encoding {
     /// Returns the batch with its columns cast to the types of the files.
     pub(crate) fn adapt(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         match self {
-            Self::Parquet { schema, .. } => for_parquet_writer(batch, schema),
+            Self::Parquet(encoding) => for_parquet_writer(batch, &encoding.schema),
             _ => cast_to(batch, self.schema()),
         }
     }
@@ -121,33 +127,52 @@ impl Encoding {
 /// The size of a Parquet page. Every column of every open file holds an unfinished page, so pages
 /// are shorter than usual. Compression does not suffer: that of Snappy reaches back 64 KiB.
 const PAGE_BYTES: usize = 256 << 10;
-const PAGE_ROWS: usize = 8192;
+/// The rows of a page. The unfinished pages of all files have about as many as `PAGES_ROWS`, within limits.
+const MAX_PAGE_ROWS: usize = 8192;
+const MIN_PAGE_ROWS: usize = 2048;
+const PAGES_ROWS: usize = 1 << 19;
 
-/// Returns the options of a Parquet writer. Statistics are of whole chunks: those of pages cost a
-/// tenth of the encoding time.
-fn parquet_options(
-    schema: &SchemaRef,
-    compression: Compression,
-    dictionary: impl Fn(usize) -> bool,
-) -> Result<ArrowWriterOptions, parquet::errors::ParquetError> {
-    let codec = match compression {
-        Compression::None => Codec::UNCOMPRESSED,
-        Compression::Snappy => Codec::SNAPPY,
-        Compression::Lz4 => Codec::LZ4_RAW,
-        Compression::Zstd => Codec::ZSTD(ZstdLevel::try_new(1)?),
-    };
-    let mut properties = WriterProperties::builder()
-        .set_compression(codec)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_data_page_size_limit(PAGE_BYTES)
-        .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_dictionary_enabled(true);
-    let leaves = ArrowSchemaConverter::new().convert(schema)?;
-    for leaf in 0..leaves.num_columns() {
-        if !dictionary(leaves.get_column_root_idx(leaf)) {
-            let path: ColumnPath = leaves.column(leaf).path().clone();
-            properties = properties.set_column_dictionary_enabled(path, false);
+impl ParquetEncoding {
+    /// Returns the encoding of files of `schema`. Statistics are of whole chunks: those of pages cost a tenth of
+    /// the encoding time.
+    fn try_new(
+        schema: &SchemaRef,
+        compression: Compression,
+        partitions: usize,
+        dictionary: impl Fn(usize) -> bool,
+    ) -> Result<Self, parquet::errors::ParquetError> {
+        let codec = match compression {
+            Compression::None => Codec::UNCOMPRESSED,
+            Compression::Snappy => Codec::SNAPPY,
+            Compression::Lz4 => Codec::LZ4_RAW,
+            Compression::Zstd => Codec::ZSTD(ZstdLevel::try_new(1)?),
+        };
+        let mut properties = WriterProperties::builder()
+            .set_compression(codec)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_data_page_size_limit(PAGE_BYTES)
+            .set_data_page_row_count_limit((PAGES_ROWS / partitions.max(1)).clamp(MIN_PAGE_ROWS, MAX_PAGE_ROWS))
+            .set_dictionary_enabled(true);
+        let leaves = ArrowSchemaConverter::new().convert(schema)?;
+        for leaf in 0..leaves.num_columns() {
+            if !dictionary(leaves.get_column_root_idx(leaf)) {
+                let path: ColumnPath = leaves.column(leaf).path().clone();
+                properties = properties.set_column_dictionary_enabled(path, false);
+            }
         }
+        Ok(Self { schema: Arc::clone(schema), properties: properties.build(), leaves })
     }
-    Ok(ArrowWriterOptions::new().with_properties(properties.build()))
+
+    /// Returns the encoding of a column as codes; `None` if it is not flat, or of a type that is written as values.
+    pub(crate) fn codes(
+        &self,
+        column: usize,
+        data_type: &DataType,
+        most_entries: usize,
+        most_bytes: usize,
+    ) -> Option<CodesEncoding> {
+        let leaf = (0..self.leaves.num_columns()).find(|&leaf| self.leaves.get_column_root_idx(leaf) == column)?;
+        let leaf = self.leaves.column(leaf);
+        CodesEncoding::try_new(&leaf, data_type, &self.properties, most_entries, most_bytes).ok()
+    }
 }

@@ -26,6 +26,7 @@ mod offsets;
 mod open;
 mod own;
 mod pages;
+mod parquet;
 mod publish;
 mod quarantine;
 mod slot;
@@ -43,6 +44,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) use append::names_of_append;
 pub use collection::Collection;
 pub use csv::CsvWriter;
+pub(crate) use format::Encoding;
 pub use json::json_writer;
 pub(crate) use keys::value_text;
 pub use offsets::with_whole_offsets;
@@ -63,6 +65,7 @@ use slot::{Common, SlotWriter};
 
 use crate::{
     bad_rows::BadRow,
+    codes::BatchCodes,
     error::OutputError,
     manifest::{
         Compression, FileEntry, HotKeyEntry, MANIFEST_VERSION, Manifest, OutputFormat, PartitionEntry, Settings,
@@ -102,12 +105,17 @@ struct FinishedSlots {
 }
 
 impl Output {
-    /// Adds rows to a slot's file, and writes out the largest files if all together hold too much
-    /// memory.
-    pub(crate) fn write(&self, slot: usize, batch: &RecordBatch) -> Result<(), OutputError> {
+    /// Adds rows to a slot's file, with codes in some columns if `coded`. Writes out the largest files if all
+    /// together hold too much memory.
+    pub(crate) fn write(
+        &self,
+        slot: usize,
+        batch: &RecordBatch,
+        coded: Option<BatchCodes<'_>>,
+    ) -> Result<(), OutputError> {
         {
             let mut writer = self.writer(slot);
-            writer.write(&self.folder, &self.common, batch)?;
+            writer.write(&self.folder, &self.common, batch, coded)?;
             self.ledger.set(slot, writer.memory());
         }
         while let Some(largest) = self.ledger.excess() {
@@ -152,6 +160,11 @@ impl Output {
     /// Returns the least memory, in bytes, with which keeping a file open is worthwhile.
     pub(crate) fn floor_bytes(&self) -> usize {
         self.common.encoding.floor_bytes()
+    }
+
+    /// Returns the encoding of the files.
+    pub(crate) fn encoding(&self) -> &Encoding {
+        &self.common.encoding
     }
 
     /// Returns the path of a file that is removed when the run ends.

@@ -199,6 +199,7 @@ impl Output {
         };
         let max_file_bytes = max_file_bytes.unwrap_or(u64::MAX);
         let append = base.as_ref().map(|base| base.appends.len() + 1);
+        let ledger = Ledger::new(spec.writers_bytes, spec.slots.len(), encoding.floor_bytes());
         let output = Self {
             folder,
             common: Common { format, encoding, max_file_bytes, keys: spec.keys, folders, append },
@@ -206,7 +207,7 @@ impl Output {
             columns,
             base,
             writers: spec.slots.iter().map(|&slot| Mutex::new(SlotWriter::new(slot))).collect(),
-            ledger: Ledger::new(spec.writers_bytes, spec.slots.len()),
+            ledger,
             slots: spec.slots,
             whole: spec.whole,
             finished: Mutex::new(FinishedSlots { journal, waiting: Vec::new(), waiting_bytes: 0, published: entries }),

@@ -13,6 +13,7 @@ use super::{
     values::{FolderFiles, ValueFolders},
     work_file::FileSeal,
 };
+use crate::codes::BatchCodes;
 
 /// The identity of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,10 +81,16 @@ impl SlotWriter {
         Self { slot, open: None, files: Vec::new(), folder: FolderFiles::default(), failed: false }
     }
 
-    /// Adds rows. An empty batch creates a file too, unless values name folders.
-    pub(crate) fn write(&mut self, folder: &Folder, common: &Common, batch: &RecordBatch) -> Result<(), OutputError> {
+    /// Adds rows, with codes in some columns if `coded`. An empty batch creates a file too, unless values name folders.
+    pub(crate) fn write(
+        &mut self,
+        folder: &Folder,
+        common: &Common,
+        batch: &RecordBatch,
+        coded: Option<BatchCodes<'_>>,
+    ) -> Result<(), OutputError> {
         self.attempt(|writer| {
-            let Some(folders) = &common.folders else { return writer.add(folder, common, batch) };
+            let Some(folders) = &common.folders else { return writer.add(folder, common, batch, coded) };
             let slot = writer.slot.stem();
             let failed = |error| arrow_error(Path::new(&slot), error);
             for rows in folders.runs(batch).map_err(failed)? {
@@ -91,13 +98,19 @@ impl SlotWriter {
                 if writer.folder.enter(folders.folder(&rows, 0)) {
                     writer.seal(common)?;
                 }
-                writer.add(folder, common, &rows)?;
+                writer.add(folder, common, &rows, None)?;
             }
             Ok(())
         })
     }
 
-    fn add(&mut self, folder: &Folder, common: &Common, batch: &RecordBatch) -> Result<(), OutputError> {
+    fn add(
+        &mut self,
+        folder: &Folder,
+        common: &Common,
+        batch: &RecordBatch,
+        coded: Option<BatchCodes<'_>>,
+    ) -> Result<(), OutputError> {
         let open = match &mut self.open {
             Some(open) => open,
             None => {
@@ -108,7 +121,7 @@ impl SlotWriter {
                 self.open.insert(OpenFile::create(folder, common, self.slot.partition, name)?)
             }
         };
-        open.write(common, batch)?;
+        open.write(common, batch, coded)?;
         if open.encoder.size_estimate() >= common.max_file_bytes {
             self.seal(common)?;
         }
@@ -161,13 +174,22 @@ impl OpenFile {
         Ok(Self { encoder, name, rows: 0, keys })
     }
 
-    fn write(&mut self, common: &Common, batch: &RecordBatch) -> Result<(), OutputError> {
+    fn write(
+        &mut self,
+        common: &Common,
+        batch: &RecordBatch,
+        coded: Option<BatchCodes<'_>>,
+    ) -> Result<(), OutputError> {
         let failed = |error| arrow_error(Path::new(&self.name), error);
         for (range, &(_, column)) in self.keys.iter_mut().zip(&common.keys) {
             range.observe(batch.column(column)).map_err(failed)?;
         }
         let of_file = common.folders.as_ref().map(|folders| folders.others(batch)).transpose().map_err(failed)?;
-        self.encoder.write(&common.encoding.adapt(of_file.as_ref().unwrap_or(batch)).map_err(failed)?)?;
+        match (&common.encoding, of_file.as_ref().unwrap_or(batch)) {
+            // The columns of the dataset that are not codes become those of the file there.
+            (Encoding::Parquet(_), rows) => self.encoder.write(rows, coded)?,
+            (encoding, rows) => self.encoder.write(&encoding.adapt(rows).map_err(failed)?, None)?,
+        }
         self.rows += batch.num_rows() as u64;
         Ok(())
     }

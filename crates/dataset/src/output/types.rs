@@ -101,6 +101,12 @@ pub fn for_parquet_writer(batch: &RecordBatch, schema: &SchemaRef) -> Result<Rec
     adapt(batch, schema, |from, to| plain_text(from).as_ref() == Some(to))
 }
 
+/// Returns a column for a writer of Parquet files that has it as type `to`, as [`for_parquet_writer`] does.
+pub(super) fn column_for_parquet(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let from = column.data_type();
+    if from == to || plain_text(from).as_ref() == Some(to) { Ok(Arc::clone(column)) } else { cast(column, to) }
+}
+
 /// Returns the rows with the columns of `schema`, except those whose types need no cast by `keeps`.
 fn adapt(
     batch: &RecordBatch,

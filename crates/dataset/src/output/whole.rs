@@ -62,7 +62,7 @@ impl WholeDataset {
     /// # Errors
     /// If the file system or the format's encoder refuses, or the file has failed before.
     pub fn write(&self, file: usize, batch: &RecordBatch) -> Result<(), OutputError> {
-        if batch.num_rows() > 0 { self.0.output().write(file, batch) } else { Ok(()) }
+        if batch.num_rows() > 0 { self.0.output().write(file, batch, None) } else { Ok(()) }
     }
 
     /// Creates a file even if no rows follow. Without this call, a file without rows does not
@@ -71,7 +71,7 @@ impl WholeDataset {
     /// # Errors
     /// As [`write`](Self::write).
     pub fn write_columns(&self, file: usize) -> Result<(), OutputError> {
-        self.0.output().write(file, &RecordBatch::new_empty(self.1.clone()))
+        self.0.output().write(file, &RecordBatch::new_empty(self.1.clone()), None)
     }
 
     /// Completes all files, on a thread for each.

@@ -14,6 +14,7 @@
 //! gathered rows. If a decoded row group of the input is larger than that rest, the run exceeds the
 //! limit.
 
+mod codes;
 mod files;
 mod first_error;
 mod hot_files;
@@ -44,6 +45,7 @@ pub use progress::{NoProgress, Progress};
 pub use split_points::sample_ranges;
 
 use crate::{
+    codes::Codes,
     error::{DatasetError, DatasetOption, OutputError},
     hot_keys::DEFAULT_HOT_SHARE,
     input::Dataset,
@@ -185,8 +187,10 @@ fn write(
     cancel: &CancelToken,
 ) -> Result<(Manifest, u64, u64), DatasetError> {
     let written = spill_if_needed(job, order.is_some(), shares, &output, kept.len()).and_then(|spill| {
+        let codes = spill.is_none().then(|| codes::codes_of(job, &output, shares, kept.len()));
         let shared = Shared {
             job,
+            codes: codes.filter(Codes::any),
             output: &output,
             kept,
             progress,

@@ -16,9 +16,10 @@ use super::{
 use arrow::array::RecordBatch;
 
 use crate::{
+    codes::{BatchCodes, Codes, CodesLayout},
     error::{DatasetError, OutputError},
     hot_keys::HotKeys,
-    input::{DecodedBatch, Unit},
+    input::{DecodedBatch, Unit, UnitReader},
     manifest::HotKeyEntry,
     output::Output,
     placement::Scratch,
@@ -30,6 +31,8 @@ pub(super) struct Shared<'a> {
     pub(super) output: &'a Output,
     /// The number of rows of each slot that an earlier run finished; `None` for other slots.
     pub(super) kept: &'a [Option<u64>],
+    /// The columns that are moved as codes, if there are any.
+    pub(super) codes: Option<Codes>,
     pub(super) progress: &'a dyn Progress,
     pub(super) cancel: &'a CancelToken,
     /// Whether a worker has failed.
@@ -68,6 +71,7 @@ impl Shared<'_> {
             shared: self,
             worker,
             wave: Wave::new(&job.dataset.schema, self.kept.len()),
+            layout: CodesLayout::values(job.dataset.schema.fields().len()),
             scratch: Scratch::default(),
             targets: Vec::new(),
             report: HotReport::new(job),
@@ -107,7 +111,7 @@ impl Shared<'_> {
     fn write_spilled(&self, slot: usize, spilled: &mut SpillReader<'_>) -> Result<u64, DatasetError> {
         let mut write = |batch: RecordBatch| {
             self.check()?;
-            Ok(self.output.write(slot, &batch)?)
+            Ok(self.output.write(slot, &batch, None)?)
         };
         let Some(order) = &self.order else { return spilled.read(slot, write).map(|()| 0) };
         let path = |run| self.output.scratch_path(&format!("sort-{slot}-{run}.arrows"));
@@ -170,6 +174,8 @@ struct ReadingWorker<'a> {
     shared: &'a Shared<'a>,
     worker: usize,
     wave: Wave,
+    /// The columns of the wave that have codes.
+    layout: CodesLayout,
     scratch: Scratch,
     /// The partitions of a batch's rows, later their slots.
     targets: Vec<annulus_rows::partition::Target>,
@@ -185,7 +191,7 @@ impl ReadingWorker<'_> {
         self.report.iter_mut().for_each(|report| report.begin_unit(unit.index()));
         self.hot.iter_mut().for_each(|hot| hot.begin_unit(unit.index()));
         self.shared.check()?;
-        for decoded in unit.read()? {
+        for decoded in self.open(unit)? {
             self.shared.check()?;
             let DecodedBatch { batch, input_bytes, bad } = decoded?;
             let rows = (batch.num_rows() + bad.len()) as u64;
@@ -205,6 +211,18 @@ impl ReadingWorker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Begins to read a unit, and a wave for its columns if they differ from those before.
+    fn open(&mut self, unit: &Unit) -> Result<UnitReader, DatasetError> {
+        let Some(codes) = &self.shared.codes else { return unit.read() };
+        let (layout, batches) = unit.read_codes(codes)?;
+        if layout != self.layout {
+            self.write_wave()?;
+            self.wave = Wave::new(&layout.schema(&self.shared.job.dataset.schema), self.shared.kept.len());
+            self.layout = layout;
+        }
+        Ok(batches)
     }
 
     /// Finds the slot of each row of a batch.
@@ -243,12 +261,13 @@ impl ReadingWorker<'_> {
         let shared = self.shared;
         // Workers begin at different slots, so that they do not wait for the same locks.
         let first = self.worker * shared.kept.len() / shared.job.threads;
+        let coded = shared.codes.as_ref().map(|codes| BatchCodes { codes, layout: &self.layout });
         self.wave.write(
             first,
             |slot| shared.kept[slot].is_some(),
             |slot, batch| {
                 shared.check()?;
-                Ok(shared.output.write(slot, &batch)?)
+                Ok(shared.output.write(slot, &batch, coded)?)
             },
         )
     }

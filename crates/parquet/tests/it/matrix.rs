@@ -248,7 +248,7 @@ fn relabelled(batches: &[RecordBatch], expected: &RecordBatch) -> Vec<RecordBatc
 }
 
 /// Compares by bits: NaN is NaN, and zero has its sign.
-fn shown(array: &ArrayRef) -> ArrayRef {
+pub fn shown(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float16 => cast(array, &DataType::Float32).map(|wide| shown(&wide)).unwrap(),
         DataType::Float32 => Arc::new(

@@ -1,0 +1,96 @@
+//! The hybrid of runs and bit-packed groups, written.
+
+/// The least number of equal values that are written as a run.
+const RUN: usize = 16;
+
+/// Returns the bits that values up to `greatest` need.
+pub(super) fn width(greatest: usize) -> u8 {
+    (usize::BITS - greatest.leading_zeros()) as u8
+}
+
+/// Appends `values`, each of `width` bits (at most 16), to `out`.
+pub(super) fn encode(values: &[u16], width: u8, out: &mut Vec<u8>) {
+    let (mut packed, mut next) = (0, 0);
+    while next < values.len() {
+        let first = values[next];
+        let equal = values[next..].iter().take_while(|&&value| value == first).count();
+        if equal >= RUN {
+            pack(&values[packed..next], width, out);
+            varint(equal << 1, out);
+            out.extend_from_slice(&first.to_le_bytes()[..usize::from(width.div_ceil(8))]);
+            next += equal;
+            packed = next;
+        } else {
+            // Groups have eight values, except the last one of all.
+            next = (next + 8).min(values.len());
+        }
+    }
+    pack(&values[packed..], width, out);
+}
+
+/// Appends groups of eight values.
+fn pack(values: &[u16], width: u8, out: &mut Vec<u8>) {
+    if values.is_empty() {
+        return;
+    }
+    let groups = values.len().div_ceil(8);
+    varint(groups << 1 | 1, out);
+    out.reserve(groups * usize::from(width) + 16);
+    let (whole, rest) = values.as_chunks::<8>();
+    whole.iter().for_each(|group| pack_group(group, width, out));
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        pack_group(&last, width, out);
+    }
+}
+
+#[inline]
+fn pack_group(group: &[u16; 8], width: u8, out: &mut Vec<u8>) {
+    if width <= 8 {
+        let word = group.iter().rev().fold(0_u64, |word, &value| word << width | u64::from(value));
+        out.extend_from_slice(&word.to_le_bytes()[..width.into()]);
+    } else {
+        let half = |values: &[u16]| values.iter().rev().fold(0_u64, |word, &value| word << width | u64::from(value));
+        let word = u128::from(half(&group[..4])) | u128::from(half(&group[4..])) << (4 * width);
+        out.extend_from_slice(&word.to_le_bytes()[..width.into()]);
+    }
+}
+
+fn varint(mut value: usize, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hybrid::Hybrid;
+
+    proptest! {
+        #[test]
+        fn the_reader_finds_the_values(
+            runs in prop::collection::vec((any::<u16>(), prop_oneof![Just(1_usize), 1_usize..50]), 0..40),
+            bits in 0_u8..=16,
+        ) {
+            let most = (1_u32 << bits) - 1;
+            let values: Vec<u16> =
+                runs.iter().flat_map(|&(value, count)| std::iter::repeat_n((u32::from(value) & most) as u16, count)).collect();
+            let mut bytes = Vec::new();
+            encode(&values, bits, &mut bytes);
+            let mut found = vec![9; values.len()];
+            Hybrid::new(bytes.into(), bits).unwrap().read(&mut found).unwrap();
+            prop_assert_eq!(found, values.into_iter().map(u32::from).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn widths_hold_their_values() {
+        assert_eq!([0, 1, 2, 255, 256, 65_535].map(width), [0, 1, 2, 8, 9, 16]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Values as the column writers of the `parquet` crate encode them: plain, with their statistics.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parquet::{
+    column::{
+        page::{CompressedPage, PageWriteSpec, PageWriter},
+        writer::{ColumnCloseResult, ColumnWriter, get_column_writer},
+    },
+    data_type::{ByteArray, FixedLenByteArray},
+    errors::{ParquetError, Result},
+    file::{
+        properties::WriterPropertiesPtr,
+        statistics::{Statistics, ValueStatistics},
+    },
+    schema::types::ColumnDescPtr,
+};
+
+/// Writes values, given as their bytes in the format, in a column chunk of plain pages. `levels` say
+/// which rows have a value, if `descr` is of an optional column.
+///
+/// # Errors
+/// Those of the column writer.
+pub(super) fn write<'a>(
+    descr: &ColumnDescPtr,
+    properties: &WriterPropertiesPtr,
+    values: impl Iterator<Item = &'a [u8]>,
+    levels: Option<&[i16]>,
+    pages: Box<dyn PageWriter + '_>,
+) -> Result<ColumnCloseResult> {
+    let mut writer = get_column_writer(Arc::clone(descr), Arc::clone(properties), pages);
+    macro_rules! numbers {
+        ($writer:ident, $number:ty) => {{
+            let number = |bytes: &[u8]| bytes.first_chunk().copied().map(<$number>::from_le_bytes).unwrap_or_default();
+            $writer.write_batch(&values.map(number).collect::<Vec<_>>(), levels, None)
+        }};
+    }
+    match &mut writer {
+        ColumnWriter::Int32ColumnWriter(writer) => numbers!(writer, i32),
+        ColumnWriter::Int64ColumnWriter(writer) => numbers!(writer, i64),
+        ColumnWriter::FloatColumnWriter(writer) => numbers!(writer, f32),
+        ColumnWriter::DoubleColumnWriter(writer) => numbers!(writer, f64),
+        ColumnWriter::ByteArrayColumnWriter(writer) => {
+            let values: Vec<_> = values.map(|bytes| ByteArray::from(bytes.to_vec())).collect();
+            writer.write_batch(&values, levels, None)
+        }
+        ColumnWriter::FixedLenByteArrayColumnWriter(writer) => {
+            let values: Vec<_> = values.map(|bytes| FixedLenByteArray::from(bytes.to_vec())).collect();
+            writer.write_batch(&values, levels, None)
+        }
+        _ => return Err(ParquetError::NYI(format!("no codes for {}", descr.physical_type()))),
+    }?;
+    writer.close()
+}
+
+/// Keeps the pages that are written to it or to its clones.
+#[derive(Clone, Default)]
+pub(super) struct PageSink(Arc<Mutex<Vec<CompressedPage>>>);
+
+impl PageSink {
+    /// Returns the pages.
+    pub fn take(&self) -> Vec<CompressedPage> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl PageWriter for PageSink {
+    fn write_page(&mut self, page: CompressedPage) -> Result<PageWriteSpec> {
+        let mut spec = PageWriteSpec::new();
+        spec.page_type = page.page_type();
+        spec.num_values = page.num_values();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(page);
+        Ok(spec)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the statistics with another number of nulls.
+pub(super) fn with_nulls(statistics: &Statistics, nulls: u64) -> Statistics {
+    macro_rules! counted {
+        ($($kind:ident)*) => {
+            match statistics {
+                $(Statistics::$kind(of) => Statistics::$kind(
+                    ValueStatistics::new(of.min_opt().cloned(), of.max_opt().cloned(), None, Some(nulls), false)
+                        .with_min_is_exact(of.min_is_exact())
+                        .with_max_is_exact(of.max_is_exact())
+                        .with_backwards_compatible_min_max(of.is_min_max_backwards_compatible()),
+                ),)*
+            }
+        };
+    }
+    counted!(Boolean Int32 Int64 Int96 Float Double ByteArray FixedLenByteArray)
+}
