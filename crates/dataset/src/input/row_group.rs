@@ -22,6 +22,11 @@ use crate::{
     error::DatasetError,
 };
 
+/// The bytes of a batch of rows with codes, as they are in the file without compression.
+const CODED_BATCH_BYTES: usize = 4 << 20;
+/// The most rows of a batch with codes.
+const MAX_CODED_ROWS: usize = 1 << 16;
+
 /// A range of the rows of a row group.
 pub(super) struct RowGroup {
     pub(super) file: Arc<ParquetFile>,
@@ -59,6 +64,48 @@ impl RowGroup {
         Ok(reader)
     }
 
+    /// Reads the values of all columns, or of those at `columns`.
+    fn values(&self, columns: Option<&[usize]>, batch_rows: usize) -> Result<Batches, DatasetError> {
+        let rows = self.rows.clone();
+        let path = self.file.path.clone();
+        let schema = project(&self.schema, columns)?;
+        let file_fields = self.file.metadata.schema().fields();
+        let roots: Vec<usize> = (0..file_fields.len())
+            .filter(|&root| schema.column_with_name(file_fields[root].name()).is_some())
+            .collect();
+        let projection = Projection::new(roots.iter().map(|&root| file_fields[root].name()), &schema);
+
+        let file = File::open(&self.file.place).map_err(DatasetError::io("open", &path))?;
+        let corrupt = self.corrupt();
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.file.metadata.clone());
+        let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+        let reader = builder
+            .with_row_groups(vec![self.group])
+            .with_projection(mask)
+            .with_batch_size(batch_rows)
+            .with_offset(rows.start)
+            .with_limit(rows.len())
+            .build()
+            .map_err(|error| corrupt(&error))?;
+
+        let rows = rows.len().max(1) as u64;
+        let bytes = self.bytes();
+        Ok(Box::new(reader.map(move |batch| {
+            let batch = batch.and_then(|batch| projection.apply(&batch)).map_err(|error| corrupt(&error))?;
+            let input_bytes = (u128::from(bytes) * batch.num_rows() as u128 / u128::from(rows)) as u64;
+            Ok(DecodedBatch { batch, input_bytes, bad: vec![] })
+        })))
+    }
+
+    /// Returns the rows of a batch whose columns are codes for the most part: more than otherwise, if they are
+    /// short, so that a partition has many of them.
+    fn coded_rows(&self) -> usize {
+        let group = self.file.metadata.metadata().row_group(self.group);
+        let bytes = usize::try_from(group.total_byte_size()).unwrap_or(usize::MAX);
+        let row_bytes = (bytes / self.file.rows_of(self.group).max(1)).max(1);
+        (CODED_BATCH_BYTES / row_bytes).min(MAX_CODED_ROWS).max(self.batch_rows)
+    }
+
     /// Returns the error of a damaged row group.
     fn corrupt(&self) -> impl Fn(&dyn Error) -> DatasetError + Send + use<> {
         let (path, group) = (self.file.path.clone(), self.group);
@@ -86,35 +133,7 @@ impl Part for RowGroup {
     }
 
     fn read(&self, columns: Option<&[usize]>) -> Result<Batches, DatasetError> {
-        let rows = self.rows.clone();
-        let path = self.file.path.clone();
-        let schema = project(&self.schema, columns)?;
-        let file_fields = self.file.metadata.schema().fields();
-        let roots: Vec<usize> = (0..file_fields.len())
-            .filter(|&root| schema.column_with_name(file_fields[root].name()).is_some())
-            .collect();
-        let projection = Projection::new(roots.iter().map(|&root| file_fields[root].name()), &schema);
-
-        let file = File::open(&self.file.place).map_err(DatasetError::io("open", &path))?;
-        let corrupt = self.corrupt();
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.file.metadata.clone());
-        let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
-        let reader = builder
-            .with_row_groups(vec![self.group])
-            .with_projection(mask)
-            .with_batch_size(self.batch_rows)
-            .with_offset(rows.start)
-            .with_limit(rows.len())
-            .build()
-            .map_err(|error| corrupt(&error))?;
-
-        let rows = rows.len().max(1) as u64;
-        let bytes = self.bytes();
-        Ok(Box::new(reader.map(move |batch| {
-            let batch = batch.and_then(|batch| projection.apply(&batch)).map_err(|error| corrupt(&error))?;
-            let input_bytes = (u128::from(bytes) * batch.num_rows() as u128 / u128::from(rows)) as u64;
-            Ok(DecodedBatch { batch, input_bytes, bad: vec![] })
-        })))
+        self.values(columns, self.batch_rows)
     }
 
     fn has_codes(&self, column: usize, dictionary: &SharedDictionary) -> bool {
@@ -140,7 +159,7 @@ impl Part for RowGroup {
         let layout = CodesLayout::new(readers.iter().map(Option::is_some));
         let schema = layout.schema(&self.schema);
         let values: Vec<usize> = (0..readers.len()).filter(|&column| readers[column].is_none()).collect();
-        let batches = self.read(Some(&values))?.map(move |decoded| {
+        let batches = self.values(Some(&values), self.coded_rows())?.map(move |decoded| {
             let DecodedBatch { batch, input_bytes, bad } = decoded?;
             let batch = with_codes(&batch, &mut readers, &schema).map_err(|error| corrupt(&*error))?;
             Ok(DecodedBatch { batch, input_bytes, bad })

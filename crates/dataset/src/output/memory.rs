@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// processor time.
 const MAX_WAVE_BYTES: usize = 16 << 20;
 
-/// The memory of open files from which on the largest are written out, if each may keep its floor. Files that
+/// The memory of open files from which on the largest are written out, if each may keep half of its floor. Files that
 /// are written out more rarely are hardly smaller, and the system takes longer to give that much memory.
-const ENOUGH_WRITERS_BYTES: usize = 128 << 20;
+const ENOUGH_WRITERS_BYTES: usize = 112 << 20;
 
 /// The least memory for sorting: with less, the batches of runs have only a few rows.
 const MIN_SORT_BYTES: usize = 256 << 10;
@@ -51,7 +51,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Returns the ledger of `slots` files that may take `limit` bytes together, and `floor` bytes each at least.
     pub(crate) fn new(limit: usize, slots: usize, floor: usize) -> Self {
-        let limit = limit.min(ENOUGH_WRITERS_BYTES.max(slots.saturating_mul(floor)));
+        let limit = limit.min(ENOUGH_WRITERS_BYTES.max(slots.saturating_mul(floor / 2)));
         Self { limit, total: AtomicUsize::new(0), slots: (0..slots).map(|_| AtomicUsize::new(0)).collect() }
     }
 

@@ -10,9 +10,9 @@
 //! time. There are no queues: a worker writes the rows that it has read, and waits only for the
 //! lock of the file.
 //!
-//! Memory: a fifth of the limit for waves, a quarter for open files, the rest for decoded and
-//! gathered rows. If a decoded row group of the input is larger than that rest, the run exceeds the
-//! limit.
+//! Memory: a fifth of the limit for waves, a quarter for open files, but no more than is of use
+//! (output/memory.rs), a sixteenth for dictionaries, the rest for decoded and gathered rows. If a
+//! decoded row group of the input is larger than that rest, the run exceeds the limit.
 
 mod codes;
 mod files;

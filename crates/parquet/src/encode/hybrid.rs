@@ -79,8 +79,10 @@ mod tests {
             bits in 0_u8..=16,
         ) {
             let most = (1_u32 << bits) - 1;
-            let values: Vec<u16> =
-                runs.iter().flat_map(|&(value, count)| std::iter::repeat_n((u32::from(value) & most) as u16, count)).collect();
+            let some = |&(value, count): &(u16, usize)| {
+                std::iter::repeat_n((u32::from(value) & most) as u16, count)
+            };
+            let values: Vec<u16> = runs.iter().flat_map(some).collect();
             let mut bytes = Vec::new();
             encode(&values, bits, &mut bytes);
             let mut found = vec![9; values.len()];
