@@ -364,13 +364,14 @@ async fn a_file_that_changes_is_an_error() {
     context.register_parquet("t", path.to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
     let planned = context.sql("SELECT * FROM t WHERE few < 90").await.unwrap();
     let plan = planned.clone().create_physical_plan().await.unwrap();
+    let later = planned.create_physical_plan().await.unwrap();
     let mut rows = plan.execute(0, context.task_ctx()).unwrap();
     assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
     std::fs::rename(&other, &path).unwrap();
     let rest: Vec<_> = rows.collect().await;
     let error = rest.into_iter().find_map(Result::err).unwrap().to_string();
     assert!(error.contains("t.parquet' changed while it was read; run the query again"), "{error}");
-    let rows = plan.execute(0, context.task_ctx()).unwrap();
+    let rows = later.execute(0, context.task_ctx()).unwrap();
     let error = rows.collect::<Vec<_>>().await.into_iter().find_map(Result::err).unwrap().to_string();
     assert!(error.contains("changed since it was listed"), "{error}");
 }

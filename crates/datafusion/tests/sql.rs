@@ -283,7 +283,7 @@ async fn all_options_have_names_in_sql() {
         ("keyed_bands", "auto", "always"),
         ("groupings", "auto", "never"),
         ("cyclo_join", "auto", "never"),
-        ("scans", "never", "auto"),
+        ("scans", "auto", "never"),
         ("partitioned_tables", "true", "false"),
         ("profile", "auto", "none"),
     ];

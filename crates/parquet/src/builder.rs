@@ -147,23 +147,31 @@ impl ColumnBuilder {
                 return Ok(Arc::new(BooleanArray::new(bits, nulls)));
             }
             Values::Views(views) => {
-                let array = views_of(&self.kept, views.into(), texts, nulls);
+                let array = views_of(&self.kept, fitting(views).into(), texts, nulls);
                 return if self.kept == self.data_type {
                     Ok(array)
                 } else {
                     Ok(arrow::compute::cast(&array, &self.data_type)?)
                 };
             }
-            Values::Of1(values) => Buffer::from_vec(values),
-            Values::Of2(values) => Buffer::from_vec(values),
-            Values::Of4(values) => Buffer::from_vec(values),
-            Values::Of8(values) => Buffer::from_vec(values),
-            Values::Of16(values) => Buffer::from_vec(values),
-            Values::Other(values, _) => Buffer::from_vec(values),
+            Values::Of1(values) => fitting(values).into(),
+            Values::Of2(values) => fitting(values).into(),
+            Values::Of4(values) => fitting(values).into(),
+            Values::Of8(values) => fitting(values).into(),
+            Values::Of16(values) => fitting(values).into(),
+            Values::Other(values, _) => fitting(values).into(),
         };
         let data = ArrayData::builder(self.data_type.clone()).len(rows).add_buffer(buffer).nulls(nulls);
         Ok(make_array(data.build()?))
     }
+}
+
+/// Returns values in memory of their own size: few of them would keep that of a whole batch.
+fn fitting<T>(mut values: Vec<T>) -> Vec<T> {
+    if values.len() < values.capacity() / 2 {
+        values.shrink_to_fit();
+    }
+    values
 }
 
 fn views_of(

@@ -95,7 +95,6 @@ pub(super) async fn open(plan: Arc<ScanPlan>, file: &PartitionedFile) -> Result<
     };
     let rows = FileRows {
         projector: adapted.projector(&scan)?,
-        limit: plan.limit,
         metrics,
         keys: adapted.keys.into_iter().map(KeyTrial::new).collect(),
         columns: adapted.columns,

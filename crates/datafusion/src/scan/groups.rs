@@ -70,7 +70,10 @@ impl Groups<'_> {
             RowGroupAccess::Scan => Some((number, iter::once(0..groups[number].num_rows() as usize).collect())),
             RowGroupAccess::Selection(rows) => Some((number, ranges(rows))),
         });
-        Ok(left.collect())
+        Ok(match plan.limit {
+            Some(limit) => first_rows(left, limit),
+            None => left.collect(),
+        })
     }
 
     fn predicate(&self, pruning: &Arc<dyn PhysicalExpr>) -> Option<Arc<PruningPredicate>> {
@@ -114,6 +117,23 @@ impl Groups<'_> {
         }
         Ok(filters)
     }
+}
+
+/// Returns the first rows of row groups, `limit` of them at most: a batch has no more than are needed.
+fn first_rows(groups: impl Iterator<Item = Group>, limit: usize) -> VecDeque<Group> {
+    let mut left = limit;
+    let mut first = VecDeque::new();
+    for (number, mut ranges) in groups {
+        for range in &mut ranges {
+            range.end = range.end.min(range.start + left);
+            left -= range.len();
+        }
+        ranges.retain(|range| !range.is_empty());
+        if !ranges.is_empty() {
+            first.push_back((number, ranges));
+        }
+    }
+    first
 }
 
 /// Returns the rows of a selection, in ranges.

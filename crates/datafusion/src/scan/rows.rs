@@ -75,7 +75,6 @@ pub(super) struct FileRows {
     pub scan: Arc<Scan>,
     pub metrics: ParquetFileMetrics,
     pub projector: Projector,
-    pub limit: Option<usize>,
     pub fetcher: Fetcher,
     pub metadata: Arc<ParquetMetaData>,
     pub groups: VecDeque<Group>,
@@ -86,16 +85,15 @@ pub(super) struct FileRows {
 impl FileRows {
     pub fn into_stream(self) -> Rows {
         stream::try_unfold(self, |mut rows| async move {
-            let batch = rows.next().await?;
-            Ok(batch.map(|batch| (batch, rows)))
+            match rows.next().await {
+                Ok(batch) => Ok(batch.map(|batch| (batch, rows))),
+                Err(error) => Err(explained(error, rows.version.take()).await),
+            }
         })
         .boxed()
     }
 
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if self.limit == Some(0) {
-            return Ok(None);
-        }
         loop {
             if let Some(current) = &mut self.current {
                 let before = current.counts().rows;
@@ -155,14 +153,8 @@ impl FileRows {
     }
 
     /// Returns the output of a batch.
-    fn output(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
-        let mut batch = self.projector.project_batch(&batch)?;
-        if let Some(limit) = &mut self.limit {
-            if batch.num_rows() > *limit {
-                batch = batch.slice(0, *limit);
-            }
-            *limit -= batch.num_rows();
-        }
+    fn output(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let batch = self.projector.project_batch(&batch)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let columns = batch.columns().to_vec();
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.plan.output), columns, &options)?)
@@ -172,6 +164,14 @@ impl FileRows {
 impl Drop for FileRows {
     fn drop(&mut self) {
         self.end_group();
+    }
+}
+
+/// Returns the reason for an error, if that is a file that has changed.
+async fn explained(error: DataFusionError, version: Option<FileVersion>) -> DataFusionError {
+    match version {
+        Some(version) => version.check().await.err().unwrap_or(error),
+        None => error,
     }
 }
 

@@ -4,4 +4,5 @@ mod codes;
 mod damage;
 mod empty;
 mod matrix;
+mod memory;
 mod support;
