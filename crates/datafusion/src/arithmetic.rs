@@ -97,7 +97,7 @@ impl DecimalArithmetic {
 
     /// Computes values of 64 bits. Returns nothing if there are others.
     fn in_64_bits(&self, left: &ColumnarValue, right: &ColumnarValue) -> Result<Option<ArrayRef>> {
-        let (Some(a), Some(b)) = (Side::of(left), Side::of(right)) else { return Ok(None) };
+        let (Some(a), Some(b)) = (Side::from_value(left), Side::from_value(right)) else { return Ok(None) };
         let nulls = NullBuffer::union(a.nulls(), b.nulls());
         let Some(values) = values(self.operator, a, b) else { return Ok(None) };
         let data_type = self.by_arrow(&empty(left), &empty(right))?.data_type().clone();
@@ -179,7 +179,7 @@ enum Side<'a> {
 
 impl<'a> Side<'a> {
     /// Returns a side unless it is null or no such decimal.
-    fn of(value: &'a ColumnarValue) -> Option<Self> {
+    fn from_value(value: &'a ColumnarValue) -> Option<Self> {
         match value {
             ColumnarValue::Array(rows) => rows.as_primitive_opt::<Decimal128Type>().map(Self::Rows),
             ColumnarValue::Scalar(ScalarValue::Decimal128(Some(value), _, scale)) => {

@@ -66,7 +66,7 @@ pub(super) async fn open(plan: Arc<ScanPlan>, file: &PartitionedFile) -> Result<
     }
     metrics.files_ranges_pruned_statistics.add_matched(1);
     let version = match &plan.store {
-        Some(store) => Some(FileVersion::of(store, &file.object_meta).await?),
+        Some(store) => Some(FileVersion::open(store, &file.object_meta).await?),
         None => None,
     };
     let hint = file.metadata_size_hint;

@@ -18,7 +18,7 @@ impl FileVersion {
     ///
     /// # Errors
     /// If the store does not know the file, or it has changed since it was listed.
-    pub async fn of(store: &Arc<dyn ObjectStore>, listed: &ObjectMeta) -> Result<Self> {
+    pub async fn open(store: &Arc<dyn ObjectStore>, listed: &ObjectMeta) -> Result<Self> {
         let opened = store.head(&listed.location).await?;
         if listed.e_tag.is_some() && listed.e_tag != opened.e_tag {
             let location = &listed.location;
