@@ -38,7 +38,7 @@ pub use metrics::ExchangeReport;
 pub use report::exchange_report;
 pub use rule::{
     BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins,
-    why_stock_repartitions,
+    why_stock_repartitions, why_stock_scans,
 };
 pub use session::SessionStateBuilderExt;
 pub use table::{

@@ -2,7 +2,7 @@
 
 use std::{fs::File, path::Path, sync::Arc};
 
-use annulus_datafusion::SessionStateBuilderExt;
+use annulus_datafusion::{SessionStateBuilderExt, why_stock_scans};
 use arrow::{
     array::{
         Array, ArrayRef, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
@@ -391,4 +391,23 @@ async fn files_of_a_store_have_the_same_rows() {
         same(&ours, &stock, &format!("SELECT * FROM t {rest}")).await;
     }
     same(&ours, &stock, "SELECT count(*) FROM (SELECT few FROM t LIMIT 70)").await;
+}
+
+#[tokio::test]
+async fn why_a_scan_stays_with_datafusion_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    files(folder.path(), 4);
+    for (setting, reason) in [
+        ("SET annulus.scans = 'always'", ""),
+        ("SET annulus.scans = 'never'", ""),
+        ("SET datafusion.execution.parquet.pushdown_filters = true", "pushdown_filters is set"),
+    ] {
+        let context = session("always", 2);
+        context.sql(setting).await.unwrap();
+        context.register_parquet("t", folder.path().to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
+        let plan = context.sql("SELECT * FROM t WHERE few = 1").await.unwrap().create_physical_plan().await.unwrap();
+        let reasons = why_stock_scans(&plan, context.state().config_options()).unwrap();
+        assert_eq!(reasons.len(), usize::from(!reason.is_empty()), "{reasons:?}");
+        assert!(reasons.iter().all(|text| text.contains("0.parquet' stays with DataFusion") && text.contains(reason)));
+    }
 }

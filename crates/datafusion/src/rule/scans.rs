@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::tree_node::{Transformed, TreeNode},
+    common::tree_node::{Transformed, TreeNode, TreeNodeRecursion},
     config::ConfigOptions,
     datasource::{
         physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource},
@@ -80,6 +80,29 @@ impl PhysicalOptimizerRule for EncodedScans {
     }
 }
 
+/// Returns why scans of Parquet files in a finished plan stayed with DataFusion's source, though `annulus.scans`
+/// is not `never`: a sentence for each.
+///
+/// # Errors
+/// If DataFusion cannot walk the plan.
+pub fn why_stock_scans(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Vec<String>> {
+    let scans = config.extensions.get::<AnnulusConfig>().map_or(Joins::Never, |options| options.scans);
+    let mut all = Vec::new();
+    if scans == Joins::Never || is_shipped(config) {
+        return Ok(all);
+    }
+    plan.apply(|node| {
+        if let Some((config, source)) = parquet(node) {
+            let file = config.file_groups.iter().flat_map(|group| group.iter()).next();
+            let file = file.map_or("no file".to_owned(), |file| format!("'{}'", file.object_meta.location));
+            let reason = obstacle(source).unwrap_or("its order, or that a column has one value, would be lost");
+            all.push(format!("the scan of {file} stays with DataFusion: {reason}"));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(all)
+}
+
 /// Returns what takes the place of a scan, or of a filter above one.
 fn encoded(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     match node.downcast_ref::<FilterExec>() {
@@ -128,15 +151,27 @@ fn filtered(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
 
 /// Returns a scan of Parquet files, and its source, if `EncodedParquetSource` can read it as the source does.
 fn readable(node: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &ParquetSource)> {
-    let (config, source) = node.downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<ParquetSource>()?;
+    parquet(node).filter(|(_, source)| obstacle(source).is_none())
+}
+
+/// Returns a scan of Parquet files by DataFusion's source, and that source.
+fn parquet(node: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &ParquetSource)> {
+    node.downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<ParquetSource>()
+}
+
+/// Returns why `EncodedParquetSource` cannot take the place of a source, if it cannot.
+fn obstacle(source: &ParquetSource) -> Option<&'static str> {
     let options = source.table_parquet_options();
-    let is_plain = source.table_schema().virtual_columns().is_empty()
-        && options.crypto.file_decryption.is_none()
-        && options.crypto.factory_id.is_none()
-        && !options.global.pushdown_filters
-        && !is_reordered(source);
-    let projection = source.projection()?;
-    (is_plain && !projection.expr_iter().any(|expr| is_volatile(&expr))).then_some((config, source))
+    let Some(projection) = source.projection() else { return Some("it has no list of columns") };
+    let is_encrypted = options.crypto.file_decryption.is_some() || options.crypto.factory_id.is_some();
+    let reasons = [
+        (!source.table_schema().virtual_columns().is_empty(), "it has columns that are not in the files"),
+        (is_encrypted, "its files are encrypted"),
+        (options.global.pushdown_filters, "datafusion.execution.parquet.pushdown_filters is set"),
+        (is_reordered(source), "it reads row groups in another order than that of the files"),
+        (projection.expr_iter().any(|expr| is_volatile(&expr)), "its output may have other values each time"),
+    ];
+    reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
 }
 
 /// Returns whether a source reads row groups in another order than that of its files. It says so in its

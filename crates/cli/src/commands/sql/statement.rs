@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Instant};
 
-use annulus_datafusion::{Comparisons, DatasetTable, NotPartitioned, why_stock_joins, why_stock_repartitions};
+use annulus_datafusion::{
+    Comparisons, DatasetTable, NotPartitioned, why_stock_joins, why_stock_repartitions, why_stock_scans,
+};
 use annulus_dataset::NoLayout;
 use annulus_distributed::ResidentTables;
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -189,13 +191,15 @@ fn note_not_partitioned(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Says on standard error which joins and repartitions of a plan stay with DataFusion's operators,
+/// Says on standard error which joins, repartitions and scans of a plan stay with DataFusion's operators,
 /// and why.
 async fn note_stock_operators(state: &SessionState, explained: &LogicalPlan) -> Result<()> {
     // What cannot be planned is the error of the statement itself.
     let Ok(plan) = state.create_physical_plan(explained).await else { return Ok(()) };
     let config = state.config_options();
-    let all = [why_stock_joins(&plan, config)?, why_stock_repartitions(&plan, config)?].concat();
+    let all =
+        [why_stock_joins(&plan, config)?, why_stock_repartitions(&plan, config)?, why_stock_scans(&plan, config)?]
+            .concat();
     let notes: BTreeSet<String> = all.into_iter().collect();
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     Ok(())
