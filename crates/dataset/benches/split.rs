@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo bench -p annulus-dataset --bench split -- FORMAT BY N DIR [key=value ...] -- INPUT...
+//! N: the number of partitions, or "values" for a folder for each value
 //! keys: threads, memory (bytes), max-file (bytes), page (bytes), sync (true, false), hot (files),
 //!       batch (rows), existing (refuse, overwrite, resume), compression (none, zstd)
 //! ```
@@ -10,7 +11,7 @@ use std::{env, error::Error, time::Instant};
 
 use annulus_dataset::{
     CancelToken, Compression, DEFAULT_HOT_SHARE, Dataset, ExistingPolicy, HotFiles, InputOptions, Job, NoProgress,
-    OutputFormat, OutputOptions, Placement, PlacementSpec, split,
+    OutputFormat, OutputOptions, Placement, PlacementSpec, VALUE_BUCKETS, split,
 };
 
 #[global_allocator]
@@ -49,7 +50,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let by: Vec<String> = by.split(',').map(str::to_owned).collect();
     let dataset = Dataset::open(&inputs[1..], &input)?;
-    let (spec, into) = (PlacementSpec::HashOfValues, into.parse()?);
+    let (spec, into) = match into.as_str() {
+        "values" => (PlacementSpec::Values, VALUE_BUCKETS),
+        into => (PlacementSpec::HashOfValues, into.parse()?),
+    };
     let placement = Placement::new(&spec, &dataset.schema, &by, into)?;
     let hot_files = match hot {
         None => HotFiles::default(),

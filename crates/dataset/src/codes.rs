@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use annulus_parquet::CodesEncoding;
 use arrow::{
-    array::{Array, ArrayRef},
+    array::{Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions},
     compute::take,
-    datatypes::{DataType, Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Schema, SchemaRef, UInt16Type},
+    error::ArrowError,
 };
 use parquet::errors::ParquetError;
 
@@ -24,8 +25,10 @@ pub(crate) struct CodesLayout(Arc<[bool]>);
 /// The columns of a batch that have codes, with their dictionaries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchCodes<'a> {
-    pub(crate) codes: &'a Codes,
-    pub(crate) layout: &'a CodesLayout,
+    codes: &'a Codes,
+    layout: &'a CodesLayout,
+    /// The positions of the batch's columns among those of the dataset; `None` if it has all of them.
+    columns: Option<&'a [usize]>,
 }
 
 impl Codes {
@@ -62,6 +65,55 @@ impl Codes {
         let encoding = self.encoding(column).ok_or_else(|| ParquetError::General("a dictionary is missing".into()))?;
         let values = encoding.dictionary().to_array().map_err(|error| ParquetError::External(Box::new(error)))?;
         Ok(take(&values, codes, None)?)
+    }
+}
+
+impl<'a> BatchCodes<'a> {
+    /// Returns the codes of batches that have all columns.
+    pub(crate) fn new(codes: &'a Codes, layout: &'a CodesLayout) -> Self {
+        Self { codes, layout, columns: None }
+    }
+
+    /// Returns the codes of batches that have only `columns`.
+    pub(crate) fn project(self, columns: &'a [usize]) -> Self {
+        Self { columns: Some(columns), ..self }
+    }
+
+    /// Returns whether a column of the batch has codes.
+    pub(crate) fn is_coded(&self, column: usize) -> bool {
+        self.layout.is_coded(self.in_dataset(column))
+    }
+
+    /// Returns the encoding of a column of the batch; `None` if it has values.
+    pub(crate) fn encoding(&self, column: usize) -> Option<&'a Arc<CodesEncoding>> {
+        self.codes.encoding(self.in_dataset(column)).filter(|_| self.is_coded(column))
+    }
+
+    /// Returns the values of a column of the batch.
+    pub(crate) fn values(&self, column: usize, array: &ArrayRef) -> Result<ArrayRef, ParquetError> {
+        if !self.is_coded(column) {
+            return Ok(Arc::clone(array));
+        }
+        self.codes.values(self.in_dataset(column), array)
+    }
+
+    /// Returns a column of the batch as values or, if it has codes, as these with their dictionary.
+    pub(crate) fn dictionary(&self, column: usize, array: &ArrayRef) -> Result<ArrayRef, ParquetError> {
+        let Some(encoding) = self.encoding(column) else { return Ok(Arc::clone(array)) };
+        let values = encoding.dictionary().to_array().map_err(|error| ParquetError::External(Box::new(error)))?;
+        let codes = array.as_primitive::<UInt16Type>().clone();
+        Ok(Arc::new(DictionaryArray::try_new(codes, values)?))
+    }
+
+    /// Returns a batch with all columns of the dataset, whose schema is `schema`, as values.
+    pub(crate) fn decode(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        let columns = batch.columns().iter().enumerate().map(|(column, array)| self.values(column, array));
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect::<Result<_, _>>()?, &options)
+    }
+
+    fn in_dataset(&self, column: usize) -> usize {
+        self.columns.map_or(column, |columns| columns[column])
     }
 }
 

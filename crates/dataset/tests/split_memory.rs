@@ -4,12 +4,13 @@ use std::{
     alloc::{GlobalAlloc, Layout, System},
     fs::File,
     path::Path,
-    sync::Arc,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::{Arc, Mutex},
 };
 
 use annulus_dataset::{
-    CancelToken, Dataset, InputOptions, Job, NoProgress, OutputFormat, OutputOptions, Placement, PlacementSpec, split,
+    CancelToken, Dataset, InputOptions, Job, NoProgress, OutputFormat, OutputOptions, Placement, PlacementSpec,
+    VALUE_BUCKETS, split,
 };
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
@@ -41,6 +42,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Held by a test while allocations are counted.
+static COUNTS: Mutex<()> = Mutex::new(());
+
 const LIMIT: usize = 48 << 20;
 const FILES: usize = 8;
 const FILE_ROWS: usize = 64 << 10;
@@ -67,8 +71,47 @@ fn write_input(path: &Path, file: usize) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// More values come than files can be open, after the sample of the first rows of each file.
+#[test]
+fn values_that_come_late_are_split_within_the_limit() {
+    let _counts = COUNTS.lock();
+    let temporary = tempfile::tempdir().unwrap();
+    let rows: i64 = 400_000;
+    let key = |row: i64| if row < 300_000 { row % 5 } else { row % 1000 };
+    let columns: [(&str, ArrayRef); 3] = [
+        ("key", Arc::new(Int64Array::from_iter_values((0..rows).map(key)))),
+        ("text", Arc::new(StringArray::from_iter_values((0..rows).map(|row| format!("{row:0390}"))))),
+        ("few", Arc::new(Int64Array::from_iter_values((0..rows).map(|row| row % 7)))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let path = temporary.path().join("in.parquet");
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(4096)).build();
+    let mut writer = ArrowWriter::try_new(File::create(&path).unwrap(), batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    drop(batch);
+    for format in [OutputFormat::Parquet, OutputFormat::Ipc] {
+        let inputs = [path.to_str().unwrap().to_owned()];
+        let mut dataset = Dataset::open(&inputs, &InputOptions::default().with_batch_rows(512)).unwrap();
+        // The sample would find most values.
+        dataset.units.truncate(80);
+        let by = vec!["key".to_owned()];
+        let placement = Placement::new(&PlacementSpec::Values, &dataset.schema, &by, VALUE_BUCKETS).unwrap();
+        let output = OutputOptions::new(temporary.path().join(format.name()), format);
+        let mut job = Job::new(dataset, placement, by, output);
+        (job.threads, job.memory_limit) = (2, LIMIT);
+        let before = HELD.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let summary = split(&job, &NoProgress, &CancelToken::new()).unwrap();
+        let peak = PEAK.load(Relaxed) - before;
+        assert!(summary.bytes_spilled > 0 && summary.manifest.rows == 80 * 4096);
+        assert!(peak < LIMIT, "{}: {peak} bytes of {LIMIT}", format.name());
+    }
+}
+
 #[test]
 fn four_times_the_limit_is_split_within_it() {
+    let _counts = COUNTS.lock();
     let temporary = tempfile::tempdir().unwrap();
     let inputs: Vec<String> =
         (0..FILES).map(|file| write_input(&temporary.path().join(format!("{file}.parquet")), file)).collect();

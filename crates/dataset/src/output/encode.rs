@@ -145,7 +145,7 @@ fn seal(file: BufWriter<WorkFile>) -> Result<FileSeal, OutputError> {
 
 /// Returns the file system's error within an error of Parquet, if there is one: it suggests a
 /// remedy.
-fn parquet_error(path: &std::path::Path, error: parquet::errors::ParquetError) -> OutputError {
+pub(crate) fn parquet_error(path: &std::path::Path, error: parquet::errors::ParquetError) -> OutputError {
     use parquet::errors::ParquetError;
     match error {
         ParquetError::External(error) => match error.downcast::<std::io::Error>() {

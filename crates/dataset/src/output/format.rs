@@ -5,7 +5,7 @@ use std::sync::Arc;
 use annulus_parquet::CodesEncoding;
 use arrow::{
     array::RecordBatch,
-    datatypes::{DataType, SchemaRef},
+    datatypes::{DataType, Schema, SchemaRef},
     error::ArrowError,
     ipc::{CompressionType, writer::IpcWriteOptions},
 };
@@ -33,7 +33,6 @@ const TEXT_FLOOR_BYTES: usize = 64 << 10;
 pub(crate) struct ParquetEncoding {
     pub(crate) schema: SchemaRef,
     pub(crate) properties: WriterProperties,
-    pub(crate) leaves: SchemaDescriptor,
 }
 
 /// A format with its options, for files of one schema.
@@ -160,19 +159,26 @@ impl ParquetEncoding {
                 properties = properties.set_column_dictionary_enabled(path, false);
             }
         }
-        Ok(Self { schema: Arc::clone(schema), properties: properties.build(), leaves })
+        Ok(Self { schema: Arc::clone(schema), properties: properties.build() })
     }
 
-    /// Returns the encoding of a column as codes; `None` if it is not flat, or of a type that is written as values.
+    /// Returns the leaves of all columns of a dataset.
+    pub(crate) fn leaves(schema: &Schema) -> Result<SchemaDescriptor, parquet::errors::ParquetError> {
+        ArrowSchemaConverter::new().convert(&*for_parquet(schema)?)
+    }
+
+    /// Returns the encoding of a column of the dataset that has `leaves` as codes; `None` if it is not flat, or of a
+    /// type that is written as values.
     pub(crate) fn codes(
         &self,
+        leaves: &SchemaDescriptor,
         column: usize,
         data_type: &DataType,
         most_entries: usize,
         most_bytes: usize,
     ) -> Option<CodesEncoding> {
-        let leaf = (0..self.leaves.num_columns()).find(|&leaf| self.leaves.get_column_root_idx(leaf) == column)?;
-        let leaf = self.leaves.column(leaf);
+        let leaf = (0..leaves.num_columns()).find(|&leaf| leaves.get_column_root_idx(leaf) == column)?;
+        let leaf = leaves.column(leaf);
         CodesEncoding::try_new(&leaf, data_type, &self.properties, most_entries, most_bytes).ok()
     }
 }

@@ -43,7 +43,7 @@ impl Shares {
 /// The memory of all open files: the last value of each slot, and the sum.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    limit: usize,
+    limit: AtomicUsize,
     total: AtomicUsize,
     slots: Vec<AtomicUsize>,
 }
@@ -52,7 +52,19 @@ impl Ledger {
     /// Returns the ledger of `slots` files that may take `limit` bytes together, and `floor` bytes each at least.
     pub(crate) fn new(limit: usize, slots: usize, floor: usize) -> Self {
         let limit = limit.min(ENOUGH_WRITERS_BYTES.max(slots.saturating_mul(floor / 2)));
-        Self { limit, total: AtomicUsize::new(0), slots: (0..slots).map(|_| AtomicUsize::new(0)).collect() }
+        let slots = (0..slots).map(|_| AtomicUsize::new(0)).collect();
+        Self { limit: AtomicUsize::new(limit), total: AtomicUsize::new(0), slots }
+    }
+
+    /// Adds files that share the limit, but are not open together with the others.
+    pub(crate) fn with_others(mut self, others: usize) -> Self {
+        self.slots.extend((0..others).map(|_| AtomicUsize::new(0)));
+        self
+    }
+
+    /// Halves the limit.
+    pub(crate) fn halve(&self) {
+        self.limit.store(self.limit.load(Relaxed) / 2, Relaxed);
     }
 
     /// Records the bytes that a slot holds. The caller has the slot's lock.
@@ -63,7 +75,7 @@ impl Ledger {
 
     /// Returns the slot that holds most, if all together exceed the limit. In that case O(slots).
     pub(crate) fn excess(&self) -> Option<usize> {
-        if self.total.load(Relaxed) <= self.limit {
+        if self.total.load(Relaxed) <= self.limit.load(Relaxed) {
             return None;
         }
         let held = self.slots.iter().map(|slot| slot.load(Relaxed)).enumerate();

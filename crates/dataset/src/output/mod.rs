@@ -44,7 +44,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) use append::names_of_append;
 pub use collection::Collection;
 pub use csv::CsvWriter;
-pub(crate) use format::Encoding;
+pub(crate) use format::{Encoding, ParquetEncoding};
 pub use json::json_writer;
 pub(crate) use keys::value_text;
 pub use offsets::with_whole_offsets;
@@ -105,6 +105,44 @@ struct FinishedSlots {
 }
 
 impl Output {
+    /// Makes room for the files of `most` values, which may then be open at once. They take up to `memory_bytes`.
+    pub(crate) fn keep_values_open(&mut self, most: usize, memory_bytes: usize) {
+        self.ledger = Ledger::new(memory_bytes, most, self.floor_bytes()).with_others(self.slots.len());
+        self.writers.extend((0..most).map(|_| Mutex::new(SlotWriter::of_value(self.slots[0]))));
+    }
+
+    /// Begins the open value with a number, whose rows belong to a slot.
+    pub(crate) fn begin_value(&self, value: usize, slot: usize) {
+        *self.writer(self.slots.len() + value) = SlotWriter::of_value(self.slots[slot]);
+    }
+
+    /// Adds rows to the file of an open value, as [`write`](Self::write) does.
+    pub(crate) fn write_value(
+        &self,
+        value: usize,
+        batch: &RecordBatch,
+        coded: Option<BatchCodes<'_>>,
+    ) -> Result<(), OutputError> {
+        self.write(self.slots.len() + value, batch, coded)
+    }
+
+    /// Ends the files of an open value, which become files of its slot.
+    pub(crate) fn seal_value(&self, value: usize) -> Result<(), OutputError> {
+        let number = self.slots.len() + value;
+        let mut writer = self.writer(number);
+        let files = writer.finish(&self.common)?;
+        let slot = writer.slot().partition;
+        drop(writer);
+        self.ledger.set(number, 0);
+        self.writer(slot).adopt(files);
+        Ok(())
+    }
+
+    /// Halves the memory that open files may take.
+    pub(crate) fn halve_memory(&self) {
+        self.ledger.halve();
+    }
+
     /// Adds rows to a slot's file, with codes in some columns if `coded`. Writes out the largest files if all
     /// together hold too much memory.
     pub(crate) fn write(
@@ -150,6 +188,11 @@ impl Output {
     /// Adds rows that could not be read to the quarantine file.
     pub(crate) fn quarantine(&self, bad: &[BadRow]) -> Result<(), OutputError> {
         self.quarantine.lock().write(&self.folder, bad)
+    }
+
+    /// Returns the number of slots.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
     }
 
     /// Returns the slot with a number.

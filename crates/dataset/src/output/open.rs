@@ -159,7 +159,7 @@ impl Output {
         let encoding = match &folders {
             None => Encoding::try_new(spec.options, &spec.schema, partitions, spec.dictionary)?,
             Some(folders) => Encoding::try_new(spec.options, folders.schema(), partitions, |column| {
-                (spec.dictionary)(folders.column(column))
+                (spec.dictionary)(folders.columns()[column])
             })?,
         };
         let named = spec.keys.iter().filter(|_| spec.by_value);

@@ -133,8 +133,7 @@ impl RowGroup {
         let mut columns: Vec<ColumnWriter> = Vec::new();
         for (leaf, writer) in factory.create_column_writers(file.flushed_row_groups().len())?.into_iter().enumerate() {
             let root = leaves.get_column_root_idx(leaf);
-            let encoding = coded.filter(|coded| coded.layout.is_coded(root));
-            match (encoding.and_then(|coded| coded.codes.encoding(root)), columns.get_mut(root)) {
+            match (coded.and_then(|coded| coded.encoding(root)), columns.get_mut(root)) {
                 (Some(encoding), _) => columns.push(ColumnWriter::Codes(CodesWriter::new(Arc::clone(encoding)))),
                 (None, Some(ColumnWriter::Values(leaves))) => leaves.push(writer),
                 (None, _) => columns.push(ColumnWriter::Values(vec![writer])),
@@ -145,7 +144,7 @@ impl RowGroup {
 
     /// Returns whether the row group takes rows: values are not written as codes.
     fn takes(&self, coded: Option<BatchCodes<'_>>) -> bool {
-        let is_coded = |column| coded.is_some_and(|coded| coded.layout.is_coded(column));
+        let is_coded = |column| coded.is_some_and(|coded| coded.is_coded(column));
         self.columns.iter().enumerate().all(|(number, column)| match column {
             ColumnWriter::Values(_) => true,
             ColumnWriter::Codes(_) => is_coded(number),
@@ -160,18 +159,15 @@ impl RowGroup {
     ) -> Result<()> {
         let fields = schema.fields().iter().zip(rows.columns());
         for (number, (column, (field, array))) in self.columns.iter_mut().zip(fields).enumerate() {
-            let codes = coded.filter(|coded| coded.layout.is_coded(number));
-            match (column, codes) {
-                (ColumnWriter::Codes(writer), _) => {
+            match column {
+                ColumnWriter::Codes(writer) => {
                     let codes = array.as_primitive_opt::<UInt16Type>();
                     writer.write(codes.ok_or_else(|| ParquetError::General("a column has no codes".into()))?)?;
                 }
-                (ColumnWriter::Values(writers), codes) => {
+                ColumnWriter::Values(writers) => {
                     // Another thread may still read codes when the dictionary has stopped.
-                    let values = match codes {
-                        Some(coded) => coded.codes.values(number, array)?,
-                        None => ArrayRef::clone(array),
-                    };
+                    let values =
+                        coded.map_or_else(|| Ok(ArrayRef::clone(array)), |coded| coded.values(number, array))?;
                     let values = column_for_parquet(&values, field.data_type())?;
                     let leaves = compute_leaves(field, &values)?;
                     writers.iter_mut().zip(&leaves).try_for_each(|(writer, leaf)| writer.write(leaf))?;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, RecordBatch};
 
 use super::{
     FileEntry, OutputError, OutputFormat,
-    encode::{Encoder, arrow_error},
+    encode::{Encoder, arrow_error, parquet_error},
     format::Encoding,
     keys::KeyRange,
     publish::Folder,
@@ -81,6 +81,22 @@ impl SlotWriter {
         Self { slot, open: None, files: Vec::new(), folder: FolderFiles::default(), failed: false }
     }
 
+    /// Returns the writer of one value's rows of a slot, in any order. It can return to a folder: two values may have
+    /// the same hash, and thus the same writer.
+    pub(crate) fn of_value(slot: Slot) -> Self {
+        Self { folder: FolderFiles::returning(), ..Self::new(slot) }
+    }
+
+    /// Returns the slot.
+    pub(crate) fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Adds complete files, which another writer has written to folders of this slot.
+    pub(crate) fn adopt(&mut self, files: Vec<FileEntry>) {
+        self.files.extend(files);
+    }
+
     /// Adds rows, with codes in some columns if `coded`. An empty batch creates a file too, unless values name folders.
     pub(crate) fn write(
         &mut self,
@@ -95,10 +111,11 @@ impl SlotWriter {
             let failed = |error| arrow_error(Path::new(&slot), error);
             for rows in folders.runs(batch).map_err(failed)? {
                 let rows = batch.slice(rows.start, rows.len());
-                if writer.folder.enter(folders.folder(&rows, 0)) {
+                let name = folders.folder(&rows, coded).map_err(|error| parquet_error(Path::new(&slot), error))?;
+                if writer.folder.enter(name) {
                     writer.seal(common)?;
                 }
-                writer.add(folder, common, &rows, None)?;
+                writer.add(folder, common, &rows, coded)?;
             }
             Ok(())
         })
@@ -182,9 +199,20 @@ impl OpenFile {
     ) -> Result<(), OutputError> {
         let failed = |error| arrow_error(Path::new(&self.name), error);
         for (range, &(_, column)) in self.keys.iter_mut().zip(&common.keys) {
-            range.observe(batch.column(column)).map_err(failed)?;
+            let mut key = ArrayRef::clone(batch.column(column));
+            if common.folders.is_some() {
+                // All rows have the same key.
+                key = if key.logical_null_count() > 0 { key } else { key.slice(0, 1) };
+                let values = coded.map_or_else(|| Ok(ArrayRef::clone(&key)), |coded| coded.values(column, &key));
+                key = values.map_err(|error| parquet_error(Path::new(&self.name), error))?;
+            }
+            range.observe(&key).map_err(failed)?;
         }
         let of_file = common.folders.as_ref().map(|folders| folders.others(batch)).transpose().map_err(failed)?;
+        let coded = match &common.folders {
+            Some(folders) => coded.map(|coded| coded.project(folders.columns())),
+            None => coded,
+        };
         match (&common.encoding, of_file.as_ref().unwrap_or(batch)) {
             // The columns of the dataset that are not codes become those of the file there.
             (Encoding::Parquet(_), rows) => self.encoder.write(rows, coded)?,

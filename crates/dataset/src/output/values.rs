@@ -1,7 +1,7 @@
 //! Folders that are named by the values of their rows, as Hive names them: `year=2013/month=1`. The
 //! files have the other columns.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
@@ -10,8 +10,10 @@ use arrow::{
     error::ArrowError,
 };
 
+use parquet::errors::ParquetError;
+
 use super::slot::Slot;
-use crate::folder_name::folder_name;
+use crate::{codes::BatchCodes, folder_name::folder_name};
 
 /// Determines the folder of a row.
 #[derive(Debug)]
@@ -38,9 +40,9 @@ impl ValueFolders {
         &self.schema
     }
 
-    /// Returns the position of a file's column among all columns.
-    pub(crate) fn column(&self, of_file: usize) -> usize {
-        self.others[of_file]
+    /// Returns the positions of the files' columns among all columns.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.others
     }
 
     /// Returns the runs of rows with equal values.
@@ -49,10 +51,14 @@ impl ValueFolders {
         Ok(partition(&keys)?.ranges())
     }
 
-    /// Returns the folder of a row.
-    pub(crate) fn folder(&self, batch: &RecordBatch, row: usize) -> String {
-        let values: Vec<ArrayRef> = self.keys.iter().map(|(_, column)| batch.column(*column).slice(row, 1)).collect();
-        folder_name(self.keys.iter().map(|(name, _)| name.as_str()).zip(&values))
+    /// Returns the folder of the first row.
+    pub(crate) fn folder(&self, batch: &RecordBatch, coded: Option<BatchCodes<'_>>) -> Result<String, ParquetError> {
+        let value = |&(_, column): &(String, usize)| {
+            let key = batch.column(column).slice(0, 1);
+            coded.map_or_else(|| Ok(ArrayRef::clone(&key)), |coded| coded.values(column, &key))
+        };
+        let values = self.keys.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+        Ok(folder_name(self.keys.iter().map(|(name, _)| name.as_str()).zip(&values)))
     }
 
     /// Returns the columns of a batch that are in the files.
@@ -66,14 +72,26 @@ impl ValueFolders {
 pub(super) struct FolderFiles {
     folder: String,
     files: usize,
+    /// The numbers of files of earlier folders, if rows of these may still come.
+    earlier: Option<HashMap<String, usize>>,
 }
 
 impl FolderFiles {
+    /// Returns the files of a writer that can return to earlier folders.
+    pub(super) fn returning() -> Self {
+        Self { earlier: Some(HashMap::new()), ..Self::default() }
+    }
+
     /// Switches to a folder, and returns whether it differs from the last one or has no file yet.
     pub(super) fn enter(&mut self, folder: String) -> bool {
         let is_other = self.files == 0 || self.folder != folder;
         if is_other {
-            *self = Self { folder, files: 0 };
+            let before = std::mem::replace(&mut self.folder, folder);
+            let files = std::mem::take(&mut self.files);
+            if let Some(earlier) = &mut self.earlier {
+                self.files = earlier.remove(&self.folder).unwrap_or(0);
+                earlier.insert(before, files);
+            }
         }
         is_other
     }

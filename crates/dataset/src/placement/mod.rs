@@ -162,6 +162,14 @@ impl Placement {
         matches!(self.rule, Rule::Values(..))
     }
 
+    /// Returns the hasher of the values that name folders, and the rule by which a hash has a partition.
+    pub(crate) fn by_value(&self) -> Option<(&KeyHasher, &Modulo)> {
+        match &self.rule {
+            Rule::Values(hasher, modulo) => Some((hasher, modulo)),
+            _ => None,
+        }
+    }
+
     /// Returns the types that keys are hashed as, if a row's partition depends on the hash of its key.
     pub(crate) fn hashed_types(&self) -> Option<&[DataType]> {
         match &self.rule {

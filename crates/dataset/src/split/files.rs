@@ -1,4 +1,4 @@
-//! Checks whether all output files can be open at once.
+//! The number of output files that can be open at once.
 
 use std::fs;
 
@@ -8,10 +8,10 @@ const OTHER_FILES: usize = 128;
 /// The limit on open files where the system does not report it: the lowest usual default.
 const FEW_FILES: usize = 256;
 
-/// Returns whether `files` open files of at least `floor_bytes` each fit in `memory_bytes`, and are
+/// Returns the number of open files of at least `floor_bytes` each that fit in `memory_bytes`, and are
 /// within the limit on open files.
-pub(crate) fn fit(files: usize, floor_bytes: usize, memory_bytes: usize) -> bool {
-    files.saturating_mul(floor_bytes) <= memory_bytes && files + OTHER_FILES <= max_open_files()
+pub(crate) fn most(floor_bytes: usize, memory_bytes: usize) -> usize {
+    (memory_bytes / floor_bytes.max(1)).min(max_open_files().saturating_sub(OTHER_FILES))
 }
 
 /// Returns the soft limit on open files, if `/proc` reports it, as on Linux.

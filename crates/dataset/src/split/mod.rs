@@ -5,10 +5,10 @@
 //!      -> wave (one per worker) --full--> each slot's rows, gathered -> its open file
 //!      or, if that many files do not fit: spill, then file by file
 //! ```
-//! Rows are spilled if they are sorted within their files or each value has a folder. They are then
-//! sorted slot by slot (sort/), so rows of one value follow each other and one file is open at a
-//! time. There are no queues: a worker writes the rows that it has read, and waits only for the
-//! lock of the file.
+//! Rows are spilled if they are sorted within their files, or if each value has a folder and there
+//! are more values than files can be open (values.rs). They are then sorted slot by slot (sort/),
+//! so rows of one value follow each other and one file is open at a time. There are no queues: a
+//! worker writes the rows that it has read, and waits only for the lock of the file.
 //!
 //! Memory: a fifth of the limit for waves, a quarter for open files, but no more than is of use
 //! (output/memory.rs), a sixteenth for dictionaries, the rest for decoded and gathered rows. If a
@@ -25,11 +25,13 @@ mod progress;
 mod sort;
 mod spill;
 mod split_points;
+mod values;
 mod wave;
 mod worker;
 
 use std::{
     num::NonZeroUsize,
+    sync::OnceLock,
     sync::atomic::{
         AtomicBool, AtomicUsize,
         Ordering::{Relaxed, Release},
@@ -56,6 +58,7 @@ use crate::{
 use first_error::FirstError;
 use sort::Order;
 use spill::Spill;
+use values::OpenValues;
 use worker::{ReadingResult, Shared};
 
 /// The memory that a job may use by default, in bytes.
@@ -181,26 +184,32 @@ fn write(
     job: &Job,
     order: Option<Order>,
     shares: Shares,
-    output: Output,
+    mut output: Output,
     kept: &[Option<u64>],
     progress: &dyn Progress,
     cancel: &CancelToken,
 ) -> Result<(Manifest, u64, u64), DatasetError> {
-    let written = spill_if_needed(job, order.is_some(), shares, &output, kept.len()).and_then(|spill| {
-        let codes = spill.is_none().then(|| codes::codes_of(job, &output, shares, kept.len()));
+    let written = OpenValues::most(job, &output, shares).and_then(|open| {
+        if let Some(most) = open {
+            output.keep_values_open(most, shares.writers);
+        }
+        let files = open.unwrap_or(kept.len());
+        let spill = spill_if_needed(job, order.is_some(), open.is_some(), shares, &output)?;
+        let codes = spill.get().is_none().then(|| codes::codes_of(job, &output, shares, files));
         let shared = Shared {
             job,
             codes: codes.filter(Codes::any),
             output: &output,
+            open: open.map(OpenValues::new),
             kept,
             progress,
             cancel,
             stop: AtomicBool::new(false),
             next: AtomicUsize::new(0),
-            wave_bytes: shares.wave,
+            shares,
             spill,
+            beginning_spill: Mutex::new(()),
             order,
-            sort_bytes: shares.sort,
         };
         read_and_finish(shared)
     });
@@ -224,21 +233,31 @@ const SPILL_SHARE: usize = 2;
 /// the process itself.
 const SMALL_SPILL_BYTES: usize = 16 << 20;
 
-/// Creates the spill that rows go to first if they are sorted or not all files can be open at once.
+/// Creates the spill that rows go to first if they are sorted or not all files can be open at once. If values are
+/// open, the spill is created when there are more of them.
 fn spill_if_needed(
     job: &Job,
     sorts: bool,
+    opens_values: bool,
     shares: Shares,
     output: &Output,
-    slots: usize,
-) -> Result<Option<Spill>, DatasetError> {
-    if !sorts && files::fit(slots, output.floor_bytes(), shares.writers) {
-        return Ok(None);
+) -> Result<OnceLock<Spill>, DatasetError> {
+    let slots = output.slots();
+    if !sorts && slots <= files::most(output.floor_bytes(), shares.writers) {
+        return Ok(OnceLock::new());
     }
     check_spill(job, slots)?;
-    let folder = |name: &str| output.scratch_path(name);
+    if opens_values {
+        return Ok(OnceLock::new());
+    }
     // No output file is open while rows are spilled, so the memory for open files is free.
-    Spill::create(folder, &job.dataset.schema, slots, job.threads, shares.writers).map(Some)
+    create_spill(job, output, shares.writers).map(OnceLock::from)
+}
+
+/// Creates the spill, whose pages take about `memory_bytes`.
+fn create_spill(job: &Job, output: &Output, memory_bytes: usize) -> Result<Spill, DatasetError> {
+    let folder = |name: &str| output.scratch_path(name);
+    Spill::create(folder, &job.dataset.schema, output.slots(), job.threads, memory_bytes)
 }
 
 /// Checks that the memory limit allows the spill's pages and buffers. Their size depends on the
@@ -268,8 +287,13 @@ fn read_and_finish(mut shared: Shared<'_>) -> Result<(ReadingResult, u64), Datas
     let ended = on_threads(&shared, |worker| shared.read(worker))?;
     let ended = ended.into_iter().reduce(ReadingResult::merge).unwrap_or_default();
     ended.check(&shared)?;
-    let spilled = shared.spill.take().map(Spill::seal).transpose()?;
     shared.progress.finishing(shared.unfinished());
+    if shared.open.is_some() {
+        // Open files of values take memory that sorting needs.
+        shared.next.store(0, Relaxed);
+        on_threads(&shared, |_| shared.seal_values())?;
+    }
+    let spilled = shared.spill.take().map(Spill::seal).transpose()?;
     shared.next.store(0, Relaxed);
     let in_runs: u64 = on_threads(&shared, |_| shared.finish(spilled.as_ref()))?.into_iter().sum();
     Ok((ended, in_runs + spilled.map_or(0, |spilled| spilled.bytes())))

@@ -1,19 +1,24 @@
 //! The work of each thread: it reads units into waves, then finishes files.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicUsize,
-    Ordering::{Acquire, Relaxed},
+use std::sync::{
+    OnceLock,
+    atomic::{
+        AtomicBool, AtomicUsize,
+        Ordering::{Acquire, Relaxed},
+    },
 };
 
 use super::{
-    CancelToken, Job, Progress,
+    CancelToken, Job, Progress, Shares, create_spill,
     hot_files::HotTurns,
     hot_report::{self, HotReport},
     sort::{Order, Sorter},
     spill::{Spill, SpillReader, SpillWriter, SpilledRows},
+    values::{OpenValues, ValueTargets},
     wave::Wave,
 };
 use arrow::array::RecordBatch;
+use parking_lot::Mutex;
 
 use crate::{
     codes::{BatchCodes, Codes, CodesLayout},
@@ -39,15 +44,16 @@ pub(super) struct Shared<'a> {
     pub(super) stop: AtomicBool,
     /// The next unit to read; after reading, the next slot to finish.
     pub(super) next: AtomicUsize,
-    /// The most bytes that a wave may hold.
-    pub(super) wave_bytes: usize,
+    pub(super) shares: Shares,
+    /// The values whose files are open, if each value has a folder.
+    pub(super) open: Option<OpenValues>,
     /// The files that rows go to first if they are sorted or not all output files can be open at
     /// once.
-    pub(super) spill: Option<Spill>,
-    /// The order of a slot's rows, if it matters. All rows are then spilled.
+    pub(super) spill: OnceLock<Spill>,
+    /// Held by the worker that creates the spill while rows are read.
+    pub(super) beginning_spill: Mutex<()>,
+    /// The order of a slot's rows, if it matters. All rows are then spilled, except those of open values.
     pub(super) order: Option<Order>,
-    /// The most bytes that a sorting worker may hold.
-    pub(super) sort_bytes: usize,
 }
 
 /// The result of a worker's reading.
@@ -70,19 +76,51 @@ impl Shared<'_> {
         let mut reading = ReadingWorker {
             shared: self,
             worker,
-            wave: Wave::new(&job.dataset.schema, self.kept.len()),
+            wave: Wave::new(&job.dataset.schema, self.wave_slots()),
             layout: CodesLayout::values(job.dataset.schema.fields().len()),
             scratch: Scratch::default(),
             targets: Vec::new(),
             report: HotReport::new(job),
             hot: job.hot_files.turns(&job.placement, &job.dataset.schema, &job.by),
-            spill: self.spill.as_ref().and_then(Spill::writer),
+            values: self.open.as_ref().map(|open| open.targets(&job.placement)),
+            spill: self.spill.get().and_then(Spill::writer),
             ended: ReadingResult { rows: vec![0; self.kept.len()], ..ReadingResult::default() },
         };
         while let Some(unit) = self.job.dataset.units.get(self.next.fetch_add(1, Relaxed)) {
             reading.read(unit)?;
         }
         reading.end()
+    }
+
+    /// Ends the files of open values until there are no more.
+    pub(super) fn seal_values(&self) -> Result<(), DatasetError> {
+        let count = self.open.as_ref().map_or(0, OpenValues::count);
+        loop {
+            let value = self.next.fetch_add(1, Relaxed);
+            if value >= count {
+                return Ok(());
+            }
+            self.check()?;
+            self.output.seal_value(value)?;
+        }
+    }
+
+    /// Returns the number of slots of a wave. If values are open, they are its slots, and one more has the rows that
+    /// are not written to open files.
+    fn wave_slots(&self) -> usize {
+        self.open.as_ref().map_or(self.kept.len(), |open| open.capacity() + 1)
+    }
+
+    /// Returns a worker's writer to the spill, which the first worker that needs it creates.
+    fn begin_spill(&self) -> Result<Option<SpillWriter<'_>>, DatasetError> {
+        let _beginning = self.beginning_spill.lock();
+        if self.spill.get().is_none() {
+            // The open files and the spill's pages share the memory.
+            self.output.halve_memory();
+            let spill = create_spill(self.job, self.output, self.shares.writers / 2)?;
+            self.spill.get_or_init(|| spill);
+        }
+        Ok(self.spill.get().and_then(Spill::writer))
     }
 
     /// Finishes slots until there are no more, after writing their spilled rows. Returns the bytes
@@ -115,7 +153,7 @@ impl Shared<'_> {
         };
         let Some(order) = &self.order else { return spilled.read(slot, write).map(|()| 0) };
         let path = |run| self.output.scratch_path(&format!("sort-{slot}-{run}.arrows"));
-        let mut sorter = Sorter::new(order, self.sort_bytes, &path);
+        let mut sorter = Sorter::new(order, self.shares.sort, &path);
         spilled.read(slot, |batch| {
             self.check()?;
             sorter.push(batch)
@@ -181,6 +219,7 @@ struct ReadingWorker<'a> {
     targets: Vec<annulus_rows::partition::Target>,
     report: Option<HotReport>,
     hot: Option<HotTurns<'a>>,
+    values: Option<ValueTargets<'a>>,
     spill: Option<SpillWriter<'a>>,
     ended: ReadingResult,
 }
@@ -201,12 +240,16 @@ impl ReadingWorker<'_> {
                 self.shared.output.quarantine(&bad)?;
             }
             if batch.num_rows() > 0 {
-                self.assign(&batch)?;
-                self.place(&batch)?;
+                if self.values.is_some() {
+                    self.place_by_value(&batch)?;
+                } else {
+                    self.assign(&batch)?;
+                    self.place(&batch)?;
+                }
             }
             self.shared.progress.read(rows, input_bytes);
             drop(batch);
-            if self.wave.bytes() >= self.shared.wave_bytes {
+            if self.wave.bytes() >= self.shared.shares.wave {
                 self.write_wave()?;
             }
         }
@@ -219,7 +262,7 @@ impl ReadingWorker<'_> {
         let (layout, batches) = unit.read_codes(codes)?;
         if layout != self.layout {
             self.write_wave()?;
-            self.wave = Wave::new(&layout.schema(&self.shared.job.dataset.schema), self.shared.kept.len());
+            self.wave = Wave::new(&layout.schema(&self.shared.job.dataset.schema), self.shared.wave_slots());
             self.layout = layout;
         }
         Ok(batches)
@@ -249,6 +292,25 @@ impl ReadingWorker<'_> {
         }
     }
 
+    /// Holds the rows of open values until the wave is full, and spills the others.
+    fn place_by_value(&mut self, batch: &RecordBatch) -> Result<(), DatasetError> {
+        let (shared, Some(values)) = (self.shared, &mut self.values) else { return Ok(()) };
+        let coded = shared.codes.as_ref().map(|codes| BatchCodes::new(codes, &self.layout));
+        let (counts, targets) = (&mut self.ended.rows, &mut self.targets);
+        if let Some(spilled) = values.assign(batch, coded, shared.output, shared.kept, counts, targets)? {
+            if self.spill.is_none() {
+                self.spill = shared.begin_spill()?;
+            }
+            let rows = match coded {
+                Some(coded) => &coded.decode(batch, &shared.job.dataset.schema)?,
+                None => batch,
+            };
+            let skip = |slot| slot == usize::from(spilled.others);
+            self.spill.as_mut().map_or(Ok(()), |spill| spill.append(rows, spilled.targets, skip))?;
+        }
+        self.wave.hold(batch, targets, &mut [])
+    }
+
     fn end(mut self) -> Result<ReadingResult, DatasetError> {
         self.write_wave()?;
         self.spill.map_or(Ok(()), SpillWriter::finish)?;
@@ -259,9 +321,17 @@ impl ReadingWorker<'_> {
 
     fn write_wave(&mut self) -> Result<(), DatasetError> {
         let shared = self.shared;
+        let coded = shared.codes.as_ref().map(|codes| BatchCodes::new(codes, &self.layout));
         // Workers begin at different slots, so that they do not wait for the same locks.
-        let first = self.worker * shared.kept.len() / shared.job.threads;
-        let coded = shared.codes.as_ref().map(|codes| BatchCodes { codes, layout: &self.layout });
+        let first = |slots: usize| self.worker * slots / shared.job.threads;
+        if let Some(open) = &shared.open {
+            let write = |value, batch: RecordBatch| {
+                shared.check()?;
+                Ok(shared.output.write_value(value, &batch, coded)?)
+            };
+            return self.wave.write(first(open.count()), |slot| slot == open.capacity(), write);
+        }
+        let first = first(shared.kept.len());
         self.wave.write(
             first,
             |slot| shared.kept[slot].is_some(),

@@ -46,8 +46,62 @@ fn each_value_has_a_folder_in_every_format() {
             let (temporary, inputs) = setup();
             let mut job = by_value(job(&inputs, by, 1, &out_dir(&temporary), format));
             job.output.max_file_bytes = Some(20_000);
-            let summary = run_silently(&job).unwrap();
-            assert!(summary.bytes_spilled > 0 && summary.slots_kept == 0);
+            // All files are open at once, then those of some values, and then none.
+            for (memory_limit, spills) in [(256 << 20, false), (16 << 20, by.len() > 2), (1 << 20, true)] {
+                job.memory_limit = memory_limit;
+                job.output.existing = ExistingPolicy::Overwrite;
+                let summary = run_silently(&job).unwrap();
+                assert_eq!(summary.slots_kept, 0);
+                if format == OutputFormat::Ipc {
+                    assert_eq!(summary.bytes_spilled > 0, spills, "{by:?} in {memory_limit} bytes");
+                }
+                check_folders(&job, &inputs);
+            }
+        }
+    }
+}
+
+/// Returns the values of a key column that has `values` of them, after `first` rows that have three of them or none.
+fn late_values(first: usize, rows: usize, values: usize) -> Vec<Option<String>> {
+    let value = |row: usize| if row < first { row % 4 } else { row % (values + 1) };
+    (0..rows).map(|row| Some(value(row)).filter(|value| *value > 0).map(|value| format!("v{value}"))).collect()
+}
+
+/// Writes an input whose first row groups have few values of `k`, unlike the last ones.
+fn write_late_values(path: &Path, values: usize) {
+    let (first, rows) = (70_000, 90_000);
+    let keys: ArrayRef = Arc::new(StringArray::from(late_values(first, rows, values)));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+    let codes: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows as i64).map(|row| row % 5)));
+    let columns = [("k", keys, true), ("n", numbers, true), ("code", codes, true)];
+    write_parquet(path, &[RecordBatch::try_from_iter_with_nullable(columns).unwrap()], 90_000);
+}
+
+/// The sample is of the first rows of each row group, so it misses the later values.
+#[test]
+fn values_beyond_those_that_can_be_open_are_spilled() {
+    let temporary = tempdir().unwrap();
+    let input = temporary.path().join("in.parquet");
+    write_late_values(&input, 300);
+    let inputs = [text(&input)];
+    for format in [OutputFormat::Parquet, OutputFormat::Ipc] {
+        let mut job = by_value(job(&inputs, &["k"], 1, &out_dir(&temporary), format));
+        job.output.existing = ExistingPolicy::Overwrite;
+        job.memory_limit = 2 << 20;
+        let summary = run_silently(&job).unwrap();
+        // The rows of the first values are most of all, and none of them is spilled.
+        assert!((1..2 << 20).contains(&summary.bytes_spilled), "{}", summary.bytes_spilled);
+        assert_eq!(manifest(&job.output.dir).partitions.len(), 301);
+        check_folders(&job, &inputs);
+        job.output.existing = ExistingPolicy::Resume;
+        assert_eq!(run_silently(&job).unwrap().slots_kept, 301);
+        for events in [5, 50, 150] {
+            job.output.existing = ExistingPolicy::Overwrite;
+            let progress = CancelAfter::new(events);
+            assert!(matches!(split(&job, &progress, &progress.cancel), Err(DatasetError::Cancelled)));
+            check_unfinished(&job.output.dir);
+            job.output.existing = ExistingPolicy::Resume;
+            run_silently(&job).unwrap();
             check_folders(&job, &inputs);
         }
     }
