@@ -127,7 +127,7 @@ const QUERIES: [&str; 24] = [
 
 /// Where the rows without partners are left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum FilterSite {
     /// In an operator above the scan.
     Above,
     /// In DataFusion's scan.
@@ -136,14 +136,14 @@ enum Place {
     EncodedScan,
 }
 
-const PLACES: [Place; 3] = [Place::Above, Place::StockScan, Place::EncodedScan];
+const FILTER_SITES: [FilterSite; 3] = [FilterSite::Above, FilterSite::StockScan, FilterSite::EncodedScan];
 
-async fn session(ours: bool, place: Place) -> Result<SessionContext> {
-    session_on(Arc::default(), ours, place).await
+async fn session(ours: bool, site: FilterSite) -> Result<SessionContext> {
+    session_on(Arc::default(), ours, site).await
 }
 
-async fn session_on(runtime: Arc<RuntimeEnv>, ours: bool, place: Place) -> Result<SessionContext> {
-    let pushdown = place == Place::StockScan;
+async fn session_on(runtime: Arc<RuntimeEnv>, ours: bool, site: FilterSite) -> Result<SessionContext> {
+    let pushdown = site == FilterSite::StockScan;
     let mut config = SessionConfig::new().with_target_partitions(3).with_batch_size(256);
     let options = config.options_mut();
     options.optimizer.repartition_file_min_size = 0;
@@ -156,7 +156,7 @@ async fn session_on(runtime: Arc<RuntimeEnv>, ours: bool, place: Place) -> Resul
     let context = SessionContext::new_with_state(builder.build());
     if ours {
         context.sql("SET annulus.joins = 'always'").await?;
-        let scans = if place == Place::EncodedScan { "always" } else { "never" };
+        let scans = if site == FilterSite::EncodedScan { "always" } else { "never" };
         context.sql(&format!("SET annulus.scans = '{scans}'")).await?;
     }
     Ok(context)
@@ -178,7 +178,7 @@ async fn rows(context: &SessionContext, query: &str) -> Result<(Vec<String>, usi
 /// Writes the files and returns their folder.
 async fn files() -> TempDir {
     let dir = TempDir::new().unwrap();
-    let writer = session(false, Place::Above).await.unwrap();
+    let writer = session(false, FilterSite::Above).await.unwrap();
     run(&writer, &dir, &FILES).await;
     dir
 }
@@ -193,28 +193,28 @@ async fn run(context: &SessionContext, dir: &TempDir, statements: &[&str]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scans_of_files_lose_no_row_that_has_a_partner() {
     let dir = files().await;
-    for place in PLACES {
-        let (stock, ours) = (session(false, place).await.unwrap(), session(true, place).await.unwrap());
+    for site in FILTER_SITES {
+        let (stock, ours) = (session(false, site).await.unwrap(), session(true, site).await.unwrap());
         run(&stock, &dir, &TABLES).await;
         run(&ours, &dir, &TABLES).await;
         let mut all = 0;
         for query in QUERIES {
-            let at = format!("{place:?}: {query}");
+            let at = format!("{site:?}: {query}");
             let (expected, _) = rows(&stock, query).await.unwrap_or_else(|error| panic!("stock, {at}: {error}"));
             let (found, filters) = rows(&ours, query).await.unwrap_or_else(|error| panic!("{at}: {error}"));
             assert_eq!(found, expected, "{at}");
             all += filters;
         }
         // A scan that filters itself needs no operator above it.
-        assert!(all > 5 || place != Place::Above, "{all} filters");
+        assert!(all > 5 || site != FilterSite::Above, "{all} filters");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filters_reach_their_own_columns_where_others_have_their_names() {
     let dir = files().await;
-    for place in PLACES {
-        let (stock, ours) = (session(false, Place::Above).await.unwrap(), session(true, place).await.unwrap());
+    for site in FILTER_SITES {
+        let (stock, ours) = (session(false, FilterSite::Above).await.unwrap(), session(true, site).await.unwrap());
         // DataFusion's own filters go astray.
         run(&stock, &dir, &["SET datafusion.optimizer.enable_dynamic_filter_pushdown = false"]).await;
         run(&stock, &dir, &TABLES).await;
@@ -223,7 +223,7 @@ async fn filters_reach_their_own_columns_where_others_have_their_names() {
             let (expected, _) = rows(&stock, query).await.unwrap();
             let (found, _) = rows(&ours, query).await.unwrap_or_else(|error| panic!("{query}: {error}"));
             assert!(!expected.is_empty());
-            assert_eq!(found, expected, "{place:?}: {query}");
+            assert_eq!(found, expected, "{site:?}: {query}");
         }
     }
 }
@@ -232,7 +232,7 @@ async fn filters_reach_their_own_columns_where_others_have_their_names() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filters_that_went_astray_drop_no_rows() {
     let dir = files().await;
-    let ours = session(true, Place::Above).await.unwrap();
+    let ours = session(true, FilterSite::Above).await.unwrap();
     run(&ours, &dir, &TABLES).await;
     let join = ours.sql("SELECT b.k FROM big a JOIN big b ON a.k = b.k").await.unwrap();
     let join = join.create_physical_plan().await.unwrap();
@@ -257,11 +257,11 @@ async fn filters_that_went_astray_drop_no_rows() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_that_spill_publish_the_bounds_of_their_keys() {
     let dir = files().await;
-    let stock = session(false, Place::Above).await.unwrap();
+    let stock = session(false, FilterSite::Above).await.unwrap();
     run(&stock, &dir, &TABLES).await;
     // So little memory that each build side goes to disk.
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(1, 1.0).build_arc().unwrap();
-    let ours = session_on(runtime, true, Place::Above).await.unwrap();
+    let ours = session_on(runtime, true, FilterSite::Above).await.unwrap();
     run(&ours, &dir, &TABLES).await;
     for query in QUERIES.iter().filter(|query| query.starts_with("SELECT *")) {
         let (expected, _) = rows(&stock, query).await.unwrap_or_else(|error| panic!("stock, {query}: {error}"));
@@ -303,14 +303,14 @@ fn metric(plan: &Arc<dyn ExecutionPlan>, operator: &str, name: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_of_few_keys_prunes_what_their_bounds_do_not() {
-    for place in [Place::Above, Place::EncodedScan] {
-        a_list_of_few_keys_prunes(place).await;
+    for site in [FilterSite::Above, FilterSite::EncodedScan] {
+        a_list_of_few_keys_prunes(site).await;
     }
 }
 
-async fn a_list_of_few_keys_prunes(place: Place) {
+async fn a_list_of_few_keys_prunes(site: FilterSite) {
     let dir = TempDir::new().unwrap();
-    let ours = session(true, place).await.unwrap();
+    let ours = session(true, site).await.unwrap();
     // Several partitions would write their rows in any order, at times with both keys in one row group.
     let threads = "datafusion.execution.target_partitions";
     run(&ours, &dir, &[&format!("SET {threads} = 1")]).await;
@@ -349,8 +349,8 @@ async fn a_list_of_few_keys_prunes(place: Place) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn null_keys_pass_filters_where_the_join_needs_them() {
     let dir = files().await;
-    let ours = session(true, Place::Above).await.unwrap();
-    let encoded = session(true, Place::EncodedScan).await.unwrap();
+    let ours = session(true, FilterSite::Above).await.unwrap();
+    let encoded = session(true, FilterSite::EncodedScan).await.unwrap();
     run(&ours, &dir, &TABLES).await;
     run(&encoded, &dir, &TABLES).await;
     for (query, passes, kept) in [
@@ -382,11 +382,12 @@ async fn null_keys_pass_filters_where_the_join_needs_them() {
 async fn joins_that_spill_publish_a_set_of_their_keys() {
     let dir = TempDir::new().unwrap();
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(1 << 20, 1.0).build_arc().unwrap();
-    run(&session(false, Place::Above).await.unwrap(), &dir, &WIDE[..2]).await;
-    for (place, operator, rows_kept) in
-        [(Place::Above, "KeyFilterExec", "output_rows"), (Place::EncodedScan, "keys=[", "pushdown_rows_matched")]
-    {
-        let ours = session_on(Arc::clone(&runtime), true, place).await.unwrap();
+    run(&session(false, FilterSite::Above).await.unwrap(), &dir, &WIDE[..2]).await;
+    for (site, operator, rows_kept) in [
+        (FilterSite::Above, "KeyFilterExec", "output_rows"),
+        (FilterSite::EncodedScan, "keys=[", "pushdown_rows_matched"),
+    ] {
+        let ours = session_on(Arc::clone(&runtime), true, site).await.unwrap();
         run(&ours, &dir, &WIDE[2..]).await;
         joins_that_spill(&ours, &runtime, operator, rows_kept).await;
     }
