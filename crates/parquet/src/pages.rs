@@ -1,14 +1,29 @@
 //! The pages of a column chunk, decompressed, with what they have before their values taken off.
 
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
 use bytes::{Buf, Bytes, buf::Reader};
 use parquet::{
     basic::Encoding,
     column::page::Page,
     errors::{ParquetError, Result},
-    file::reader::{ChunkReader, Length},
+    file::{
+        metadata::ColumnChunkMetaData,
+        reader::{ChunkReader, Length},
+        serialized_reader::SerializedPageReader,
+    },
 };
 
-use crate::{error::PageError, levels::Levels, values::prefixed};
+use crate::{
+    column::Column,
+    error::{PageError, ScanError},
+    hybrid::Hybrid,
+    levels::Levels,
+    values::prefixed,
+};
 
 /// The bytes of a file from `start` on, as far as a column chunk needs them.
 #[derive(Debug)]
@@ -48,6 +63,46 @@ impl ChunkReader for ChunkBytes {
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         Ok(self.from(start, length)?.slice(..length))
+    }
+}
+
+/// The pages of a column chunk, one after the other.
+pub(crate) struct Pages(SerializedPageReader<ChunkBytes>);
+
+impl Pages {
+    /// Returns the pages of a chunk of `rows` rows, of which `bytes` has those that belong to it.
+    ///
+    /// # Errors
+    /// If the chunk is compressed in a way that is not known.
+    pub fn new(chunk: &ColumnChunkMetaData, bytes: Bytes, rows: usize) -> Result<Self> {
+        let bytes = Arc::new(ChunkBytes::new(chunk.byte_range().0, bytes));
+        Ok(Self(SerializedPageReader::new(bytes, chunk, rows, None)?))
+    }
+
+    /// Asks the reader of a column's pages, which may panic where a header is damaged (the `parquet` crate, 59.3).
+    ///
+    /// # Errors
+    /// If it panics, and those that it has.
+    pub fn ask<T>(
+        &mut self,
+        column: &Column,
+        ask: impl FnOnce(&mut SerializedPageReader<ChunkBytes>) -> Result<T>,
+    ) -> std::result::Result<T, ScanError> {
+        // The reader is of no use after an error, so it does not matter what the panic left of it.
+        let answer = catch_unwind(AssertUnwindSafe(|| ask(&mut self.0)));
+        Ok(answer.map_err(|_| column.corrupt(PageError::Header))??)
+    }
+}
+
+/// Returns the codes of a page, from the bytes of its values.
+///
+/// # Errors
+/// If codes have no such width.
+pub(crate) fn codes(values: Bytes) -> std::result::Result<Hybrid, PageError> {
+    // The width comes first. Pages without values need not have it.
+    match values.first() {
+        Some(&width) => Hybrid::new(values.slice(1..), width),
+        None => Hybrid::new(values, 0),
     }
 }
 

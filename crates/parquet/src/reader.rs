@@ -1,17 +1,13 @@
 //! A column chunk, read window by window.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use arrow::buffer::NullBuffer;
 use bytes::Bytes;
 use parquet::{
     basic::Encoding,
     column::page::{Page, PageMetadata, PageReader},
-    errors::Result as ParquetResult,
-    file::{metadata::ColumnChunkMetaData, serialized_reader::SerializedPageReader},
+    file::metadata::ColumnChunkMetaData,
 };
 
 use crate::{
@@ -19,13 +15,11 @@ use crate::{
     error::{PageError, ScanError},
     hybrid::Hybrid,
     levels,
-    pages::{ChunkBytes, DataPage},
+    pages::{self, DataPage, Pages},
     source::Source,
     values,
     window::Window,
 };
-
-type Pages = SerializedPageReader<ChunkBytes>;
 
 /// A column chunk. Rows are read, or left out, in their order.
 pub(crate) struct ColumnReader {
@@ -67,8 +61,7 @@ impl ColumnReader {
     /// # Errors
     /// If the chunk is compressed in a way that is not known.
     pub fn new(column: Column, chunk: &ColumnChunkMetaData, bytes: Bytes, rows: usize) -> Result<Self, ScanError> {
-        let bytes = Arc::new(ChunkBytes::new(chunk.byte_range().0, bytes));
-        let pages = SerializedPageReader::new(bytes, chunk, rows, None)?;
+        let pages = Pages::new(chunk, bytes, rows)?;
         Ok(Self {
             column,
             pages,
@@ -135,14 +128,7 @@ impl ColumnReader {
     }
 
     fn peek(&mut self) -> Result<Option<PageMetadata>, ScanError> {
-        self.guarded(PageReader::peek_next_page)
-    }
-
-    /// Asks the pages, which may panic where a header is damaged (the `parquet` crate, 59.3).
-    fn guarded<T>(&mut self, ask: impl FnOnce(&mut Pages) -> ParquetResult<T>) -> Result<T, ScanError> {
-        // The reader is of no use after an error, so it does not matter what the panic left of it.
-        let answer = catch_unwind(AssertUnwindSafe(|| ask(&mut self.pages)));
-        Ok(answer.map_err(|_| self.corrupt(PageError::Header))??)
+        self.pages.ask(&self.column, PageReader::peek_next_page)
     }
 
     fn corrupt(&self, error: PageError) -> ScanError {
@@ -165,7 +151,7 @@ impl ColumnReader {
             let next = self.peek()?.ok_or_else(|| self.corrupt(PageError::Short))?;
             match next.num_rows.or(next.num_levels) {
                 Some(rows) if !next.is_dict && rows <= left.min(self.rows) => {
-                    self.guarded(PageReader::skip_next_page)?;
+                    self.pages.ask(&self.column, PageReader::skip_next_page)?;
                     self.pages_skipped += 1;
                     left -= rows;
                     self.rows -= rows;
@@ -189,7 +175,7 @@ impl ColumnReader {
 
     /// Reads the next page: a dictionary, or the values that follow.
     fn next_page(&mut self) -> Result<(), ScanError> {
-        match self.guarded(PageReader::get_next_page)? {
+        match self.pages.ask(&self.column, PageReader::get_next_page)? {
             None => Err(self.corrupt(PageError::Short)),
             Some(Page::DictionaryPage { buf, num_values, .. }) => {
                 let entries = values::decode(&self.column, Encoding::PLAIN, buf, num_values as usize)?;
@@ -214,12 +200,7 @@ impl ColumnReader {
         let is_coded = matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
         let (source, places) = if is_coded {
             let dictionary = self.dictionary.as_ref().ok_or_else(|| self.corrupt(PageError::Dictionary))?;
-            // The width comes first. Pages without values need not have it.
-            let (width, codes) = match values.first() {
-                Some(&width) => (width, values.slice(1..)),
-                None => (0, values),
-            };
-            let codes = Hybrid::new(codes, width).map_err(|error| self.corrupt(error))?;
+            let codes = pages::codes(values).map_err(|error| self.corrupt(error))?;
             (Arc::clone(dictionary), Places::Codes(codes))
         } else {
             (Source::new(values::decode(&self.column, encoding, values, count)?, false), Places::Next(0))

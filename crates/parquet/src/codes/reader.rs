@@ -1,7 +1,5 @@
 //! A column chunk, read as codes of a dictionary that it shares with others.
 
-use std::sync::Arc;
-
 use arrow::{
     array::{BooleanBufferBuilder, UInt16Array},
     buffer::NullBuffer,
@@ -10,7 +8,7 @@ use bytes::Bytes;
 use parquet::{
     basic::Encoding,
     column::page::{Page, PageReader},
-    file::{metadata::ColumnChunkMetaData, serialized_reader::SerializedPageReader},
+    file::metadata::ColumnChunkMetaData,
 };
 
 use super::SharedDictionary;
@@ -19,14 +17,14 @@ use crate::{
     error::{PageError, ScanError},
     hybrid::Hybrid,
     levels,
-    pages::{ChunkBytes, DataPage},
+    pages::{self, DataPage, Pages},
     row_group::is_coded,
 };
 
 /// A column chunk whose pages all have codes. Rows are read, or left out, in their order.
 pub struct CodesReader {
     column: Column,
-    pages: SerializedPageReader<ChunkBytes>,
+    pages: Pages,
     /// The shared code of each of the chunk's codes.
     shared: Vec<u16>,
     page: Option<OpenPage>,
@@ -60,9 +58,8 @@ impl CodesReader {
         rows: usize,
         dictionary: &SharedDictionary,
     ) -> Result<Option<Self>, ScanError> {
-        let bytes = Arc::new(ChunkBytes::new(chunk.byte_range().0, bytes));
-        let mut pages = SerializedPageReader::new(bytes, chunk, rows, None)?;
-        let shared = match pages.get_next_page()? {
+        let mut pages = Pages::new(chunk, bytes, rows)?;
+        let shared = match pages.ask(&column, PageReader::get_next_page)? {
             Some(Page::DictionaryPage { buf, num_values, .. }) => {
                 let merged = dictionary.merge(&column, &buf, num_values as usize);
                 merged.map_err(|error| column.corrupt(error))?
@@ -115,7 +112,8 @@ impl CodesReader {
                 Some(page) if page.next < page.rows => return Ok(page.rows - page.next),
                 _ => self.page = None,
             }
-            let page = self.pages.get_next_page()?.ok_or_else(|| self.column.corrupt(PageError::Short))?;
+            let page = self.pages.ask(&self.column, PageReader::get_next_page)?;
+            let page = page.ok_or_else(|| self.column.corrupt(PageError::Short))?;
             let opened = DataPage::new(page, self.column.is_optional).and_then(|page| {
                 self.rows = self.rows.checked_sub(page.rows).ok_or(PageError::Count)?;
                 OpenPage::new(page)
@@ -132,12 +130,7 @@ impl OpenPage {
             return Err(PageError::Encoding);
         }
         let nulls = levels.map(|found| levels::validity(found, rows)).transpose()?.flatten();
-        // The width comes first. Pages without values need not have it.
-        let (width, codes) = match values.first() {
-            Some(&width) => (width, values.slice(1..)),
-            None => (0, values),
-        };
-        Ok(Self { rows, next: 0, nulls, codes: Hybrid::new(codes, width)? })
+        Ok(Self { rows, next: 0, nulls, codes: pages::codes(values)? })
     }
 
     /// Returns which of the next `count` rows have a value, unless all have.

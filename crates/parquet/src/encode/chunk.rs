@@ -19,7 +19,11 @@ use parquet::{
 };
 
 use super::{CodesEncoding, codec, hybrid, plain};
-use crate::{codes::Entries, hybrid::Hybrid, levels, pages::DataPage};
+use crate::{
+    codes::Entries,
+    levels,
+    pages::{self, DataPage},
+};
 
 /// A code that the chunk has no entry for yet.
 const UNSEEN: u16 = u16::MAX;
@@ -322,8 +326,7 @@ impl CodesPage {
         }
         let start = codes.len();
         codes.resize(start + self.rows - self.nulls, 0);
-        let width = page.values.first().copied().unwrap_or_default();
-        let read = Hybrid::new(page.values.slice(1..), width).and_then(|mut packed| packed.read(&mut codes[start..]));
+        let read = pages::codes(page.values).and_then(|mut packed| packed.read(&mut codes[start..]));
         read.map_err(corrupt)
     }
 }
