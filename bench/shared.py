@@ -62,3 +62,11 @@ def spread(values):
         return 0.0
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return (high - low) / middle
+
+
+def quiet(folder):
+    """Sends the standard error of this process to a file: Polars prints there when it panics."""
+    os.environ["RUST_BACKTRACE"] = "0"
+    file = os.open(folder / "errors", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.dup2(file, 2)
+    os.close(file)

@@ -17,7 +17,7 @@ import judge
 import plant
 import summary
 from queries import count, end_at_signals, positive, progress
-from shared import ROOT
+from shared import ROOT, quiet
 
 # The judge of a process.
 JUDGE = []
@@ -52,14 +52,6 @@ def parse(description):
     made.add_argument("--json", action="store_true", help="print the summary as JSON")
     made.add_argument("--sessions", metavar="BIN", help="the program annulus-sessions (built)")
     return made.parse_args()
-
-
-def quiet(folder):
-    """Sends the standard error of this process to a file: Polars prints there when it panics."""
-    os.environ["RUST_BACKTRACE"] = "0"
-    file = os.open(folder / "errors", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    os.dup2(file, 2)
-    os.close(file)
 
 
 def start(program, arguments, folder):

@@ -16,7 +16,7 @@ import plant
 import rounds
 import smaller
 from queries import count, end_at_signals, progress
-from shared import ROOT
+from shared import ROOT, quiet
 
 
 def built():
@@ -38,14 +38,6 @@ def parse(description):
     made.add_argument("--verbose", action="store_true", help="list what was refused")
     made.add_argument("--annulus", metavar="BIN", help="the program annulus (built)")
     return made.parse_args()
-
-
-def quiet(folder):
-    """Sends the standard error of this process to a file: Polars prints there when it panics."""
-    os.environ["RUST_BACKTRACE"] = "0"
-    file = os.open(folder / "errors", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    os.dup2(file, 2)
-    os.close(file)
 
 
 def work(program, arguments, numbers, found, folder):
