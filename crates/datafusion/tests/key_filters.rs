@@ -96,7 +96,7 @@ const SAME_NAMES: [&str; 4] = [
      FROM (SELECT v, k + 10000 AS k FROM nulls) f WHERE f.k IS DISTINCT FROM big.v)) x ON x.k = small.v",
 ];
 /// All have one answer, whatever the order of the rows.
-const QUERIES: [&str; 24] = [
+const QUERIES: [&str; 29] = [
     "SELECT * FROM small JOIN big ON small.k = big.k",
     "SELECT * FROM small JOIN big ON small.s = big.s",
     "SELECT * FROM small JOIN big ON small.k = big.k AND small.s = big.s",
@@ -123,6 +123,12 @@ const QUERIES: [&str; 24] = [
     "SELECT count(*) FROM none RIGHT JOIN big ON none.k = big.k",
     "SELECT big.k, count(*) FROM small JOIN big ON small.k = big.k GROUP BY big.k ORDER BY big.k DESC LIMIT 7",
     "SELECT b.m, small.v FROM (SELECT k, max(v) AS m FROM big GROUP BY k) b JOIN small ON small.k = b.k",
+    "SELECT count(*), sum(b.k) FROM big a JOIN parts b ON a.v = b.part AND a.k < b.k JOIN small ON small.k = a.k",
+    "SELECT count(*), sum(a.k) FROM big a JOIN parts b ON a.v = b.part AND a.k < b.k JOIN small ON small.k = b.k",
+    "SELECT count(*), sum(a.k) FROM nulls a LEFT JOIN parts b ON a.k BETWEEN b.k - 3 AND b.k + 3 \
+     JOIN small ON small.k = b.k OR small.k = a.k AND small.v = a.v",
+    "SELECT count(*), sum(a.v) FROM nulls a RIGHT JOIN big b ON a.k < b.k AND a.v > b.v JOIN small ON small.k = b.k",
+    "SELECT count(*) FROM big a JOIN nulls b ON a.v > b.v JOIN small ON small.k = a.k AND small.k < b.k",
 ];
 
 /// Where the rows without partners are left out.
@@ -225,6 +231,26 @@ async fn filters_reach_their_own_columns_where_others_have_their_names() {
             assert!(!expected.is_empty());
             assert_eq!(found, expected, "{site:?}: {query}");
         }
+    }
+}
+
+/// Both sides of a band join have a column `k`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_pass_through_band_joins_to_the_side_of_their_column() {
+    let dir = files().await;
+    let ours = session(true, FilterSite::EncodedScan).await.unwrap();
+    run(&ours, &dir, &TABLES).await;
+    for (key, passed) in [("a.k", "big/1.parquet"), ("b.k", "parts/")] {
+        let query = format!(
+            "SELECT count(*) FROM (SELECT a.k AS l, b.k AS r, {key} AS key FROM big a \
+             JOIN parts b ON a.v = b.part AND a.k < b.k) x JOIN small ON small.k = x.key"
+        );
+        let (plan, text) = executed(&ours, &query).await;
+        assert!(text.contains("BandJoinExec"), "{text}");
+        let filtered: Vec<_> = text.lines().filter(|line| line.contains("may_match")).collect();
+        assert!(filtered.len() == 1 && filtered[0].contains(passed), "{text}");
+        // Of the rows with partners, 60 at most are read.
+        assert!(metric(&plan, passed, "output_rows") <= 60, "{text}");
     }
 }
 

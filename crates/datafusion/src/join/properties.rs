@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use annulus_join::Side;
 use datafusion::{
     common::JoinType,
     error::Result,
@@ -12,14 +13,14 @@ use datafusion::{
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties, PlanProperties,
         joins::{
-            NestedLoopJoinExec,
+            HashJoinExec, NestedLoopJoinExec, PartitionMode,
             utils::{JoinOnRef, build_join_schema},
         },
     },
 };
 
 /// A join, of which each partition of the output reads one of the right side.
-pub(super) struct JoinShape<'a> {
+pub(in crate::join) struct JoinShape<'a> {
     pub(super) left: &'a Arc<dyn ExecutionPlan>,
     pub(super) right: &'a Arc<dyn ExecutionPlan>,
     pub(super) kind: JoinType,
@@ -29,6 +30,20 @@ pub(super) struct JoinShape<'a> {
     pub(super) keeps_order: bool,
     /// Whether each partition of the output reads one of the left side, too. Else it reads all.
     pub(super) is_partitioned: bool,
+}
+
+impl<'a> From<&'a HashJoinExec> for JoinShape<'a> {
+    fn from(stock: &'a HashJoinExec) -> Self {
+        Self {
+            left: stock.left(),
+            right: stock.right(),
+            kind: *stock.join_type(),
+            on: stock.on(),
+            projection: stock.projection.as_deref(),
+            keeps_order: stock.maintains_input_order()[1],
+            is_partitioned: *stock.partition_mode() == PartitionMode::Partitioned,
+        }
+    }
 }
 
 impl<'a> From<&'a NestedLoopJoinExec> for JoinShape<'a> {
@@ -41,6 +56,14 @@ impl<'a> From<&'a NestedLoopJoinExec> for JoinShape<'a> {
 }
 
 impl JoinShape<'_> {
+    /// Returns the input of a side.
+    pub(in crate::join) fn input(&self, side: Side) -> &Arc<dyn ExecutionPlan> {
+        match side {
+            Side::Left => self.left,
+            Side::Right => self.right,
+        }
+    }
+
     /// Returns the properties of the output: those that the `stock` operator promises, without
     /// those that only hold if the left side has one partition, or is read in its order.
     ///

@@ -92,16 +92,7 @@ impl SharedHashJoinExec {
     }
 
     fn from_stock(stock: Arc<HashJoinExec>, why: Arc<str>) -> Result<Self> {
-        let joined = JoinShape {
-            left: stock.left(),
-            right: stock.right(),
-            kind: *stock.join_type(),
-            on: stock.on(),
-            projection: stock.projection.as_deref(),
-            keeps_order: stock.maintains_input_order()[1],
-            is_partitioned: *stock.partition_mode() == PartitionMode::Partitioned,
-        };
-        let properties = joined.properties(stock.properties())?;
+        let properties = JoinShape::from(stock.as_ref()).properties(stock.properties())?;
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
         Ok(Self { stock, why, properties, metrics, executions })
     }
@@ -229,13 +220,11 @@ impl ExecutionPlan for SharedHashJoinExec {
         parent_filters: Vec<Arc<dyn PhysicalExpr>>,
         config: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        if !self.is_partitioned() {
-            return describe(&self.stock, phase, &parent_filters, config);
-        }
+        let mut own_config = config.clone();
         // No partition knows the keys of the others.
-        let mut config = config.clone();
-        config.optimizer.enable_join_dynamic_filter_pushdown = false;
-        describe(&self.stock, phase, &parent_filters, &config)
+        own_config.optimizer.enable_join_dynamic_filter_pushdown &= !self.is_partitioned();
+        let own = self.stock.gather_filters_for_pushdown(phase, Vec::new(), &own_config)?.self_filters();
+        describe(&JoinShape::from(self.stock.as_ref()), &parent_filters, own, config)
     }
 
     fn handle_child_pushdown_result(

@@ -24,28 +24,30 @@ use datafusion::{
     },
 };
 
-/// Returns what a hash join passes to its children as the stock operator does, less the filters
-/// that would go astray: of those from above, and of its own.
+use crate::join::properties::JoinShape;
+
+/// Returns what a join passes to its children: of the filters from above, and of its own for each
+/// child, those that do not go astray.
 ///
 /// # Errors
 /// If a node cannot say what it passes on.
 pub(in crate::join) fn describe(
-    stock: &HashJoinExec,
-    phase: FilterPushdownPhase,
+    join: &JoinShape<'_>,
     from_above: &[Arc<dyn PhysicalExpr>],
+    own: Vec<Vec<Arc<dyn PhysicalExpr>>>,
     config: &ConfigOptions,
 ) -> Result<FilterDescription> {
-    let own = stock.gather_filters_for_pushdown(phase, Vec::new(), config)?.self_filters();
     let mut all = FilterDescription::new();
-    for (side, own) in Side::BOTH.into_iter().zip(own) {
-        let child = stock.children()[side as usize];
-        let mut passed = if passes(stock, side) {
-            let places = found(stock, side, from_above);
+    let mut own = own.into_iter();
+    for side in Side::BOTH {
+        let child = join.input(side);
+        let mut passed = if passes(join.kind, side) {
+            let places = found(join, side, from_above);
             ChildFilterDescription::from_child_with_allowed_indices(from_above, places, child)?
         } else {
             ChildFilterDescription::all_unsupported(from_above)
         };
-        for filter in own {
+        for filter in own.next().into_iter().flatten() {
             if arrives(child, &filter, config)? {
                 passed = passed.with_self_filter(filter);
             }
@@ -57,9 +59,9 @@ pub(in crate::join) fn describe(
 
 /// Returns whether rows of a side can be dropped before the join rather than after it, as
 /// `lr_is_preserved` in DataFusion's `hash_join/exec.rs` says.
-fn passes(stock: &HashJoinExec, side: Side) -> bool {
+fn passes(kind: JoinType, side: Side) -> bool {
     use JoinType::*;
-    match stock.join_type() {
+    match kind {
         Inner | LeftSemi | RightSemi => true,
         Left | LeftAnti | LeftMark => side == Side::Left,
         Right | RightAnti | RightMark => side == Side::Right,
@@ -69,16 +71,16 @@ fn passes(stock: &HashJoinExec, side: Side) -> bool {
 
 /// Returns the columns of a join's output, of those that `filters` use, which a search by name
 /// finds on one side: columns of that side, and of a semi join keys that have the same name on both.
-fn found(stock: &HashJoinExec, side: Side, filters: &[Arc<dyn PhysicalExpr>]) -> HashSet<usize> {
+fn found(join: &JoinShape<'_>, side: Side, filters: &[Arc<dyn PhysicalExpr>]) -> HashSet<usize> {
     let used: HashSet<_> = filters.iter().flat_map(collect_columns).map(|column| column.index()).collect();
     if used.is_empty() {
         return used;
     }
-    let schemas = [stock.left().schema(), stock.right().schema()];
-    let (_, columns) = build_join_schema(&schemas[0], &schemas[1], stock.join_type());
-    let is_semi = matches!(stock.join_type(), JoinType::LeftSemi | JoinType::RightSemi);
+    let schemas = Side::BOTH.map(|side| join.input(side).schema());
+    let (_, columns) = build_join_schema(&schemas[0], &schemas[1], &join.kind);
+    let is_semi = matches!(join.kind, JoinType::LeftSemi | JoinType::RightSemi);
     let is_found = |place: &usize| {
-        let place = stock.projection.as_deref().map_or(*place, |projection| projection[*place]);
+        let place = join.projection.map_or(*place, |projection| projection[*place]);
         let from = match columns[place].side {
             JoinSide::Left => Side::Left,
             JoinSide::Right => Side::Right,
@@ -94,7 +96,7 @@ fn found(stock: &HashJoinExec, side: Side, filters: &[Arc<dyn PhysicalExpr>]) ->
             let [Some(here), Some(there)] = [from, side].map(|side| keys[side as usize]) else { return false };
             here.index() == columns[place].index && there.name() == name && first == Some(there.index())
         };
-        is_semi && stock.on().iter().any(is_key)
+        is_semi && join.on.iter().any(is_key)
     };
     used.into_iter().filter(is_found).collect()
 }
@@ -136,7 +138,7 @@ fn arrives_below(
 fn finds_columns(plan: &Arc<dyn ExecutionPlan>, child: usize, filter: &Arc<dyn PhysicalExpr>) -> bool {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         let side = if child == 0 { Side::Left } else { Side::Right };
-        let found = found(join, side, std::slice::from_ref(filter));
+        let found = found(&JoinShape::from(join), side, std::slice::from_ref(filter));
         return collect_columns(filter).iter().all(|column| found.contains(&column.index()));
     }
     let (schema, below) = (plan.schema(), plan.children()[child].schema());

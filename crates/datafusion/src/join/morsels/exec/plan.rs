@@ -4,16 +4,23 @@
 use std::sync::Arc;
 
 use datafusion::{
+    config::ConfigOptions,
     error::Result,
     execution::TaskContext,
+    physical_expr::PhysicalExpr,
     physical_plan::{
-        Distribution, ExecutionPlan, PlanProperties, SendableRecordBatchStream, metrics::MetricsSet,
+        Distribution, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
+        filter_pushdown::{FilterDescription, FilterPushdownPhase},
+        metrics::MetricsSet,
         projection::ProjectionExec,
     },
 };
 
 use super::{Method, MorselJoinExec};
-use crate::delegate;
+use crate::{
+    delegate,
+    join::{key_filter::describe, properties::JoinShape},
+};
 
 impl<M: Method> ExecutionPlan for MorselJoinExec<M> {
     delegate!(self.stock:
@@ -23,7 +30,6 @@ impl<M: Method> ExecutionPlan for MorselJoinExec<M> {
         child_stats_requests,
         statistics_from_inputs,
         cardinality_effect,
-        gather_filters_for_pushdown,
         handle_child_pushdown_result,
     );
     delegate!(self.rewrap(self.stock): replace_children);
@@ -48,6 +54,15 @@ impl<M: Method> ExecutionPlan for MorselJoinExec<M> {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.executions.execute(&self.method, &self.stock, partition, &context, &self.metrics)
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
+        config: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        describe(&JoinShape::from(self.stock.as_ref()), &parent_filters, Vec::new(), config)
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
