@@ -3,6 +3,7 @@
 
 mod bits;
 mod builder;
+mod chunk;
 mod codes;
 mod column;
 mod encode;
@@ -13,14 +14,17 @@ mod levels;
 mod pages;
 mod reader;
 mod row_group;
+mod scan;
 mod selection;
 mod source;
 mod values;
 mod window;
 
+pub use chunk::{ChunkBytes, ChunkRead};
 pub use codes::{CodesReader, SharedDictionary};
 pub use column::Column;
 pub use encode::{CodesEncoding, CodesWriter, EncodedChunk};
 pub use error::{PageError, ScanError};
 pub use filter::{Conjunct, Predicate};
-pub use row_group::{RowGroupReader, Scan, ScanCounts};
+pub use row_group::{RowGroupReader, ScanCounts};
+pub use scan::Scan;

@@ -5,19 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use bytes::{Buf, Bytes, buf::Reader};
+use bytes::Bytes;
 use parquet::{
     basic::Encoding,
     column::page::Page,
-    errors::{ParquetError, Result},
-    file::{
-        metadata::ColumnChunkMetaData,
-        reader::{ChunkReader, Length},
-        serialized_reader::SerializedPageReader,
-    },
+    errors::Result,
+    file::{metadata::ColumnChunkMetaData, serialized_reader::SerializedPageReader},
 };
 
 use crate::{
+    chunk::ChunkBytes,
     column::Column,
     error::{PageError, ScanError},
     hybrid::Hybrid,
@@ -25,58 +22,16 @@ use crate::{
     values::prefixed,
 };
 
-/// The bytes of a file from `start` on, as far as a column chunk needs them.
-#[derive(Debug)]
-pub(crate) struct ChunkBytes {
-    start: u64,
-    bytes: Bytes,
-}
-
-impl ChunkBytes {
-    pub fn new(start: u64, bytes: Bytes) -> Self {
-        Self { start, bytes }
-    }
-
-    /// Returns the bytes from `start` on, at least `length`.
-    fn from(&self, start: u64, length: usize) -> Result<Bytes> {
-        let first = start.checked_sub(self.start).and_then(|first| usize::try_from(first).ok());
-        let first = first.filter(|first| first.saturating_add(length) <= self.bytes.len());
-        match first {
-            Some(first) => Ok(self.bytes.slice(first..)),
-            None => Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond a column chunk"))),
-        }
-    }
-}
-
-impl Length for ChunkBytes {
-    fn len(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-}
-
-impl ChunkReader for ChunkBytes {
-    type T = Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(self.from(start, 0)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        Ok(self.from(start, length)?.slice(..length))
-    }
-}
-
 /// The pages of a column chunk, one after the other.
 pub(crate) struct Pages(SerializedPageReader<ChunkBytes>);
 
 impl Pages {
-    /// Returns the pages of a chunk of `rows` rows, of which `bytes` has those that belong to it.
+    /// Returns the pages of a chunk of `rows` rows, as far as `bytes` has them.
     ///
     /// # Errors
     /// If the chunk is compressed in a way that is not known.
-    pub fn new(chunk: &ColumnChunkMetaData, bytes: Bytes, rows: usize) -> Result<Self> {
-        let bytes = Arc::new(ChunkBytes::new(chunk.byte_range().0, bytes));
-        Ok(Self(SerializedPageReader::new(bytes, chunk, rows, None)?))
+    pub fn new(chunk: &ColumnChunkMetaData, bytes: ChunkBytes, rows: usize) -> Result<Self> {
+        Ok(Self(SerializedPageReader::new(Arc::new(bytes), chunk, rows, None)?))
     }
 
     /// Asks the reader of a column's pages, which may panic where a header is damaged (the `parquet` crate, 59.3).

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::buffer::NullBuffer;
-use bytes::Bytes;
 use parquet::{
     basic::Encoding,
     column::page::{Page, PageMetadata, PageReader},
@@ -11,6 +10,7 @@ use parquet::{
 };
 
 use crate::{
+    chunk::ChunkBytes,
     column::Column,
     error::{PageError, ScanError},
     hybrid::Hybrid,
@@ -27,6 +27,8 @@ pub(crate) struct ColumnReader {
     pages: Pages,
     dictionary: Option<Arc<Source>>,
     page: Option<OpenPage>,
+    /// The rows before the pages that are left, which cannot be read.
+    before: usize,
     /// The rows of the pages that are left.
     rows: usize,
     /// The rows to leave out before the next window.
@@ -56,18 +58,20 @@ enum Places {
 }
 
 impl ColumnReader {
-    /// Returns a reader of a chunk, of which `bytes` has those that belong to it.
+    /// Returns a reader of a chunk of `rows` rows.
     ///
     /// # Errors
     /// If the chunk is compressed in a way that is not known.
-    pub fn new(column: Column, chunk: &ColumnChunkMetaData, bytes: Bytes, rows: usize) -> Result<Self, ScanError> {
+    pub fn new(column: Column, chunk: &ColumnChunkMetaData, bytes: ChunkBytes, rows: usize) -> Result<Self, ScanError> {
+        let before = bytes.first_row();
         let pages = Pages::new(chunk, bytes, rows)?;
         Ok(Self {
             column,
             pages,
             dictionary: None,
             page: None,
-            rows,
+            before,
+            rows: rows.saturating_sub(before),
             pending: 0,
             window: Window::default(),
             codes: Vec::new(),
@@ -94,7 +98,9 @@ impl ColumnReader {
     /// decompressed.
     pub fn skip(&mut self, rows: usize) {
         self.window.clear();
-        self.pending += rows;
+        let before = rows.min(self.before);
+        self.before -= before;
+        self.pending += rows - before;
     }
 
     /// Ends the present window, of which `rows` rows were to be read. They are left out unless they were.
@@ -111,6 +117,9 @@ impl ColumnReader {
     /// If the chunk ends before, or is damaged.
     pub fn window(&mut self, rows: usize) -> Result<&Window, ScanError> {
         if self.window.len() == 0 {
+            if self.before > 0 {
+                return Err(self.corrupt(PageError::Short));
+            }
             self.leave_out()?;
             let mut left = rows;
             while left > 0 {

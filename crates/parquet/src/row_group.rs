@@ -5,10 +5,8 @@ use std::{collections::VecDeque, ops::Range, sync::Arc, time::Instant};
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array},
     compute::{cast, concat},
-    datatypes::{Field, Schema, SchemaRef},
     error::ArrowError,
 };
-use bytes::Bytes;
 use parquet::{
     basic::{Encoding, EncodingMask},
     file::metadata::{ColumnChunkMetaData, RowGroupMetaData},
@@ -16,25 +14,18 @@ use parquet::{
 
 use crate::{
     builder::ColumnBuilder,
+    chunk::ChunkBytes,
     column::Column,
     error::ScanError,
     filter::{Conjunct, order},
     reader::ColumnReader,
+    scan::Scan,
     selection::Selection,
     source::Source,
 };
 
 /// The rows for each entry of a dictionary from which on all of its entries are asked about at first.
 const FEW_ENTRIES: usize = 4;
-
-/// What to read of each row group: columns, of which the first ones are the output, and conditions.
-#[derive(Debug)]
-pub struct Scan {
-    columns: Vec<Column>,
-    conjuncts: Vec<Arc<Conjunct>>,
-    schema: SchemaRef,
-    batch_rows: usize,
-}
 
 /// What a row group needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,45 +41,6 @@ pub struct ScanCounts {
     pub pages_skipped: u64,
     /// The row groups that a dictionary ruled out.
     pub row_groups_skipped: u64,
-}
-
-impl Scan {
-    /// Returns a scan of `columns`: the first `outputs` of them make batches of up to `batch_rows` rows that
-    /// meet all `conjuncts`.
-    pub fn new(columns: Vec<Column>, outputs: usize, conjuncts: Vec<Arc<Conjunct>>, batch_rows: usize) -> Self {
-        let fields = columns[..outputs.min(columns.len())].iter();
-        let fields: Vec<_> =
-            fields.map(|column| Field::new(&column.name, column.data_type.clone(), column.is_optional)).collect();
-        Self { columns, conjuncts, schema: Arc::new(Schema::new(fields)), batch_rows: batch_rows.max(1) }
-    }
-
-    /// Returns the same scan with other conditions.
-    #[must_use]
-    pub fn with_conjuncts(&self, conjuncts: Vec<Arc<Conjunct>>) -> Self {
-        let (columns, schema) = (self.columns.clone(), Arc::clone(&self.schema));
-        Self { columns, conjuncts, schema, batch_rows: self.batch_rows }
-    }
-
-    /// Returns the schema of the batches.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    /// Returns the columns.
-    pub fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    /// Returns the conditions.
-    pub fn conjuncts(&self) -> &[Arc<Conjunct>] {
-        &self.conjuncts
-    }
-
-    /// Returns the bytes of a file that a row group's columns need, in the order of the columns.
-    pub fn byte_ranges(&self, row_group: &RowGroupMetaData) -> Vec<Range<u64>> {
-        let chunks = self.columns.iter().map(|column| row_group.column(column.index).byte_range());
-        chunks.map(|(start, length)| start..start + length).collect()
-    }
 }
 
 /// A row group of which some rows are left.
@@ -120,8 +72,8 @@ struct Table {
 }
 
 impl RowGroupReader {
-    /// Returns a reader of those rows of a row group that are in `ranges`. `chunks` are the bytes of the
-    /// [ranges](Scan::byte_ranges) of its columns.
+    /// Returns a reader of those rows of a row group that are in `ranges`. `chunks` are those of its columns, and
+    /// have the pages of these rows.
     ///
     /// # Errors
     /// If a chunk cannot be read, or its dictionary is damaged.
@@ -129,7 +81,7 @@ impl RowGroupReader {
         scan: Arc<Scan>,
         row_group: &RowGroupMetaData,
         ranges: impl IntoIterator<Item = Range<usize>>,
-        chunks: Vec<Bytes>,
+        chunks: Vec<ChunkBytes>,
     ) -> Result<Self, ScanError> {
         let rows = usize::try_from(row_group.num_rows()).unwrap_or_default();
         let readers = scan

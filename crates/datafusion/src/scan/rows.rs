@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
-use annulus_parquet::{Conjunct, RowGroupReader, Scan, ScanError};
+use annulus_parquet::{ChunkRead, Conjunct, RowGroupReader, Scan, ScanError};
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::{Schema, SchemaRef},
@@ -118,8 +118,9 @@ impl FileRows {
     /// Reads the bytes of the next row group. Returns whether there is one.
     async fn begin_group(&mut self) -> Result<bool> {
         let Some((number, ranges)) = self.groups.pop_front() else { return Ok(false) };
-        let group = self.metadata.row_group(number);
-        let chunks = self.fetcher.fetch(self.scan.byte_ranges(group)).await?;
+        let reads = self.reads(number, &ranges);
+        let bytes = self.fetcher.fetch(reads.iter().flat_map(ChunkRead::byte_ranges).collect()).await?;
+        let chunks = ChunkRead::chunks(&reads, bytes);
         // After the last bytes: what changes from here on is not read.
         if self.groups.is_empty()
             && let Some(version) = &self.version
@@ -127,8 +128,9 @@ impl FileRows {
             version.check().await?;
         }
         // Bytes of local files come at once. With a limit, more may not be needed.
-        if let (None, None, Some((next, _))) = (&self.plan.store, self.plan.limit, self.groups.front()) {
-            self.fetcher.fetch_ahead(self.scan.byte_ranges(self.metadata.row_group(*next)));
+        if let (None, None, Some((next, ranges))) = (&self.plan.store, self.plan.limit, self.groups.front()) {
+            let reads = self.reads(*next, ranges);
+            self.fetcher.fetch_ahead(reads.iter().flat_map(ChunkRead::byte_ranges).collect());
         }
         let mut conjuncts = self.scan.conjuncts().to_vec();
         for key in &mut self.keys {
@@ -136,10 +138,16 @@ impl FileRows {
         }
         let timer = self.plan.metrics.decoding.timer();
         let scan = Arc::new(self.scan.with_conjuncts(conjuncts));
-        let current = RowGroupReader::try_new(scan, group, ranges, chunks);
+        let current = RowGroupReader::try_new(scan, self.metadata.row_group(number), ranges, chunks);
         drop(timer);
         self.current = Some(current.map_err(from_scan)?);
         Ok(true)
+    }
+
+    /// Returns what to read of a row group's columns for these rows.
+    fn reads(&self, number: usize, ranges: &[Range<usize>]) -> Vec<ChunkRead> {
+        let pages = self.metadata.offset_index().and_then(|index| index.get(number));
+        self.scan.reads(self.metadata.row_group(number), pages.map(Vec::as_slice), ranges)
     }
 
     fn end_group(&mut self) {

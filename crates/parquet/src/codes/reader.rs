@@ -13,6 +13,7 @@ use parquet::{
 
 use super::SharedDictionary;
 use crate::{
+    chunk::ChunkBytes,
     column::Column,
     error::{PageError, ScanError},
     hybrid::Hybrid,
@@ -58,7 +59,7 @@ impl CodesReader {
         rows: usize,
         dictionary: &SharedDictionary,
     ) -> Result<Option<Self>, ScanError> {
-        let mut pages = Pages::new(chunk, bytes, rows)?;
+        let mut pages = Pages::new(chunk, ChunkBytes::whole(chunk, bytes), rows)?;
         let shared = match pages.ask(&column, PageReader::get_next_page)? {
             Some(Page::DictionaryPage { buf, num_values, .. }) => {
                 let merged = dictionary.merge(&column, &buf, num_values as usize);

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     matrix::{batch, conditions, properties, with_encodings},
-    support::{ours, stock, write},
+    support::{Extent, ours, stock, write},
 };
 
 /// `ANNULUS_DAMAGED` sets the number of damaged files.
@@ -36,8 +36,9 @@ fn damaged_files_are_rows_or_an_error() {
                 damaged[at] = if random.random() { damaged[at] ^ bit } else { random.random() };
             }
             let conditions = conditions(&mut random, schema.fields().len());
+            let (extent, rows) = [(Extent::Whole, 0..400), (Extent::PagesOfRows, 150..310)][round % 2].clone();
             let rows = catch_unwind(AssertUnwindSafe(|| {
-                ours(&damaged.into(), &schema, (std::slice::from_ref(&(0..400)), conditions), 64).is_ok()
+                ours(&damaged.into(), &schema, (std::slice::from_ref(&rows), conditions), 64, extent).is_ok()
             }));
             assert!(rows.is_ok(), "seed {seed}, round {round},{said}");
         }

@@ -13,7 +13,7 @@ use parquet::{
     schema::parser::parse_message_type,
 };
 
-use crate::support::{Subset, ours};
+use crate::support::{Extent, Subset, ours};
 
 /// Returns a file whose first row group has a dictionary without entries, and nothing else.
 fn file() -> Bytes {
@@ -38,6 +38,7 @@ fn a_dictionary_without_entries_is_not_read() {
     let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]));
     let every = Subset { seed: 1, share: 256, null_passes: false };
     let (batches, counts) =
-        ours(&file, &schema, (std::slice::from_ref(&(0..9)), vec![(vec![0], every, false)]), 100).unwrap();
+        ours(&file, &schema, (std::slice::from_ref(&(0..9)), vec![(vec![0], every, false)]), 100, Extent::Whole)
+            .unwrap();
     assert_eq!((batches.len(), batches[0].num_rows(), counts.kept), (1, 9, 9));
 }

@@ -19,7 +19,7 @@ use parquet::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use crate::support::{Conditions, Subset, expected, ours, stock, write};
+use crate::support::{Conditions, Extent, Subset, expected, ours, stock, write};
 
 /// Returns `rows` values of which about `nulls` of 100 are null, and the others one of `distinct`.
 fn column<T: FromIterator<Option<V>>, V>(
@@ -222,15 +222,22 @@ fn rows_are_those_of_the_parquet_crate() {
         };
         let all = stock(&file, Some(Arc::clone(&schema)));
         for _ in 0..4 {
-            let ranges = match random.random_range(0..3) {
+            let ranges = match random.random_range(0..4) {
                 0 => vec![0..100, 150..151, 640..900],
+                1 => {
+                    let start = random.random_range(0..all.num_rows());
+                    std::iter::once(start..random.random_range(start..=all.num_rows())).collect()
+                }
                 _ => std::iter::once(0..all.num_rows()).collect(),
             };
             let conditions = conditions(&mut random, all.num_columns());
             let expected = expected(&all, &ranges, &conditions);
             let batch_rows = [1, 50, 8192][random.random_range(0..3)];
-            let what = format!("seed {seed}, {nulls} % null, {distinct} distinct,{said}, {conditions:?}, {ranges:?}");
-            let (found, counts) = ours(&file, &schema, (&ranges, conditions), batch_rows).expect(&what);
+            let extent = [Extent::Whole, Extent::PagesOfRows][random.random_range(0..2)];
+            let what = format!(
+                "seed {seed}, {nulls} % null, {distinct} distinct,{said}, {conditions:?}, {ranges:?}, {extent:?}"
+            );
+            let (found, counts) = ours(&file, &schema, (&ranges, conditions), batch_rows, extent).expect(&what);
             assert!(found.iter().all(|batch| (1..=batch_rows).contains(&batch.num_rows())), "{what}");
             let found = concat_batches(&expected.schema(), &relabelled(&found, &expected)).expect(&what);
             for (column, field) in found.columns().iter().zip(found.schema().fields()) {

@@ -8,7 +8,7 @@ use arrow::{
 };
 use parquet::arrow::ArrowWriter;
 
-use crate::support::{Subset, ours};
+use crate::support::{Extent, Subset, ours};
 
 #[test]
 fn few_rows_keep_little_memory() {
@@ -18,7 +18,8 @@ fn few_rows_keep_little_memory() {
     writer.write(&batch).unwrap();
     let file = writer.into_inner().unwrap().into();
     let few = Subset { seed: 1, share: 2, null_passes: false };
-    let (batches, counts) = ours(&file, &schema, (from_ref(&(0..8192)), vec![(vec![0], few, false)]), 8192).unwrap();
+    let (batches, counts) =
+        ours(&file, &schema, (from_ref(&(0..8192)), vec![(vec![0], few, false)]), 8192, Extent::Whole).unwrap();
     assert!((1..500).contains(&counts.kept), "{counts:?}");
     let kept: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
     assert!(kept < 16 * counts.kept as usize + 500, "{kept} bytes for {} rows", counts.kept);

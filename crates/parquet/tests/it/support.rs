@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use annulus_parquet::{Column, Conjunct, Predicate, RowGroupReader, Scan, ScanCounts, ScanError};
+use annulus_parquet::{ChunkRead, Column, Conjunct, Predicate, RowGroupReader, Scan, ScanCounts, ScanError};
 use arrow::{
     array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array},
     compute::{concat_batches, filter_record_batch, take},
@@ -15,7 +15,7 @@ use parquet::{
         ArrowWriter,
         arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     },
-    file::properties::WriterProperties,
+    file::{metadata::PageIndexPolicy, properties::WriterProperties},
 };
 
 pub fn write(batches: &[RecordBatch], properties: WriterProperties) -> Bytes {
@@ -77,14 +77,25 @@ pub fn expected(all: &RecordBatch, ranges: &[Range<usize>], conditions: &Conditi
     filter_record_batch(all, &keep).unwrap()
 }
 
+/// The bytes of a column chunk that are read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Extent {
+    Whole,
+    PagesOfRows,
+}
+
 /// Returns the rows of a file that are in `ranges` (of the whole file) and meet the conditions, in batches.
 pub fn ours(
     file: &Bytes,
     schema: &SchemaRef,
     (ranges, conditions): (&[Range<usize>], Conditions),
     batch_rows: usize,
+    extent: Extent,
 ) -> Result<(Vec<RecordBatch>, ScanCounts), ScanError> {
-    let metadata = ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).unwrap();
+    let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+    // Damage that is in the footer alone is none of the reader's.
+    let metadata = ArrowReaderMetadata::load(file, options);
+    let metadata = metadata.or_else(|_| ArrowReaderMetadata::load(file, ArrowReaderOptions::new())).unwrap();
     let leaves = metadata.parquet_schema();
     let columns: Vec<_> = schema
         .fields()
@@ -98,7 +109,7 @@ pub fn ours(
         .map(|(columns, subset, may_fail)| Arc::new(Conjunct::new(columns, Arc::new(subset), may_fail)));
     let scan = Arc::new(Scan::new(columns, outputs, conjuncts.collect(), batch_rows));
     let (mut batches, mut total, mut first) = (Vec::new(), ScanCounts::default(), 0);
-    for row_group in metadata.metadata().row_groups() {
+    for (number, row_group) in metadata.metadata().row_groups().iter().enumerate() {
         for column in scan.columns() {
             column.check(row_group.column(column.index())).unwrap();
         }
@@ -106,10 +117,17 @@ pub fn ours(
         let own = ranges
             .iter()
             .map(|range| range.start.clamp(first, first + rows) - first..range.end.clamp(first, first + rows) - first);
-        let chunks =
-            scan.byte_ranges(row_group).into_iter().map(|range| file.slice(range.start as usize..range.end as usize));
-        let mut reader =
-            RowGroupReader::try_new(Arc::clone(&scan), row_group, own.collect::<Vec<_>>(), chunks.collect())?;
+        let own: Vec<_> = own.filter(|range| !range.is_empty()).collect();
+        let pages = metadata
+            .metadata()
+            .offset_index()
+            .filter(|_| extent == Extent::PagesOfRows)
+            .map(|index| index[number].as_slice());
+        let reads = scan.reads(row_group, pages, &own);
+        let bytes = reads.iter().flat_map(ChunkRead::byte_ranges);
+        let bytes = bytes.map(|range| file.slice(range.start as usize..range.end as usize));
+        let chunks = ChunkRead::chunks(&reads, bytes);
+        let mut reader = RowGroupReader::try_new(Arc::clone(&scan), row_group, own, chunks)?;
         while let Some(batch) = reader.next_batch()? {
             batches.push(batch);
         }
