@@ -198,6 +198,10 @@ fn is_volatile(expr: &Arc<dyn PhysicalExpr>) -> bool {
 
 fn replaced(config: &FileScanConfig, source: EncodedParquetSource) -> Option<Arc<dyn ExecutionPlan>> {
     let statistics = config.statistics().to_inexact();
+    // Elsewhere than in local files, each part costs a round trip. With a limit, one part may be enough.
+    let streams = config.file_groups.len();
+    let is_local = config.object_store_url.as_str().starts_with("file:");
+    let source = if is_local && streams > 1 && config.limit.is_none() { source.in_parts(streams) } else { source };
     let config = FileScanConfigBuilder::from(config.clone()).with_statistics(statistics).with_source(Arc::new(source));
     Some(DataSourceExec::from_data_source(config.build()))
 }

@@ -9,6 +9,7 @@ mod fetch;
 mod file;
 mod groups;
 mod morsel;
+mod parts;
 mod predicate;
 mod rows;
 mod source;

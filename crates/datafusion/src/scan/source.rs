@@ -23,7 +23,10 @@ use datafusion::{
 };
 use datafusion_datasource::{file_stream::FileOpener, morsel::Morselizer};
 
-use super::morsel::{EncodedMorselizer, ScanMetrics, ScanPlan, StockFilter};
+use super::{
+    morsel::{EncodedMorselizer, ScanMetrics, ScanPlan, StockFilter},
+    parts::in_parts,
+};
 
 /// A source of Parquet files whose rows are filtered on their codes.
 #[derive(Clone)]
@@ -39,6 +42,8 @@ pub struct EncodedParquetSource {
     /// What joins above need of rows, over the table's columns. It may be known while the scan runs only.
     keys: Vec<Arc<dyn PhysicalExpr>>,
     batch_rows: Option<usize>,
+    /// The streams of a scan whose files are read in parts, so that all of them end at the same time.
+    streams: Option<usize>,
 }
 
 impl EncodedParquetSource {
@@ -50,8 +55,15 @@ impl EncodedParquetSource {
         let Some(projection) = stock.projection().cloned() else {
             return internal_err!("a source of Parquet files has no projection");
         };
-        let stock = stock.clone();
-        Ok(Self { stock, projection, filter: None, conjuncts: Vec::new(), keys: Vec::new(), batch_rows: None })
+        Ok(Self {
+            stock: stock.clone(),
+            projection,
+            filter: None,
+            conjuncts: Vec::new(),
+            keys: Vec::new(),
+            batch_rows: None,
+            streams: None,
+        })
     }
 
     /// Returns a source of those rows that meet `predicate`, with those columns of its output that are in
@@ -70,6 +82,11 @@ impl EncodedParquetSource {
             None => self.projection,
         };
         Self { projection, filter: Some(StockFilter { predicate, columns }), conjuncts, ..self }
+    }
+
+    /// Returns a source whose files are read in parts by this number of streams, if they share a queue of files.
+    pub(crate) fn in_parts(self, streams: usize) -> Self {
+        Self { streams: Some(streams), ..self }
     }
 
     /// Returns a source that leaves out rows which joins above do not need, as far as it can tell. `keys` are
@@ -139,6 +156,15 @@ impl FileSource for EncodedParquetSource {
         Arc::new(Self { stock, batch_rows: Some(batch_size), ..self.clone() })
     }
 
+    /// It is asked for the order of the queue that the streams of a scan share, if they do, each time it runs.
+    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
+        let files = self.stock.reorder_files(files);
+        match self.streams {
+            Some(streams) => in_parts(files, streams),
+            None => files,
+        }
+    }
+
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
         self.stock.filter()
     }
@@ -169,10 +195,6 @@ impl FileSource for EncodedParquetSource {
             write!(f, ", keys=[{}]", keys.join(", "))?;
         }
         self.stock.fmt_extra(format, f)
-    }
-
-    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
-        self.stock.reorder_files(files)
     }
 
     fn apply_expressions(
