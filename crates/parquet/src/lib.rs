@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 mod bits;
+mod buffers;
 mod builder;
 mod chunk;
 mod codes;
@@ -16,10 +17,12 @@ mod reader;
 mod row_group;
 mod scan;
 mod selection;
+mod snappy;
 mod source;
 mod values;
 mod window;
 
+pub use buffers::PageBuffers;
 pub use chunk::{ChunkBytes, ChunkRead};
 pub use codes::{CodesReader, SharedDictionary};
 pub use column::Column;

@@ -8,43 +8,76 @@ use std::{
 use bytes::Bytes;
 use parquet::{
     basic::Encoding,
-    column::page::Page,
+    column::page::{Page, PageMetadata, PageReader},
     errors::Result,
     file::{metadata::ColumnChunkMetaData, serialized_reader::SerializedPageReader},
 };
 
 use crate::{
+    buffers::PageBuffers,
     chunk::ChunkBytes,
     column::Column,
     error::{PageError, ScanError},
     hybrid::Hybrid,
     levels::Levels,
+    snappy::Snappy,
     values::prefixed,
 };
 
 /// The pages of a column chunk, one after the other.
-pub(crate) struct Pages(SerializedPageReader<ChunkBytes>);
+pub(crate) struct Pages {
+    reader: SerializedPageReader<ChunkBytes>,
+    /// What decompresses pages that the reader does not.
+    snappy: Option<Snappy>,
+}
 
 impl Pages {
     /// Returns the pages of a chunk of `rows` rows, as far as `bytes` has them.
     ///
     /// # Errors
     /// If the chunk is compressed in a way that is not known.
-    pub fn new(chunk: &ColumnChunkMetaData, bytes: ChunkBytes, rows: usize) -> Result<Self> {
-        Ok(Self(SerializedPageReader::new(Arc::new(bytes), chunk, rows, None)?))
+    pub fn new(chunk: &ColumnChunkMetaData, bytes: ChunkBytes, rows: usize, buffers: &PageBuffers) -> Result<Self> {
+        let (snappy, plain) = Snappy::for_chunk(chunk, buffers).unzip();
+        let reader = SerializedPageReader::new(Arc::new(bytes), plain.as_ref().unwrap_or(chunk), rows, None)?;
+        Ok(Self { reader, snappy })
     }
 
-    /// Asks the reader of a column's pages, which may panic where a header is damaged (the `parquet` crate, 59.3).
+    /// Returns the next page, if there is one.
     ///
     /// # Errors
-    /// If it panics, and those that it has.
-    pub fn ask<T>(
+    /// If it is damaged.
+    pub fn next(&mut self, column: &Column) -> std::result::Result<Option<Page>, ScanError> {
+        let page = self.ask(column, PageReader::get_next_page)?;
+        Ok(match (page, &mut self.snappy) {
+            (Some(page), Some(snappy)) => Some(snappy.page(page)?),
+            (page, _) => page,
+        })
+    }
+
+    /// Returns what the header of the next page says.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn peek(&mut self, column: &Column) -> std::result::Result<Option<PageMetadata>, ScanError> {
+        self.ask(column, PageReader::peek_next_page)
+    }
+
+    /// Leaves the next page out. It is not decompressed.
+    ///
+    /// # Errors
+    /// If its header is damaged.
+    pub fn skip(&mut self, column: &Column) -> std::result::Result<(), ScanError> {
+        self.ask(column, PageReader::skip_next_page)
+    }
+
+    /// Asks the reader, which may panic where a header is damaged (the `parquet` crate, 59.3).
+    fn ask<T>(
         &mut self,
         column: &Column,
         ask: impl FnOnce(&mut SerializedPageReader<ChunkBytes>) -> Result<T>,
     ) -> std::result::Result<T, ScanError> {
         // The reader is of no use after an error, so it does not matter what the panic left of it.
-        let answer = catch_unwind(AssertUnwindSafe(|| ask(&mut self.0)));
+        let answer = catch_unwind(AssertUnwindSafe(|| ask(&mut self.reader)));
         Ok(answer.map_err(|_| column.corrupt(PageError::Header))??)
     }
 }

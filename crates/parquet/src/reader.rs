@@ -5,11 +5,12 @@ use std::sync::Arc;
 use arrow::buffer::NullBuffer;
 use parquet::{
     basic::Encoding,
-    column::page::{Page, PageMetadata, PageReader},
+    column::page::{Page, PageMetadata},
     file::metadata::ColumnChunkMetaData,
 };
 
 use crate::{
+    buffers::PageBuffers,
     chunk::ChunkBytes,
     column::Column,
     error::{PageError, ScanError},
@@ -62,9 +63,15 @@ impl ColumnReader {
     ///
     /// # Errors
     /// If the chunk is compressed in a way that is not known.
-    pub fn new(column: Column, chunk: &ColumnChunkMetaData, bytes: ChunkBytes, rows: usize) -> Result<Self, ScanError> {
+    pub fn new(
+        column: Column,
+        chunk: &ColumnChunkMetaData,
+        bytes: ChunkBytes,
+        rows: usize,
+        buffers: &PageBuffers,
+    ) -> Result<Self, ScanError> {
         let before = bytes.first_row();
-        let pages = Pages::new(chunk, bytes, rows)?;
+        let pages = Pages::new(chunk, bytes, rows, buffers)?;
         Ok(Self {
             column,
             pages,
@@ -137,7 +144,7 @@ impl ColumnReader {
     }
 
     fn peek(&mut self) -> Result<Option<PageMetadata>, ScanError> {
-        self.pages.ask(&self.column, PageReader::peek_next_page)
+        self.pages.peek(&self.column)
     }
 
     fn corrupt(&self, error: PageError) -> ScanError {
@@ -160,7 +167,7 @@ impl ColumnReader {
             let next = self.peek()?.ok_or_else(|| self.corrupt(PageError::Short))?;
             match next.num_rows.or(next.num_levels) {
                 Some(rows) if !next.is_dict && rows <= left.min(self.rows) => {
-                    self.pages.ask(&self.column, PageReader::skip_next_page)?;
+                    self.pages.skip(&self.column)?;
                     self.pages_skipped += 1;
                     left -= rows;
                     self.rows -= rows;
@@ -184,7 +191,7 @@ impl ColumnReader {
 
     /// Reads the next page: a dictionary, or the values that follow.
     fn next_page(&mut self) -> Result<(), ScanError> {
-        match self.pages.ask(&self.column, PageReader::get_next_page)? {
+        match self.pages.next(&self.column)? {
             None => Err(self.corrupt(PageError::Short)),
             Some(Page::DictionaryPage { buf, num_values, .. }) => {
                 let entries = values::decode(&self.column, Encoding::PLAIN, buf, num_values as usize)?;

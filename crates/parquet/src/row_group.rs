@@ -84,11 +84,9 @@ impl RowGroupReader {
         chunks: Vec<ChunkBytes>,
     ) -> Result<Self, ScanError> {
         let rows = usize::try_from(row_group.num_rows()).unwrap_or_default();
-        let readers = scan
-            .columns
-            .iter()
-            .zip(chunks)
-            .map(|(column, bytes)| ColumnReader::new(column.clone(), row_group.column(column.index), bytes, rows));
+        let readers = scan.columns.iter().zip(chunks).map(|(column, bytes)| {
+            ColumnReader::new(column.clone(), row_group.column(column.index), bytes, rows, &scan.buffers)
+        });
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
         let outputs = scan.columns[..scan.schema.fields().len()].iter();
         let builders = outputs.map(|column| ColumnBuilder::new(column.kept_type(), column.data_type.clone())).collect();

@@ -5,15 +5,16 @@ use std::{ops::Range, sync::Arc};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use parquet::file::{metadata::RowGroupMetaData, page_index::offset_index::OffsetIndexMetaData};
 
-use crate::{chunk::ChunkRead, column::Column, filter::Conjunct};
+use crate::{buffers::PageBuffers, chunk::ChunkRead, column::Column, filter::Conjunct};
 
 /// What to read of each row group: columns, of which the first ones are the output, and conditions.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Scan {
     pub(crate) columns: Vec<Column>,
     pub(crate) conjuncts: Vec<Arc<Conjunct>>,
     pub(crate) schema: SchemaRef,
     pub(crate) batch_rows: usize,
+    pub(crate) buffers: PageBuffers,
 }
 
 impl Scan {
@@ -23,14 +24,20 @@ impl Scan {
         let fields = columns[..outputs.min(columns.len())].iter();
         let fields: Vec<_> =
             fields.map(|column| Field::new(&column.name, column.data_type.clone(), column.is_optional)).collect();
-        Self { columns, conjuncts, schema: Arc::new(Schema::new(fields)), batch_rows: batch_rows.max(1) }
+        let (schema, buffers) = (Arc::new(Schema::new(fields)), PageBuffers::default());
+        Self { columns, conjuncts, schema, batch_rows: batch_rows.max(1), buffers }
     }
 
     /// Returns the same scan with other conditions.
     #[must_use]
     pub fn with_conjuncts(&self, conjuncts: Vec<Arc<Conjunct>>) -> Self {
-        let (columns, schema) = (self.columns.clone(), Arc::clone(&self.schema));
-        Self { columns, conjuncts, schema, batch_rows: self.batch_rows }
+        Self { conjuncts, ..self.clone() }
+    }
+
+    /// Returns the same scan with pages in these buffers, which other scans may have as well.
+    #[must_use]
+    pub fn with_buffers(self, buffers: PageBuffers) -> Self {
+        Self { buffers, ..self }
     }
 
     /// Returns the schema of the batches.

@@ -212,7 +212,8 @@ impl FileScan {
         let conjuncts = self.conjuncts.iter().filter(|expr| !columns_of(expr).is_empty());
         let conjuncts =
             conjuncts.map(|expr| conjunct(Arc::clone(expr), schema, &self.columns)).collect::<Result<Vec<_>>>();
-        Ok(conjuncts.map(|conjuncts| Arc::new(Scan::new(columns, self.outputs, conjuncts, plan.batch_rows))))
+        let scan = |conjuncts| Scan::new(columns, self.outputs, conjuncts, plan.batch_rows);
+        Ok(conjuncts.map(|conjuncts| Arc::new(scan(conjuncts).with_buffers(plan.buffers.clone()))))
     }
 
     /// Returns whether a condition that reads no column leaves out every row.

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use annulus_parquet::PageBuffers;
 use datafusion::{
     arrow::{array::RecordBatch, datatypes::SchemaRef},
     common::config::ParquetOptions,
@@ -42,6 +43,8 @@ pub(super) struct ScanPlan {
     pub limit: Option<usize>,
     pub preserves_order: bool,
     pub batch_rows: usize,
+    /// The memory of decompressed pages.
+    pub buffers: PageBuffers,
     pub metrics: ScanMetrics,
     pub set: ExecutionPlanMetricsSet,
 }

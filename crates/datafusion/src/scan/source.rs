@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use annulus_parquet::PageBuffers;
 use datafusion::{
     common::{internal_err, tree_node::TreeNodeRecursion},
     datasource::{
@@ -136,6 +137,7 @@ impl FileSource for EncodedParquetSource {
             limit: base_config.limit,
             preserves_order: base_config.preserve_order,
             batch_rows,
+            buffers: PageBuffers::default(),
             metrics: ScanMetrics::new(self.stock.metrics(), partition),
             set: self.stock.metrics().clone(),
         };

@@ -5,14 +5,11 @@ use arrow::{
     buffer::NullBuffer,
 };
 use bytes::Bytes;
-use parquet::{
-    basic::Encoding,
-    column::page::{Page, PageReader},
-    file::metadata::ColumnChunkMetaData,
-};
+use parquet::{basic::Encoding, column::page::Page, file::metadata::ColumnChunkMetaData};
 
 use super::SharedDictionary;
 use crate::{
+    buffers::PageBuffers,
     chunk::ChunkBytes,
     column::Column,
     error::{PageError, ScanError},
@@ -59,8 +56,8 @@ impl CodesReader {
         rows: usize,
         dictionary: &SharedDictionary,
     ) -> Result<Option<Self>, ScanError> {
-        let mut pages = Pages::new(chunk, ChunkBytes::whole(chunk, bytes), rows)?;
-        let shared = match pages.ask(&column, PageReader::get_next_page)? {
+        let mut pages = Pages::new(chunk, ChunkBytes::whole(chunk, bytes), rows, &PageBuffers::default())?;
+        let shared = match pages.next(&column)? {
             Some(Page::DictionaryPage { buf, num_values, .. }) => {
                 let merged = dictionary.merge(&column, &buf, num_values as usize);
                 merged.map_err(|error| column.corrupt(error))?
@@ -113,7 +110,7 @@ impl CodesReader {
                 Some(page) if page.next < page.rows => return Ok(page.rows - page.next),
                 _ => self.page = None,
             }
-            let page = self.pages.ask(&self.column, PageReader::get_next_page)?;
+            let page = self.pages.next(&self.column)?;
             let page = page.ok_or_else(|| self.column.corrupt(PageError::Short))?;
             let opened = DataPage::new(page, self.column.is_optional).and_then(|page| {
                 self.rows = self.rows.checked_sub(page.rows).ok_or(PageError::Count)?;

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use parquet::file::properties::WriterPropertiesBuilder;
+use parquet::{basic::Compression, file::properties::WriterPropertiesBuilder};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -22,9 +22,9 @@ fn damaged_files_are_rows_or_an_error() {
         if random.random_bool(0.5) {
             chosen = with_encodings(&mut random, chosen, &batches[0].schema());
         }
-        // Damage to what is compressed is found by the checks of decompression, which are not ours.
-        let builder = WriterPropertiesBuilder::from(chosen);
-        let file = write(&batches, builder.set_compression(parquet::basic::Compression::UNCOMPRESSED).build());
+        // Damage to what is compressed in other ways is found by the checks of decompression, which are not ours.
+        let compression = [Compression::UNCOMPRESSED, Compression::SNAPPY][random.random_range(0..2)];
+        let file = write(&batches, WriterPropertiesBuilder::from(chosen).set_compression(compression).build());
         let schema = stock(&file, None).schema();
         for round in 0..100 {
             let mut damaged = file.to_vec();
