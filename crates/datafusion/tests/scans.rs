@@ -240,6 +240,43 @@ async fn what_was_skipped_is_counted() {
     assert!((3990..=4010).contains(&rows), "{shown}");
 }
 
+/// A `TopK` that is full needs no rows after those that it has.
+#[tokio::test]
+async fn a_top_k_leaves_out_rows_while_they_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = StdRng::seed_from_u64(4);
+    let properties = WriterProperties::builder()
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_max_row_group_row_count(Some(1000));
+    write(&folder.path().join("t.parquet"), &table(&mut random, 4000), properties.build());
+    let ours = session("auto", 1);
+    ours.register_parquet("t", folder.path().to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
+    // Without a condition, DataFusion's scan reads row groups in the best order.
+    let shown = answer(&ours, "EXPLAIN ANALYZE SELECT * FROM t WHERE few >= 0 ORDER BY id LIMIT 5").await.unwrap();
+    assert!(number(&shown, "pushdown_rows_pruned=") >= 3000 && shown.contains("keys=[DynamicFilter"), "{shown}");
+}
+
+#[tokio::test]
+async fn the_first_rows_are_those_of_stock() {
+    let mut random = StdRng::seed_from_u64(2);
+    let folder = tempfile::tempdir().unwrap();
+    files(folder.path(), 11);
+    let (stock, ours) = (session("never", 3), session("always", 3));
+    for context in [&stock, &ours] {
+        context.register_parquet("t", folder.path().to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
+    }
+    for _ in 0..150 {
+        let column = COLUMNS[random.random_range(0..COLUMNS.len())];
+        let direction = ["", "DESC", "NULLS FIRST", "DESC NULLS LAST"][random.random_range(0..4)];
+        let filter = if random.random() { format!("WHERE {}", condition(&mut random)) } else { String::new() };
+        let limit = random.random_range(1..60);
+        let columns = if column == "note" { "note, id" } else { &format!("{column}, note, id") };
+        let order = format!("{column} {direction}, note, id");
+        let query = format!("SELECT {columns} FROM t {filter} ORDER BY {order} LIMIT {limit}");
+        assert_eq!(answer(&ours, &query).await, answer(&stock, &query).await, "{query}");
+    }
+}
+
 /// Returns a number of the text of metrics, such as `rows=3.55 K`.
 fn number(text: &str, name: &str) -> usize {
     let rest = &text[text.find(name).unwrap() + name.len()..];

@@ -10,7 +10,7 @@ use datafusion::{
         source::DataSourceExec,
     },
     error::Result,
-    physical_expr::{PhysicalExpr, split_conjunction},
+    physical_expr::{PhysicalExpr, expressions::DynamicFilterPhysicalExpr, split_conjunction},
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, filter::FilterExec,
@@ -45,7 +45,7 @@ impl EncodedScans {
             return Ok(plan);
         }
         let replaced = plan.transform_down(|node| {
-            let Some(scan) = encoded(&node)? else { return Ok(Transformed::no(node)) };
+            let Some(scan) = encoded(&node, Keys::None)? else { return Ok(Transformed::no(node)) };
             let is_filter = node.is::<FilterExec>();
             Ok(Transformed::yes(if is_filter { Arc::new(KeyFilterExec::new(scan)) } else { scan }))
         })?;
@@ -63,8 +63,9 @@ impl PhysicalOptimizerRule for EncodedScans {
         let is_repeated = plan.exists(|node| Ok(node.is::<RecursiveQueryExec>()))?;
         let replaced = plan.transform_down(|node| {
             let encoded = match node.downcast_ref::<KeyFilterExec>() {
-                Some(keys) if !is_repeated => keyed(keys)?,
-                _ => encoded(&node)?,
+                _ if is_repeated => encoded(&node, Keys::None)?,
+                Some(keys) => keyed(keys)?,
+                None => encoded(&node, Keys::FromPredicate)?,
             };
             Ok(encoded.map_or_else(|| Transformed::no(Arc::clone(&node)), Transformed::yes))
         })?;
@@ -103,17 +104,37 @@ pub fn why_stock_scans(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) ->
     Ok(all)
 }
 
+/// Which rows a scan leaves out besides those that its conditions do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keys {
+    None,
+    /// Those that operators above do not need, by the dynamic filters that the source prunes by: a `TopK` needs no
+    /// rows after those that it has.
+    FromPredicate,
+}
+
+impl Keys {
+    /// Returns the filters, over the table's columns. A scan with a limit has none, as it counts rows before they are
+    /// left out.
+    fn of_scan(self, config: &FileScanConfig, source: &ParquetSource) -> Vec<Arc<dyn PhysicalExpr>> {
+        let predicate = source.filter().filter(|_| self == Self::FromPredicate && config.limit.is_none());
+        let dynamic = |filter: &Arc<dyn PhysicalExpr>| filter.is::<DynamicFilterPhysicalExpr>();
+        let all = predicate.as_ref().map(split_conjunction).unwrap_or_default().into_iter();
+        all.filter(|filter| dynamic(filter)).cloned().collect()
+    }
+}
+
 /// Returns what takes the place of a scan, or of a filter above one.
-fn encoded(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn encoded(node: &Arc<dyn ExecutionPlan>, keys: Keys) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     match node.downcast_ref::<FilterExec>() {
-        Some(filter) => filtered(filter),
-        None => scanned(node),
+        Some(filter) => filtered(filter, keys),
+        None => scanned(node, keys),
     }
 }
 
 /// Returns what takes the place of a filter by keys and of the scan below.
 fn keyed(keys: &KeyFilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Some(scan) = encoded(keys.input())? else { return Ok(None) };
+    let Some(scan) = encoded(keys.input(), Keys::None)? else { return Ok(None) };
     let found = scan.downcast_ref::<DataSourceExec>().and_then(|scan| scan.downcast_to_file_source());
     let Some((config, source)): Option<(&FileScanConfig, &EncodedParquetSource)> = found else { return Ok(None) };
     // A limit counts rows before they are left out.
@@ -125,14 +146,14 @@ fn keyed(keys: &KeyFilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
 }
 
 /// Returns what takes the place of a scan, if it is one of Parquet files that can be read here.
-fn scanned(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn scanned(node: &Arc<dyn ExecutionPlan>, keys: Keys) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some((config, source)) = readable(node) else { return Ok(None) };
-    let source = EncodedParquetSource::try_new(source)?;
+    let source = EncodedParquetSource::try_new(source)?.with_keys(keys.of_scan(config, source));
     Ok(replaced(config, source).filter(|scan| stands_for(scan, node)))
 }
 
 /// Returns what takes the place of a filter above a scan, if the scan can evaluate it.
-fn filtered(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn filtered(filter: &FilterExec, keys: Keys) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some((config, source)) = readable(filter.input()) else { return Ok(None) };
     // The limit of the scan counts rows before the filter, and that of the filter those after it.
     let is_limited = config.limit.is_some() || filter.fetch().is_some();
@@ -143,7 +164,8 @@ fn filtered(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let conjuncts = split_conjunction(filter.predicate()).into_iter();
     let conjuncts = conjuncts.map(|conjunct| projection.unproject_expr(conjunct)).collect::<Result<Vec<_>>>()?;
     let columns = filter.projection().as_ref().map(|columns| columns.to_vec());
-    let source = EncodedParquetSource::try_new(source)?;
+    let keys = keys.of_scan(config, source);
+    let source = EncodedParquetSource::try_new(source)?.with_keys(keys);
     let source = source.filtered(Arc::clone(filter.predicate()), columns, conjuncts);
     let plan: Arc<dyn ExecutionPlan> = Arc::new(filter.clone());
     Ok(replaced(config, source).filter(|scan| stands_for(scan, &plan)))
