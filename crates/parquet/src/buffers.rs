@@ -10,8 +10,8 @@ const MOST_BUFFERS: usize = 8;
 /// The most bytes of one that waits.
 const MOST_BYTES: usize = 4 << 20;
 
-/// Buffers for decompressed pages. Fresh memory is cleared by the system and then by whoever wants initialised bytes;
-/// these are cleared once, and are in the cache.
+/// Buffers for decompressed pages. Fresh memory is cleared by the system, and again to be initialised; these
+/// are cleared once, and are in the cache.
 ///
 /// A buffer comes back when the last reference to the page's bytes is dropped, by whichever thread. At most 8 buffers
 /// of up to 4 MiB wait.

@@ -56,28 +56,35 @@ fn plain(bytes: &[u8], count: usize, is_text: bool) -> Result<Vec<u128>, PageErr
     }
     // As many as there can be: the count is not to be believed before.
     let mut views = Vec::with_capacity(count.min(bytes.len() / 4));
-    let (mut next, mut longest) = (0, 0);
+    let mut next = 0;
     for _ in 0..count {
         let length = bytes[next..].first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
         let start = next + 4;
         let value = length.and_then(|length| bytes.get(start..start.checked_add(length)?)).ok_or(PageError::Short)?;
         views.push(make_view(value, 0, start as u32));
-        longest = longest.max(value.len());
         next = start + value.len();
     }
-    // Lengths below 128 are four bytes of ASCII. Then all values are UTF-8 exactly if everything is:
-    // no character goes on after, or begins before, one of ASCII.
-    if is_text && longest < 128 {
-        str::from_utf8(&bytes[..next]).map_err(|_| PageError::Utf8)?;
-    } else if is_text {
-        let mut next = 0;
-        for view in &views {
-            let (start, length) = (next + 4, *view as u32 as usize);
-            next = start + length;
-            str::from_utf8(&bytes[start..next]).map_err(|_| PageError::Utf8)?;
-        }
+    if is_text {
+        check_texts(&bytes[..next], &views)?;
     }
     Ok(views)
+}
+
+/// Checks that values which each follow their length are UTF-8.
+fn check_texts(bytes: &[u8], views: &[u128]) -> Result<(), PageError> {
+    let check = |bytes| simdutf8::basic::from_utf8(bytes).map(drop).map_err(|_| PageError::Utf8);
+    let (mut unchecked, mut next) = (0, 0);
+    for view in views {
+        let (length, start) = (*view as u32 as usize, next + 4);
+        // A length below 128 is four bytes of ASCII. Values around it are UTF-8 exactly if everything is: no character
+        // goes on after, or begins before, one of ASCII.
+        if length >= 128 {
+            check(&bytes[unchecked..next])?;
+            unchecked = start;
+        }
+        next = start + length;
+    }
+    check(&bytes[unchecked..next])
 }
 
 /// Returns views of values that follow each other.
@@ -85,7 +92,7 @@ fn consecutive(bytes: &[u8], lengths: Vec<usize>, is_text: bool) -> Result<Vec<u
     if bytes.len() > u32::MAX as usize {
         return Err(PageError::Count);
     }
-    let text = if is_text { Some(str::from_utf8(bytes)) } else { None };
+    let text = if is_text { Some(simdutf8::basic::from_utf8(bytes)) } else { None };
     let mut next = 0;
     let views = lengths.into_iter().map(|length| {
         let end = next + length;
@@ -103,4 +110,41 @@ fn consecutive(bytes: &[u8], lengths: Vec<usize>, is_text: bool) -> Result<Vec<u
         Ok(view)
     });
     views.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    /// Values with characters of several bytes, some of them cut off, of lengths around the one from which on they
+    /// are checked apart.
+    #[test]
+    fn texts_are_checked_one_by_one() {
+        let mut random = StdRng::seed_from_u64(5);
+        let mut valid = 0;
+        for round in 0..3000 {
+            let values: Vec<Vec<u8>> = (0..random.random_range(0..6))
+                .map(|_| {
+                    let length = [0, 1, 20, 120, 127, 128, 129, 195, 300][random.random_range(0..9)];
+                    let character = ["a", "\u{e9}", "\u{20ac}", "\u{1f600}"][random.random_range(0..4)];
+                    let mut value = character.repeat(length).into_bytes();
+                    let is_cut = random.random_bool(0.1);
+                    value.truncate(if is_cut { length } else { length - length % character.len() });
+                    if is_cut && random.random() {
+                        value.reverse();
+                    }
+                    value
+                })
+                .collect();
+            let length = |value: &Vec<u8>| (value.len() as u32).to_le_bytes();
+            let bytes: Vec<u8> = values.iter().flat_map(|value| [&length(value)[..], value].concat()).collect();
+            let expected = values.iter().all(|value| str::from_utf8(value).is_ok());
+            assert_eq!(plain(&bytes, values.len(), true).is_ok(), expected, "round {round}: {values:?}");
+            assert!(plain(&bytes, values.len(), false).is_ok());
+            valid += usize::from(expected);
+        }
+        assert!((500..2900).contains(&valid), "{valid}");
+    }
 }
