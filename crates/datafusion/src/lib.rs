@@ -30,7 +30,7 @@ pub use aggregate::RunAggregateExec;
 pub use choice::profile;
 pub use compare::{Comparisons, Incomparable, compare};
 pub use config::{AnnulusConfig, DataPath, ExchangeTuning, Joins};
-pub use exec::{InTurnExec, RingRepartitionExec};
+pub use exec::{CommonSubplanExec, InTurnExec, RingRepartitionExec};
 pub use join::{
     BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec, PairMethod, SharedHashJoinExec,
 };

@@ -9,8 +9,8 @@ use crate::{
     config::AnnulusConfig,
     folders, logical,
     rule::{
-        BandJoin, CompareByValue, EncodedScans, FastDecimals, KeyFilters, PartitionedTables, RingRepartition,
-        RunAggregates, SharedJoins, SoundBounds,
+        BandJoin, CommonSubplans, CompareByValue, EncodedScans, FastDecimals, KeyFilters, PartitionedTables,
+        RingRepartition, RunAggregates, SharedJoins, SoundBounds,
     },
     text_files::TextFiles,
 };
@@ -71,6 +71,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         BandJoin::default().install(rules);
         SharedJoins::default().install(rules);
         KeyFilters::install(rules);
+        CommonSubplans.install(rules);
         PartitionedTables::install(rules);
         RingRepartition::default().install(rules);
         RunAggregates::default().install(rules);

@@ -3,6 +3,7 @@
 mod band;
 mod bounds;
 mod by_value;
+mod common;
 mod decimals;
 mod groupings;
 mod in_turn;
@@ -31,6 +32,7 @@ use crate::config::{AnnulusConfig, Joins, PlacementMode};
 pub use band::BandJoin;
 pub(crate) use bounds::SoundBounds;
 pub(crate) use by_value::CompareByValue;
+pub(crate) use common::CommonSubplans;
 pub(crate) use decimals::FastDecimals;
 pub use groupings::RunAggregates;
 pub use joins::{SharedJoins, why_stock_joins};

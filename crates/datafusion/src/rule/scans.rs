@@ -211,7 +211,7 @@ fn is_reordered(source: &ParquetSource) -> bool {
 
 /// Returns whether an expression may have another value each time, or one that only its place knows: that of
 /// a function without arguments.
-fn is_volatile(expr: &Arc<dyn PhysicalExpr>) -> bool {
+pub(super) fn is_volatile(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.is_volatile_node() || expr.children().into_iter().any(is_volatile) || {
         let is_function = expr.is::<datafusion::physical_expr::ScalarFunctionExpr>();
         is_function && expr.children().is_empty()
