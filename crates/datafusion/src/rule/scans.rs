@@ -1,6 +1,6 @@
 //! The choice of the scans that filter rows on their codes.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use datafusion::{
     common::tree_node::{Transformed, TreeNode, TreeNodeRecursion},
@@ -10,11 +10,11 @@ use datafusion::{
         source::DataSourceExec,
     },
     error::Result,
-    physical_expr::{PhysicalExpr, expressions::DynamicFilterPhysicalExpr, split_conjunction},
+    physical_expr::{PhysicalExpr, split_conjunction},
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, filter::FilterExec,
-        recursive_query::RecursiveQueryExec,
+        recursive_query::RecursiveQueryExec, sorts::sort::SortExec,
     },
 };
 
@@ -45,7 +45,7 @@ impl EncodedScans {
             return Ok(plan);
         }
         let replaced = plan.transform_down(|node| {
-            let Some(scan) = encoded(&node, Keys::None)? else { return Ok(Transformed::no(node)) };
+            let Some(scan) = encoded(&node, &SortFilters::default())? else { return Ok(Transformed::no(node)) };
             let is_filter = node.is::<FilterExec>();
             Ok(Transformed::yes(if is_filter { Arc::new(KeyFilterExec::new(scan)) } else { scan }))
         })?;
@@ -61,11 +61,11 @@ impl PhysicalOptimizerRule for EncodedScans {
         }
         // Filters of an earlier execution may leave out too much. `KeyFilterExec` forgets them.
         let is_repeated = plan.exists(|node| Ok(node.is::<RecursiveQueryExec>()))?;
+        let sorts = if is_repeated { SortFilters::default() } else { SortFilters::find_in(&plan)? };
         let replaced = plan.transform_down(|node| {
             let encoded = match node.downcast_ref::<KeyFilterExec>() {
-                _ if is_repeated => encoded(&node, Keys::None)?,
-                Some(keys) => keyed(keys)?,
-                None => encoded(&node, Keys::FromPredicate)?,
+                Some(keys) if !is_repeated => keyed(keys)?,
+                _ => encoded(&node, &sorts)?,
             };
             Ok(encoded.map_or_else(|| Transformed::no(Arc::clone(&node)), Transformed::yes))
         })?;
@@ -104,37 +104,44 @@ pub fn why_stock_scans(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) ->
     Ok(all)
 }
 
-/// Which rows a scan leaves out besides those that its conditions do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keys {
-    None,
-    /// Those that operators above do not need, by the dynamic filters that the source prunes by: a `TopK` needs no
-    /// rows after those that it has.
-    FromPredicate,
-}
+/// The dynamic filters of a plan's sorts with a limit: a `TopK` that is full needs no rows after those that it has.
+/// They compare as the sort does. Those of DataFusion's joins do not compare floats by value, and stay out of scans.
+#[derive(Debug, Default)]
+struct SortFilters(HashSet<u64>);
 
-impl Keys {
-    /// Returns the filters, over the table's columns. A scan with a limit has none, as it counts rows before they are
-    /// left out.
-    fn of_scan(self, config: &FileScanConfig, source: &ParquetSource) -> Vec<Arc<dyn PhysicalExpr>> {
-        let predicate = source.filter().filter(|_| self == Self::FromPredicate && config.limit.is_none());
-        let dynamic = |filter: &Arc<dyn PhysicalExpr>| filter.is::<DynamicFilterPhysicalExpr>();
+impl SortFilters {
+    fn find_in(plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
+        let mut filters = HashSet::new();
+        plan.apply(|node| {
+            if node.is::<SortExec>() {
+                filters.extend(node.dynamic_expressions_produced().iter().filter_map(|filter| filter.expression_id()));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(Self(filters))
+    }
+
+    /// Returns those that a source prunes by, over the table's columns. A scan with a limit has none, as it counts rows
+    /// before they are left out.
+    fn of_scan(&self, config: &FileScanConfig, source: &ParquetSource) -> Vec<Arc<dyn PhysicalExpr>> {
+        let predicate = source.filter().filter(|_| config.limit.is_none());
         let all = predicate.as_ref().map(split_conjunction).unwrap_or_default().into_iter();
-        all.filter(|filter| dynamic(filter)).cloned().collect()
+        let is_known = |filter: &Arc<dyn PhysicalExpr>| filter.expression_id().is_some_and(|id| self.0.contains(&id));
+        all.filter(|filter| is_known(filter)).cloned().collect()
     }
 }
 
 /// Returns what takes the place of a scan, or of a filter above one.
-fn encoded(node: &Arc<dyn ExecutionPlan>, keys: Keys) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn encoded(node: &Arc<dyn ExecutionPlan>, sorts: &SortFilters) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     match node.downcast_ref::<FilterExec>() {
-        Some(filter) => filtered(filter, keys),
-        None => scanned(node, keys),
+        Some(filter) => filtered(filter, sorts),
+        None => scanned(node, sorts),
     }
 }
 
 /// Returns what takes the place of a filter by keys and of the scan below.
 fn keyed(keys: &KeyFilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Some(scan) = encoded(keys.input(), Keys::None)? else { return Ok(None) };
+    let Some(scan) = encoded(keys.input(), &SortFilters::default())? else { return Ok(None) };
     let found = scan.downcast_ref::<DataSourceExec>().and_then(|scan| scan.downcast_to_file_source());
     let Some((config, source)): Option<(&FileScanConfig, &EncodedParquetSource)> = found else { return Ok(None) };
     // A limit counts rows before they are left out.
@@ -146,14 +153,14 @@ fn keyed(keys: &KeyFilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
 }
 
 /// Returns what takes the place of a scan, if it is one of Parquet files that can be read here.
-fn scanned(node: &Arc<dyn ExecutionPlan>, keys: Keys) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn scanned(node: &Arc<dyn ExecutionPlan>, sorts: &SortFilters) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some((config, source)) = readable(node) else { return Ok(None) };
-    let source = EncodedParquetSource::try_new(source)?.with_keys(keys.of_scan(config, source));
+    let source = EncodedParquetSource::try_new(source)?.with_keys(sorts.of_scan(config, source));
     Ok(replaced(config, source).filter(|scan| stands_for(scan, node)))
 }
 
 /// Returns what takes the place of a filter above a scan, if the scan can evaluate it.
-fn filtered(filter: &FilterExec, keys: Keys) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn filtered(filter: &FilterExec, sorts: &SortFilters) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some((config, source)) = readable(filter.input()) else { return Ok(None) };
     // The limit of the scan counts rows before the filter, and that of the filter those after it.
     let is_limited = config.limit.is_some() || filter.fetch().is_some();
@@ -164,7 +171,7 @@ fn filtered(filter: &FilterExec, keys: Keys) -> Result<Option<Arc<dyn ExecutionP
     let conjuncts = split_conjunction(filter.predicate()).into_iter();
     let conjuncts = conjuncts.map(|conjunct| projection.unproject_expr(conjunct)).collect::<Result<Vec<_>>>()?;
     let columns = filter.projection().as_ref().map(|columns| columns.to_vec());
-    let keys = keys.of_scan(config, source);
+    let keys = sorts.of_scan(config, source);
     let source = EncodedParquetSource::try_new(source)?.with_keys(keys);
     let source = source.filtered(Arc::clone(filter.predicate()), columns, conjuncts);
     let plan: Arc<dyn ExecutionPlan> = Arc::new(filter.clone());
