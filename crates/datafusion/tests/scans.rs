@@ -222,16 +222,22 @@ async fn filters_are_folded_into_the_scan() {
     assert!(!shown.contains("scan=encoded") && shown.contains("FilterExec"), "{shown}");
 }
 
-#[tokio::test]
-async fn what_was_skipped_is_counted() {
+/// Returns a session with a table `t` of four row groups without statistics, and the folder of its file.
+async fn four_row_groups(seed: u64) -> (SessionContext, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let mut random = StdRng::seed_from_u64(3);
+    let mut random = StdRng::seed_from_u64(seed);
     let properties = WriterProperties::builder()
         .set_statistics_enabled(EnabledStatistics::None)
         .set_max_row_group_row_count(Some(1000));
     write(&folder.path().join("t.parquet"), &table(&mut random, 4000), properties.build());
     let ours = session("auto", 1);
     ours.register_parquet("t", folder.path().to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
+    (ours, folder)
+}
+
+#[tokio::test]
+async fn what_was_skipped_is_counted() {
+    let (ours, _folder) = four_row_groups(3).await;
     let shown = answer(&ours, "EXPLAIN ANALYZE SELECT note FROM t WHERE mode = 'nothing'").await.unwrap();
     assert!(shown.contains("row_groups_skipped_by_dictionary=4"), "{shown}");
     let shown = answer(&ours, "EXPLAIN ANALYZE SELECT note FROM t WHERE few = 3").await.unwrap();
@@ -243,14 +249,7 @@ async fn what_was_skipped_is_counted() {
 /// A `TopK` that is full needs no rows after those that it has.
 #[tokio::test]
 async fn a_top_k_leaves_out_rows_while_they_are_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut random = StdRng::seed_from_u64(4);
-    let properties = WriterProperties::builder()
-        .set_statistics_enabled(EnabledStatistics::None)
-        .set_max_row_group_row_count(Some(1000));
-    write(&folder.path().join("t.parquet"), &table(&mut random, 4000), properties.build());
-    let ours = session("auto", 1);
-    ours.register_parquet("t", folder.path().to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
+    let (ours, _folder) = four_row_groups(4).await;
     // Without a condition, DataFusion's scan reads row groups in the best order.
     let shown = answer(&ours, "EXPLAIN ANALYZE SELECT * FROM t WHERE few >= 0 ORDER BY id LIMIT 5").await.unwrap();
     assert!(number(&shown, "pushdown_rows_pruned=") >= 3000 && shown.contains("keys=[DynamicFilter"), "{shown}");

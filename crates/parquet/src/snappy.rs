@@ -34,42 +34,16 @@ impl Snappy {
     ///
     /// # Errors
     /// If the bytes are damaged.
-    pub fn page(&mut self, page: Page) -> Result<Page> {
-        Ok(match page {
-            Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics } => {
-                let buf = self.bytes(&buf, 0)?;
-                Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics }
+    pub fn page(&mut self, mut page: Page) -> Result<Page> {
+        match &mut page {
+            Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => *buf = self.bytes(buf, 0)?,
+            Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, is_compressed: true, .. } => {
+                let levels = def_levels_byte_len.saturating_add(*rep_levels_byte_len) as usize;
+                *buf = self.bytes(buf, levels)?;
             }
-            Page::DataPageV2 {
-                buf,
-                num_values,
-                encoding,
-                num_nulls,
-                num_rows,
-                def_levels_byte_len,
-                rep_levels_byte_len,
-                is_compressed,
-                statistics,
-            } => {
-                let levels = def_levels_byte_len.saturating_add(rep_levels_byte_len) as usize;
-                let buf = if is_compressed { self.bytes(&buf, levels)? } else { buf };
-                Page::DataPageV2 {
-                    buf,
-                    num_values,
-                    encoding,
-                    num_nulls,
-                    num_rows,
-                    def_levels_byte_len,
-                    rep_levels_byte_len,
-                    is_compressed,
-                    statistics,
-                }
-            }
-            Page::DictionaryPage { buf, num_values, encoding, is_sorted } => {
-                let buf = self.bytes(&buf, 0)?;
-                Page::DictionaryPage { buf, num_values, encoding, is_sorted }
-            }
-        })
+            Page::DataPageV2 { .. } => {}
+        }
+        Ok(page)
     }
 
     /// Returns bytes of which the first `levels` were not compressed.

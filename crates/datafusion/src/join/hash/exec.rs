@@ -220,10 +220,11 @@ impl ExecutionPlan for SharedHashJoinExec {
         parent_filters: Vec<Arc<dyn PhysicalExpr>>,
         config: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        let mut own_config = config.clone();
-        // No partition knows the keys of the others.
-        own_config.optimizer.enable_join_dynamic_filter_pushdown &= !self.is_partitioned();
-        let own = self.stock.gather_filters_for_pushdown(phase, Vec::new(), &own_config)?.self_filters();
+        let own = match self.is_partitioned() {
+            // No partition knows the keys of the others.
+            true => Vec::new(),
+            false => self.stock.gather_filters_for_pushdown(phase, Vec::new(), config)?.self_filters(),
+        };
         describe(&JoinShape::from(self.stock.as_ref()), &parent_filters, own, config)
     }
 
