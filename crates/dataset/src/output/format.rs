@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_parquet::CodesEncoding;
+use annulus_parquet::{CodesEncoding, ValuesEncoding};
 use arrow::{
     array::RecordBatch,
     datatypes::{DataType, Schema, SchemaRef},
@@ -13,7 +13,7 @@ use parquet::{
     arrow::ArrowSchemaConverter,
     basic::{Compression as Codec, ZstdLevel},
     file::properties::{EnabledStatistics, WriterProperties},
-    schema::types::{ColumnPath, SchemaDescriptor},
+    schema::types::{ColumnDescPtr, ColumnPath, SchemaDescriptor},
 };
 
 use super::{
@@ -33,6 +33,8 @@ const TEXT_FLOOR_BYTES: usize = 64 << 10;
 pub(crate) struct ParquetEncoding {
     pub(crate) schema: SchemaRef,
     pub(crate) properties: WriterProperties,
+    /// The columns that are written here, by number: flat ones of most types.
+    pub(crate) values: Arc<[Option<ValuesEncoding>]>,
 }
 
 /// A format with its options, for files of one schema.
@@ -159,7 +161,12 @@ impl ParquetEncoding {
                 properties = properties.set_column_dictionary_enabled(path, false);
             }
         }
-        Ok(Self { schema: Arc::clone(schema), properties: properties.build() })
+        let properties = properties.build();
+        let values = schema.fields().iter().enumerate().map(|(column, field)| {
+            ValuesEncoding::try_new(&leaf_of(&leaves, column)?, field.data_type(), &properties).ok()
+        });
+        let values = values.collect();
+        Ok(Self { schema: Arc::clone(schema), properties, values })
     }
 
     /// Returns the leaves of all columns of a dataset.
@@ -177,8 +184,13 @@ impl ParquetEncoding {
         most_entries: usize,
         most_bytes: usize,
     ) -> Option<CodesEncoding> {
-        let leaf = (0..leaves.num_columns()).find(|&leaf| leaves.get_column_root_idx(leaf) == column)?;
-        let leaf = leaves.column(leaf);
+        let leaf = leaf_of(leaves, column)?;
         CodesEncoding::try_new(&leaf, data_type, &self.properties, most_entries, most_bytes).ok()
     }
+}
+
+/// Returns the first leaf of a column.
+fn leaf_of(leaves: &SchemaDescriptor, column: usize) -> Option<ColumnDescPtr> {
+    let leaf = (0..leaves.num_columns()).find(|&leaf| leaves.get_column_root_idx(leaf) == column)?;
+    Some(leaves.column(leaf))
 }

@@ -73,6 +73,11 @@ impl Ledger {
         self.total.fetch_add(bytes.wrapping_sub(before), Relaxed);
     }
 
+    /// Returns whether a slot holds more than its share of the limit.
+    pub(crate) fn exceeds_share(&self, slot: usize) -> bool {
+        self.slots[slot].load(Relaxed) > self.limit.load(Relaxed) / self.slots.len()
+    }
+
     /// Returns the slot that holds most, if all together exceed the limit. In that case O(slots).
     pub(crate) fn excess(&self) -> Option<usize> {
         if self.total.load(Relaxed) <= self.limit.load(Relaxed) {

@@ -155,6 +155,14 @@ impl Output {
             let mut writer = self.writer(slot);
             writer.write(&self.folder, &self.common, batch, coded)?;
             self.ledger.set(slot, writer.memory());
+            if self.whole {
+                // Each thread has a file of its own, and waits for no other's.
+                if self.ledger.exceeds_share(slot) {
+                    writer.relieve()?;
+                    self.ledger.set(slot, writer.memory());
+                }
+                return Ok(());
+            }
         }
         while let Some(largest) = self.ledger.excess() {
             let mut writer = self.writer(largest);

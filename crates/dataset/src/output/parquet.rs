@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_parquet::CodesWriter;
+use annulus_parquet::{CodesWriter, ValuesEncoding, ValuesWriter};
 use arrow::{
     array::{ArrayRef, AsArray, RecordBatch},
     datatypes::UInt16Type,
@@ -24,8 +24,15 @@ pub(crate) struct ParquetFile {
     file: SerializedFileWriter<WorkFile>,
     factory: ArrowRowGroupWriterFactory,
     schema: arrow::datatypes::SchemaRef,
+    /// The flat columns, by number.
+    values: Arc<[Option<ValuesEncoding>]>,
+    /// The number of row groups that each column is written in without a dictionary, since the last one did not pay.
+    without: Vec<u8>,
     group: Option<RowGroup>,
 }
+
+/// The row groups before a dictionary that did not pay is tried again.
+const GROUPS_WITHOUT_DICTIONARY: u8 = 8;
 
 struct RowGroup {
     columns: Vec<ColumnWriter>,
@@ -33,9 +40,10 @@ struct RowGroup {
 }
 
 enum ColumnWriter {
-    /// The leaves of a column.
-    Values(Vec<ArrowColumnWriter>),
-    Codes(CodesWriter),
+    Values(Box<ValuesWriter>),
+    Codes(Box<CodesWriter>),
+    /// The leaves of a nested column, or of one of a rare type.
+    Leaves(Vec<ArrowColumnWriter>),
 }
 
 impl ParquetFile {
@@ -45,7 +53,8 @@ impl ParquetFile {
         let options = ArrowWriterOptions::new().with_properties(encoding.properties.clone());
         let writer = ArrowWriter::try_new_with_options(file, Arc::clone(&schema), options)?;
         let (file, factory) = writer.into_serialized_writer()?;
-        Ok(Self { file, factory, schema, group: None })
+        let without = vec![0; schema.fields().len()];
+        Ok(Self { file, factory, schema, values: Arc::clone(&encoding.values), without, group: None })
     }
 
     /// Adds rows.
@@ -56,28 +65,54 @@ impl ParquetFile {
             if self.group.as_ref().is_some_and(|group| group.rows >= most || !group.takes(coded)) {
                 self.flush()?;
             }
-            let group = match &mut self.group {
-                Some(group) => group,
-                none => none.insert(RowGroup::begin(&self.file, &self.factory, coded)?),
-            };
+            let mut group = self.group.take().map_or_else(|| self.begin_group(coded), Ok)?;
             let count = (most - group.rows).min(batch.num_rows() - first);
             let rows = if count == batch.num_rows() { batch } else { &batch.slice(first, count) };
-            group.write(&self.schema, rows, coded)?;
+            let written = group.write(&self.schema, rows, coded);
+            self.group = Some(group);
+            written?;
             first += count;
         }
         Ok(())
+    }
+
+    fn begin_group(&self, coded: Option<BatchCodes<'_>>) -> Result<RowGroup> {
+        let leaves = self.file.schema_descr();
+        let mut columns: Vec<ColumnWriter> = Vec::new();
+        let stock = self.factory.create_column_writers(self.file.flushed_row_groups().len())?;
+        for (leaf, writer) in stock.into_iter().enumerate() {
+            let root = leaves.get_column_root_idx(leaf);
+            if let Some(ColumnWriter::Leaves(leaves)) = columns.get_mut(root) {
+                leaves.push(writer);
+                continue;
+            }
+            let codes = coded.and_then(|coded| coded.encoding(root));
+            columns.push(match (codes, &self.values[root]) {
+                (Some(codes), _) => ColumnWriter::Codes(Box::new(CodesWriter::new(Arc::clone(codes)))),
+                (None, Some(values)) => {
+                    ColumnWriter::Values(Box::new(ValuesWriter::new(values, self.without[root] == 0)))
+                }
+                (None, None) => ColumnWriter::Leaves(vec![writer]),
+            });
+        }
+        Ok(RowGroup { columns, rows: 0 })
     }
 
     /// Ends the row group.
     pub(crate) fn flush(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
         let mut writer = self.file.next_row_group()?;
-        for column in group.columns {
+        for (column, without) in group.columns.into_iter().zip(&mut self.without) {
             match column {
-                ColumnWriter::Values(leaves) => {
-                    leaves.into_iter().try_for_each(|leaf| leaf.close()?.append_to_row_group(&mut writer))?;
+                ColumnWriter::Values(values) => {
+                    let (chunk, pays) = values.finish()?;
+                    *without = if pays { without.saturating_sub(1) } else { GROUPS_WITHOUT_DICTIONARY };
+                    chunk.append_to(&mut writer)?;
                 }
                 ColumnWriter::Codes(codes) => codes.finish()?.append_to(&mut writer)?,
+                ColumnWriter::Leaves(leaves) => {
+                    leaves.into_iter().try_for_each(|leaf| leaf.close()?.append_to_row_group(&mut writer))?;
+                }
             }
         }
         writer.close().map(drop)
@@ -124,29 +159,11 @@ impl ParquetFile {
 const COLUMN_METADATA_BYTES: usize = 512;
 
 impl RowGroup {
-    fn begin(
-        file: &SerializedFileWriter<WorkFile>,
-        factory: &ArrowRowGroupWriterFactory,
-        coded: Option<BatchCodes<'_>>,
-    ) -> Result<Self> {
-        let leaves = file.schema_descr();
-        let mut columns: Vec<ColumnWriter> = Vec::new();
-        for (leaf, writer) in factory.create_column_writers(file.flushed_row_groups().len())?.into_iter().enumerate() {
-            let root = leaves.get_column_root_idx(leaf);
-            match (coded.and_then(|coded| coded.encoding(root)), columns.get_mut(root)) {
-                (Some(encoding), _) => columns.push(ColumnWriter::Codes(CodesWriter::new(Arc::clone(encoding)))),
-                (None, Some(ColumnWriter::Values(leaves))) => leaves.push(writer),
-                (None, _) => columns.push(ColumnWriter::Values(vec![writer])),
-            }
-        }
-        Ok(Self { columns, rows: 0 })
-    }
-
     /// Returns whether the row group takes rows: values are not written as codes.
     fn takes(&self, coded: Option<BatchCodes<'_>>) -> bool {
         let is_coded = |column| coded.is_some_and(|coded| coded.is_coded(column));
         self.columns.iter().enumerate().all(|(number, column)| match column {
-            ColumnWriter::Values(_) => true,
+            ColumnWriter::Values(_) | ColumnWriter::Leaves(_) => true,
             ColumnWriter::Codes(_) => is_coded(number),
         })
     }
@@ -159,17 +176,19 @@ impl RowGroup {
     ) -> Result<()> {
         let fields = schema.fields().iter().zip(rows.columns());
         for (number, (column, (field, array))) in self.columns.iter_mut().zip(fields).enumerate() {
+            // Another thread may still read codes when the dictionary has stopped.
+            let values = || -> Result<ArrayRef> {
+                let values = coded.map_or_else(|| Ok(ArrayRef::clone(array)), |coded| coded.values(number, array))?;
+                Ok(column_for_parquet(&values, field.data_type())?)
+            };
             match column {
                 ColumnWriter::Codes(writer) => {
                     let codes = array.as_primitive_opt::<UInt16Type>();
                     writer.write(codes.ok_or_else(|| ParquetError::General("a column has no codes".into()))?)?;
                 }
-                ColumnWriter::Values(writers) => {
-                    // Another thread may still read codes when the dictionary has stopped.
-                    let values =
-                        coded.map_or_else(|| Ok(ArrayRef::clone(array)), |coded| coded.values(number, array))?;
-                    let values = column_for_parquet(&values, field.data_type())?;
-                    let leaves = compute_leaves(field, &values)?;
+                ColumnWriter::Values(writer) => writer.write(&values()?)?,
+                ColumnWriter::Leaves(writers) => {
+                    let leaves = compute_leaves(field, &values()?)?;
                     writers.iter_mut().zip(&leaves).try_for_each(|(writer, leaf)| writer.write(leaf))?;
                 }
             }
@@ -182,15 +201,17 @@ impl RowGroup {
 impl ColumnWriter {
     fn memory(&self) -> usize {
         match self {
-            Self::Values(leaves) => leaves.iter().map(ArrowColumnWriter::memory_size).sum(),
+            Self::Values(values) => values.memory(),
             Self::Codes(codes) => codes.memory(),
+            Self::Leaves(leaves) => leaves.iter().map(ArrowColumnWriter::memory_size).sum(),
         }
     }
 
     fn size_estimate(&self) -> usize {
         match self {
-            Self::Values(leaves) => leaves.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum(),
+            Self::Values(values) => values.size_estimate(),
             Self::Codes(codes) => codes.size_estimate(),
+            Self::Leaves(leaves) => leaves.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum(),
         }
     }
 }

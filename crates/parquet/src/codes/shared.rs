@@ -1,9 +1,6 @@
 //! A dictionary that grows with those of the chunks that are read.
 
-use std::{
-    collections::HashMap,
-    sync::{PoisonError, RwLock, RwLockReadGuard},
-};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use arrow::{array::ArrayRef, compute::cast, datatypes::DataType};
 use bytes::Bytes;
@@ -12,6 +9,7 @@ use parquet::{
     schema::types::{ColumnDescPtr, ColumnDescriptor},
 };
 
+use super::Entries;
 use crate::{
     column::Column,
     error::{PageError, ScanError},
@@ -20,8 +18,6 @@ use crate::{
 
 /// The most entries of a dictionary: codes have 16 bits, and the greatest of them is none.
 const MOST_ENTRIES: usize = u16::MAX as usize;
-/// The bytes that an entry takes beside those of its value, which are there twice.
-const ENTRY_BYTES: usize = 64;
 
 /// A dictionary of the values that a column has had, with those of all chunks that were merged into it.
 /// Codes stay what they are when it grows. Threads may share it.
@@ -32,19 +28,12 @@ pub struct SharedDictionary {
     most_entries: usize,
     most_bytes: usize,
     page_bytes: usize,
-    entries: RwLock<Entries>,
+    contents: RwLock<Contents>,
 }
 
-/// The values of a dictionary, as the format writes them.
-#[derive(Debug, Default)]
-pub(crate) struct Entries {
-    /// The values one after the other: PLAIN.
-    plain: Vec<u8>,
-    /// The bytes of each value; `None` if they have their length before them.
-    width: Option<usize>,
-    /// The start of each value, if they have different lengths.
-    starts: Vec<u32>,
-    codes: HashMap<Box<[u8]>, u16>,
+#[derive(Debug)]
+struct Contents {
+    entries: Entries,
     is_stopped: bool,
 }
 
@@ -64,9 +53,8 @@ impl SharedDictionary {
         if !is_exact(&column) {
             return Err(format!("values of type {data_type} are not written as codes"));
         }
-        let width = column.fixed_width();
-        let entries = RwLock::new(Entries { width, ..Entries::default() });
-        Ok(Self { column, most_entries: most_entries.min(MOST_ENTRIES), most_bytes, page_bytes: usize::MAX, entries })
+        let contents = RwLock::new(Contents { entries: Entries::new(column.fixed_width()), is_stopped: false });
+        Ok(Self { column, most_entries: most_entries.min(MOST_ENTRIES), most_bytes, page_bytes: usize::MAX, contents })
     }
 
     /// Returns the dictionary with a limit on the bytes of all its values, as a page has them.
@@ -96,8 +84,8 @@ impl SharedDictionary {
     pub(crate) fn merge(&self, other: &Column, page: &[u8], count: usize) -> Result<Option<Vec<u16>>, PageError> {
         let mut codes = Vec::with_capacity(count.min(page.len()));
         let mut values = Values { rest: page, width: other.fixed_width() };
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-        if entries.is_stopped {
+        let mut contents = self.contents.write().unwrap_or_else(PoisonError::into_inner);
+        if contents.is_stopped {
             return Ok(None);
         }
         let converts = (self.column.physical, self.column.length) != (other.physical, other.length);
@@ -108,20 +96,20 @@ impl SharedDictionary {
                 (false, _) => value,
                 (true, physical) => match converted(value, other.physical, physical, &mut integer) {
                     Some(converted) => converted,
-                    None => return Ok(entries.stop()),
+                    None => return Ok(contents.stop()),
                 },
             };
-            let code = match entries.codes.get(value) {
-                Some(&code) => code,
-                None if !self.has_room(&entries, value) => {
-                    return Ok(entries.stop());
-                }
+            let entries = &mut contents.entries;
+            let hash = entries.hash(value);
+            let code = match entries.find(hash, value) {
+                Some(code) => code,
+                None if !self.has_room(entries, value) => return Ok(contents.stop()),
                 None => {
                     self.check(value)?;
-                    entries.push(value)
+                    entries.add(hash, value)
                 }
             };
-            codes.push(code);
+            codes.push(code as u16);
         }
         Ok(Some(codes))
     }
@@ -129,7 +117,7 @@ impl SharedDictionary {
     fn has_room(&self, entries: &Entries, value: &[u8]) -> bool {
         entries.len() < self.most_entries
             && entries.memory() + value.len() <= self.most_bytes
-            && entries.plain.len() + value.len() + 4 <= self.page_bytes
+            && entries.plain_with(value) <= self.page_bytes
     }
 
     /// Checks a value that is new.
@@ -143,64 +131,32 @@ impl SharedDictionary {
     /// # Errors
     /// If they do not fit their type.
     pub fn to_array(&self) -> Result<ArrayRef, ScanError> {
-        let entries = self.entries();
-        let plain = Bytes::copy_from_slice(&entries.plain);
-        let array = values::decode(&self.column, Encoding::PLAIN, plain, entries.len())?;
+        let contents = self.read();
+        let plain = Bytes::copy_from_slice(contents.entries.plain());
+        let array = values::decode(&self.column, Encoding::PLAIN, plain, contents.entries.len())?;
         let data_type = &self.column.data_type;
         if array.data_type() == data_type { Ok(array) } else { Ok(cast(&array, data_type)?) }
     }
 
-    /// Returns the bytes of a value; `None` if they differ.
-    pub(crate) fn width(&self) -> Option<usize> {
-        self.column.fixed_width()
-    }
-
     /// Returns whether the dictionary does not take any more, so that values are read from now on.
     pub fn is_stopped(&self) -> bool {
-        self.entries().is_stopped
+        self.read().is_stopped
     }
 
-    pub(crate) fn entries(&self) -> RwLockReadGuard<'_, Entries> {
-        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    /// Calls a function with the values.
+    pub(crate) fn with_entries<T>(&self, function: impl FnOnce(&Entries) -> T) -> T {
+        function(&self.read().entries)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Contents> {
+        self.contents.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entries {
-    pub fn len(&self) -> usize {
-        self.codes.len()
-    }
-
-    /// Returns the value of a code.
-    pub fn value(&self, code: u16) -> &[u8] {
-        let code = usize::from(code);
-        match self.width {
-            Some(width) => &self.plain[code * width..(code + 1) * width],
-            None => {
-                let end = self.starts.get(code + 1).map_or(self.plain.len(), |&start| start as usize);
-                &self.plain[self.starts[code] as usize + 4..end]
-            }
-        }
-    }
-
-    fn memory(&self) -> usize {
-        2 * self.plain.len() + self.len() * ENTRY_BYTES
-    }
-
-    fn push(&mut self, value: &[u8]) -> u16 {
-        let code = self.len() as u16;
-        if self.width.is_none() {
-            self.starts.push(self.plain.len() as u32);
-            self.plain.extend_from_slice(&(value.len() as u32).to_le_bytes());
-        }
-        self.plain.extend_from_slice(value);
-        self.codes.insert(value.into(), code);
-        code
-    }
-
+impl Contents {
     /// Takes no more. What it has is still asked for.
     fn stop<T>(&mut self) -> Option<T> {
         self.is_stopped = true;
-        self.codes.shrink_to_fit();
         None
     }
 }
@@ -308,7 +264,7 @@ mod tests {
         assert!(shared.takes(&other, &other_leaf));
         let page = [[0, 0, 0, 1, 2], [0xff, 0xff, 0xff, 0xff, 0xfe]].concat();
         assert_eq!(shared.merge(&other, &page, 2), Ok(Some(vec![0, 1])));
-        assert_eq!(shared.entries().plain, [258_i32.to_le_bytes(), (-2_i32).to_le_bytes()].concat());
+        assert_eq!(shared.read().entries.plain(), [258_i32.to_le_bytes(), (-2_i32).to_le_bytes()].concat());
         assert_eq!(shared.merge(&other, &[1, 0, 0, 0, 0], 1), Ok(None));
     }
 }

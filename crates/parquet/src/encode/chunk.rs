@@ -1,11 +1,11 @@
-//! A column chunk that is written from codes.
+//! The pages of a column chunk, and what its metadata say.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, UInt16Array};
+use arrow::buffer::NullBuffer;
 use bytes::Bytes;
 use parquet::{
-    basic::{Encoding, PageType, Type},
+    basic::{Encoding, PageType},
     column::{
         page::{CompressedPage, Page, PageWriteSpec, PageWriter},
         writer::ColumnCloseResult,
@@ -13,52 +13,13 @@ use parquet::{
     errors::{ParquetError, Result},
     file::{
         metadata::{ColumnChunkMetaData, LevelHistogram, OffsetIndexBuilder, PageEncodingStats},
-        properties::EnabledStatistics,
+        statistics::Statistics,
         writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite},
     },
 };
 
-use super::{CodesEncoding, codec, hybrid, plain};
-use crate::{
-    codes::Entries,
-    levels,
-    pages::{self, DataPage},
-};
-
-/// A code that the chunk has no entry for yet.
-const UNSEEN: u16 = u16::MAX;
-
-/// Writes a column chunk: codes of rows, in pages, until it is [finished](Self::finish). Pages are kept as they
-/// are packed, and compressed at the end.
-#[derive(Debug)]
-pub struct CodesWriter {
-    encoding: Arc<CodesEncoding>,
-    /// The chunk's code of each shared code.
-    own: Vec<u16>,
-    /// The shared code of each of the chunk's codes.
-    shared: Vec<u16>,
-    /// The lengths of the entries, if they have different ones.
-    lengths: Vec<u32>,
-    /// The codes of the open page's rows that have a value, and the level of each of its rows from the first
-    /// null on.
-    codes: Vec<u16>,
-    levels: Vec<u16>,
-    rows: usize,
-    pages: Vec<CodesPage>,
-    /// The bytes of the pages, and those of the entries.
-    bytes: usize,
-    entries_bytes: usize,
-}
-
-/// A page, not yet compressed.
-#[derive(Debug)]
-struct CodesPage {
-    body: Vec<u8>,
-    rows: usize,
-    nulls: usize,
-    /// The bytes of the values, if they have different lengths.
-    value_bytes: i64,
-}
+use super::{codec, encoding::ColumnEncoding, hybrid, plain};
+use crate::pages;
 
 /// A complete column chunk.
 #[derive(Debug)]
@@ -82,280 +43,362 @@ impl EncodedChunk {
     }
 }
 
-impl CodesWriter {
-    /// Begins a chunk.
-    pub fn new(encoding: Arc<CodesEncoding>) -> Self {
+/// The pages of a chunk, as they are packed: of codes of its own dictionary, and of values once it
+/// [has none](Self::end_codes). Those of codes are not compressed before it is known that they stay.
+#[derive(Debug)]
+pub(super) struct ChunkPages {
+    encoding: Arc<ColumnEncoding>,
+    /// The lengths of the entries, if they have different ones.
+    lengths: Vec<u32>,
+    entries: usize,
+    entries_bytes: usize,
+    open: OpenPage,
+    pages: Vec<PackedPage>,
+    /// The bytes of the pages.
+    bytes: usize,
+    has_codes: bool,
+}
+
+/// The rows of the page that is not yet packed.
+#[derive(Debug, Default)]
+pub(super) struct OpenPage {
+    /// The codes of the rows that have a value.
+    pub codes: Vec<u32>,
+    /// Or their values, as the format writes them.
+    pub values: Vec<u8>,
+    rows: usize,
+    nulls: usize,
+    /// The level of each row from the first null on.
+    levels: Vec<u32>,
+}
+
+/// A page.
+#[derive(Debug)]
+struct PackedPage {
+    body: Vec<u8>,
+    /// The bytes of the body before it was compressed, if it was.
+    uncompressed: Option<usize>,
+    /// The bytes of the levels, which come first.
+    levels: usize,
+    rows: usize,
+    nulls: usize,
+    has_codes: bool,
+    /// The bytes of the values, if they have different lengths.
+    value_bytes: usize,
+}
+
+impl ChunkPages {
+    /// Begins a chunk, of codes if it may have a dictionary.
+    pub fn new(encoding: Arc<ColumnEncoding>, has_codes: bool) -> Self {
         Self {
             encoding,
-            own: Vec::new(),
-            shared: Vec::new(),
             lengths: Vec::new(),
-            codes: Vec::new(),
-            levels: Vec::new(),
-            rows: 0,
+            entries: 0,
+            entries_bytes: 0,
+            open: OpenPage::default(),
             pages: Vec::new(),
             bytes: 0,
-            entries_bytes: 0,
+            has_codes,
         }
     }
 
-    /// Adds rows: codes of the shared dictionary, or null.
-    ///
-    /// # Errors
-    /// If a code is beyond the dictionary, or a row is null though the column is not optional.
-    pub fn write(&mut self, rows: &UInt16Array) -> Result<()> {
-        let encoding = Arc::clone(&self.encoding);
-        let entries = encoding.dictionary.entries();
-        self.own.resize(entries.len().max(self.own.len()), UNSEEN);
-        let mut first = 0;
-        while first < rows.len() {
-            let count = (encoding.page_rows - self.rows).min(rows.len() - first);
-            self.add(&rows.slice(first, count), &entries)?;
-            first += count;
-            if self.rows == encoding.page_rows {
-                self.end_page();
-            }
-        }
-        Ok(())
+    /// Returns the number of rows that the open page has room for, and the bytes of values.
+    pub fn room(&self) -> (usize, usize) {
+        let bytes = self.encoding.page_bytes.saturating_sub(self.open.values.len());
+        (self.encoding.page_rows - self.open.rows, bytes)
     }
 
-    /// Adds rows to the open page, which has room for them.
-    fn add(&mut self, rows: &UInt16Array, entries: &Entries) -> Result<()> {
-        let nulls = rows.nulls().filter(|nulls| nulls.null_count() > 0);
-        if let Some(nulls) = nulls {
-            if self.encoding.leaf.max_def_level() == 0 {
-                return Err(ParquetError::General(format!("column '{}' has no nulls", self.encoding.leaf.name())));
-            }
-            self.levels.resize(self.rows, 1);
-            self.levels.extend(nulls.iter().map(u16::from));
-            let values = rows.values();
-            self.add_codes(nulls.valid_indices().map(|row| values[row]), entries)?;
-        } else {
-            if !self.levels.is_empty() {
-                self.levels.resize(self.rows + rows.len(), 1);
-            }
-            self.add_codes(rows.values().iter().copied(), entries)?;
-        }
-        self.rows += rows.len();
-        Ok(())
-    }
-
-    fn add_codes(&mut self, codes: impl Iterator<Item = u16>, entries: &Entries) -> Result<()> {
-        self.codes.reserve(codes.size_hint().0);
-        for code in codes {
-            let own = match self.own.get(usize::from(code)) {
-                Some(&own) if own != UNSEEN => own,
-                Some(_) => self.number(code, entries),
-                None => return Err(ParquetError::General(format!("code {code} of {} entries", entries.len()))),
-            };
-            self.codes.push(own);
-        }
-        Ok(())
-    }
-
-    /// Gives a shared code one of the chunk's.
-    fn number(&mut self, code: u16, entries: &Entries) -> u16 {
-        let length = entries.value(code).len();
-        if self.has_lengths() {
+    /// Counts an entry of the dictionary, of `length` bytes.
+    pub fn add_entry(&mut self, length: usize) {
+        self.entries += 1;
+        self.entries_bytes += length;
+        if self.encoding.has_lengths() {
             self.lengths.push(length as u32);
             self.entries_bytes += 4;
         }
-        self.entries_bytes += length;
-        let own = self.shared.len() as u16;
-        self.own[usize::from(code)] = own;
-        self.shared.push(code);
-        own
+    }
+
+    /// Returns the number of entries of the dictionary.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Adds rows with the codes of those that are not null.
+    ///
+    /// # Errors
+    /// If a row is null though the column is not optional.
+    pub fn add_codes(&mut self, rows: usize, nulls: Option<&NullBuffer>, mut codes: &[u32]) -> Result<()> {
+        let mut first = 0;
+        while first < rows {
+            let count = self.room().0.min(rows - first);
+            let nulls = nulls.map(|nulls| nulls.slice(first, count));
+            let valid = count - nulls.as_ref().map_or(0, NullBuffer::null_count);
+            let (page, rest) = codes.split_at(valid);
+            self.add_rows(count, nulls, |open| open.codes.extend_from_slice(page))?;
+            (first, codes) = (first + count, rest);
+        }
+        Ok(())
+    }
+
+    /// Adds rows to the open page, which has room for them. `add` adds the codes or the values of those that are
+    /// not null.
+    ///
+    /// # Errors
+    /// If a row is null though the column is not optional.
+    pub fn add_rows(&mut self, rows: usize, nulls: Option<NullBuffer>, add: impl FnOnce(&mut OpenPage)) -> Result<()> {
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        if let Some(nulls) = nulls {
+            if !self.encoding.is_optional() {
+                return Err(ParquetError::General(format!("column '{}' has no nulls", self.encoding.leaf.name())));
+            }
+            self.open.levels.resize(self.open.rows, 1);
+            self.open.levels.extend(nulls.iter().map(u32::from));
+            self.open.nulls += nulls.null_count();
+        } else if !self.open.levels.is_empty() {
+            self.open.levels.resize(self.open.rows + rows, 1);
+        }
+        self.open.rows += rows;
+        add(&mut self.open);
+        let (rows, bytes) = self.room();
+        if rows == 0 || bytes == 0 { self.end_page() } else { Ok(()) }
     }
 
     /// Packs the rows of the open page.
-    fn end_page(&mut self) {
+    fn end_page(&mut self) -> Result<()> {
+        let OpenPage { codes, values, rows, nulls, levels } = &mut self.open;
         let mut body = Vec::new();
-        if self.encoding.leaf.max_def_level() > 0 {
-            self.levels.resize(self.rows, 1);
+        if self.encoding.is_optional() {
+            levels.resize(*rows, 1);
             body.extend_from_slice(&[0; 4]);
-            hybrid::encode(&self.levels, 1, &mut body);
+            hybrid::encode(levels, 1, &mut body);
             let length = (body.len() - 4) as u32;
             body[..4].copy_from_slice(&length.to_le_bytes());
         }
-        let width = hybrid::width(self.shared.len().saturating_sub(1));
-        body.push(width);
-        hybrid::encode(&self.codes, width, &mut body);
-        body.shrink_to_fit();
-        self.bytes += body.len();
-        let length = |&code: &u16| self.lengths.get(usize::from(code)).map_or(0, |&length| i64::from(length));
-        let value_bytes = self.codes.iter().map(length).sum();
-        let nulls = self.rows - self.codes.len();
-        self.pages.push(CodesPage { body, rows: self.rows, nulls, value_bytes });
-        self.rows = 0;
-        self.codes.clear();
-        self.levels.clear();
+        let before = body.len();
+        if self.has_codes {
+            let width = hybrid::width(self.entries.saturating_sub(1));
+            body.push(width);
+            hybrid::encode(codes, width, &mut body);
+            body.shrink_to_fit();
+        } else {
+            body.append(values);
+        }
+        let value_bytes = match (self.encoding.has_lengths(), self.has_codes) {
+            (false, _) => 0,
+            (true, true) => codes.iter().map(|&code| self.lengths[code as usize] as usize).sum(),
+            (true, false) => body.len() - before - 4 * (*rows - *nulls),
+        };
+        let mut page = PackedPage {
+            body,
+            uncompressed: None,
+            levels: before,
+            rows: *rows,
+            nulls: *nulls,
+            has_codes: self.has_codes,
+            value_bytes,
+        };
+        codes.clear();
+        levels.clear();
+        (*rows, *nulls) = (0, 0);
+        if !self.has_codes {
+            page.compress(self.encoding.codec)?;
+        }
+        self.bytes += page.body.len();
+        self.pages.push(page);
+        Ok(())
     }
 
-    /// Returns the memory in use, in bytes, without that of the shared dictionary.
+    /// Ends the open page, if it has rows, so that those after it are added as values. Pages of codes stay, unless
+    /// they are longer than their values, of which `value` returns that of a code. Returns the share of the bytes of
+    /// the values that they take with their dictionary: 1 or more if they do not stay.
+    ///
+    /// # Errors
+    /// If the codes cannot be read again.
+    pub fn end_codes<'a>(&mut self, value: impl Fn(u32) -> &'a [u8]) -> Result<f64> {
+        if self.open.rows > 0 {
+            self.end_page()?;
+        }
+        self.has_codes = false;
+        let share = match self.entries {
+            0 => 1.0,
+            _ => (self.entries_bytes + self.bytes) as f64 / self.plain_size().max(1) as f64,
+        };
+        let stay = share < 1.0;
+        self.bytes = 0;
+        for page in &mut self.pages {
+            if !stay {
+                page.decode(self.encoding.has_lengths(), &value)?;
+            }
+            page.compress(self.encoding.codec)?;
+            self.bytes += page.body.len();
+        }
+        if !stay {
+            (self.entries, self.entries_bytes) = (0, 0);
+        }
+        Ok(share)
+    }
+
+    /// Returns the bytes that the values of all pages have without a dictionary.
+    fn plain_size(&self) -> usize {
+        let values: usize = self.pages.iter().map(|page| page.rows - page.nulls).sum();
+        match self.encoding.has_lengths() {
+            true => self.pages.iter().map(|page| page.value_bytes).sum::<usize>() + 4 * values,
+            false => values * self.entries_bytes / self.entries.max(1),
+        }
+    }
+
+    /// Returns the memory in use, in bytes.
     pub fn memory(&self) -> usize {
-        let codes = self.own.capacity() + self.shared.capacity() + self.codes.capacity() + self.levels.capacity();
-        self.bytes + codes * size_of::<u16>() + self.lengths.capacity() * size_of::<u32>()
+        let numbers = self.lengths.capacity() + self.open.codes.capacity() + self.open.levels.capacity();
+        self.bytes + self.open.values.capacity() + numbers * size_of::<u32>()
     }
 
     /// Returns the approximate size in bytes that the chunk would have if it ended here.
     pub fn size_estimate(&self) -> usize {
-        self.bytes + self.entries_bytes + self.codes.len() * usize::from(hybrid::width(self.shared.len())) / 8
+        let open = self.open.codes.len() * usize::from(hybrid::width(self.entries)) / 8 + self.open.values.len();
+        self.bytes + self.entries_bytes + open
     }
 
-    /// Ends the chunk. It has a dictionary, unless its values are shorter without one.
+    /// Ends the chunk, which has the dictionary `entries`, if any. Its statistics are those of `values`, or of all
+    /// entries.
     ///
     /// # Errors
     /// If a page cannot be compressed or written.
-    pub fn finish(mut self) -> Result<EncodedChunk> {
-        if self.rows > 0 || self.pages.is_empty() {
-            self.end_page();
+    pub fn finish(mut self, entries: Option<&[&[u8]]>, values: Option<&[&[u8]]>) -> Result<EncodedChunk> {
+        if self.open.rows > 0 || self.pages.is_empty() {
+            self.end_page()?;
         }
-        // The writers of the `parquet` crate know nothing of the entries' lock.
         let encoding = Arc::clone(&self.encoding);
-        let entries = encoding.dictionary.entries();
-        if self.plain_size() < self.size_estimate() {
-            return self.finish_plain(&entries);
-        }
-        let values = self.shared.iter().map(|&code| entries.value(code));
-        let (pages, of_entries) = encoding.write_entries(values)?;
-        drop(entries);
         let mut out = TrackedWrite::new(Vec::with_capacity(self.bytes));
-        let mut chunk = Chunk::default();
-        chunk.add(write_page(&mut out, dictionary_page(pages, self.shared.len())?)?, None);
-        let mut offsets = OffsetIndexBuilder::new();
-        for page in &self.pages {
-            let spec = write_page(&mut out, page.compressed(encoding.codec)?)?;
-            offsets.append_row_count(page.rows as i64);
-            offsets.append_unencoded_byte_array_data_bytes(self.has_lengths().then_some(page.value_bytes));
-            offsets.append_offset_and_size(spec.offset as i64, spec.compressed_size as i32);
-            chunk.add(spec, Some(page));
+        let mut totals = Totals::default();
+        let mut written = values.map(|values| encoding.write_entries(values)).transpose()?;
+        if let Some(entries) = entries {
+            let (pages, closed) = encoding.write_entries(entries)?;
+            written.get_or_insert((Vec::new(), closed));
+            totals.add(&write_page(&mut out, dictionary_page(pages, self.entries)?)?);
+            totals.dictionary_bytes = totals.compressed;
         }
-        let has_offsets = !encoding.plain.offset_index_disabled();
-        let metadata = self.metadata(&chunk, &of_entries.metadata)?;
+        let mut offsets = OffsetIndexBuilder::new();
+        for page in &mut self.pages {
+            let spec = write_page(&mut out, page.take())?;
+            offsets.append_row_count(page.rows as i64);
+            offsets.append_unencoded_byte_array_data_bytes(encoding.has_lengths().then_some(page.value_bytes as i64));
+            offsets.append_offset_and_size(spec.offset as i64, spec.compressed_size as i32);
+            totals.add(&spec);
+            totals.rows += page.rows as i64;
+            totals.nulls += page.nulls as i64;
+            totals.value_bytes += page.value_bytes as i64;
+        }
+        let statistics = written.as_ref().and_then(|(_, closed)| closed.metadata.statistics());
         let close = ColumnCloseResult {
             bytes_written: out.bytes_written() as u64,
-            rows_written: chunk.rows as u64,
-            metadata,
+            rows_written: totals.rows as u64,
+            metadata: self.metadata(&totals, statistics)?,
             bloom_filter: None,
             column_index: None,
-            offset_index: has_offsets.then(|| offsets.build()),
+            offset_index: encoding.has_offsets.then(|| offsets.build()),
         };
         Ok(EncodedChunk { bytes: out.into_inner()?.into(), close })
     }
 
-    fn has_lengths(&self) -> bool {
-        self.encoding.leaf.physical_type() == Type::BYTE_ARRAY
-    }
-
-    /// Returns the bytes that the values have without a dictionary.
-    fn plain_size(&self) -> usize {
-        let values: usize = self.pages.iter().map(|page| page.rows - page.nulls).sum();
-        let value_bytes: i64 = self.pages.iter().map(|page| page.value_bytes).sum();
-        let width = self.encoding.dictionary.width();
-        width.map_or(value_bytes as usize + 4 * values, |width| width * values)
-    }
-
-    fn metadata(&self, chunk: &Chunk, of_entries: &ColumnChunkMetaData) -> Result<ColumnChunkMetaData> {
+    fn metadata(&self, totals: &Totals, statistics: Option<&Statistics>) -> Result<ColumnChunkMetaData> {
         let encoding = &self.encoding;
-        let stats = |page_type, encoding, count| PageEncodingStats { page_type, encoding, count };
+        let has_dictionary = totals.dictionary_bytes > 0;
+        let coded = self.pages.iter().filter(|page| page.has_codes).count();
+        let (mut encodings, mut stats) = (vec![Encoding::PLAIN, Encoding::RLE], Vec::new());
+        let mut count = |page_type, encoding, count: usize| {
+            if count > 0 {
+                stats.push(PageEncodingStats { page_type, encoding, count: count as i32 });
+            }
+        };
+        count(PageType::DICTIONARY_PAGE, Encoding::PLAIN, usize::from(has_dictionary));
+        count(PageType::DATA_PAGE, Encoding::RLE_DICTIONARY, coded);
+        count(PageType::DATA_PAGE, Encoding::PLAIN, self.pages.len() - coded);
+        if has_dictionary {
+            encodings.push(Encoding::RLE_DICTIONARY);
+        }
         let mut builder = ColumnChunkMetaData::builder(Arc::clone(&encoding.leaf))
             .set_compression(encoding.codec)
-            .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY])
-            .set_page_encoding_stats(vec![
-                stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN, 1),
-                stats(PageType::DATA_PAGE, Encoding::RLE_DICTIONARY, self.pages.len() as i32),
-            ])
-            .set_total_compressed_size(chunk.compressed)
-            .set_total_uncompressed_size(chunk.uncompressed)
-            .set_num_values(chunk.rows)
-            .set_dictionary_page_offset(Some(0))
-            .set_data_page_offset(chunk.data_offset);
-        if encoding.plain.statistics_enabled(encoding.leaf.path()) != EnabledStatistics::None {
-            if let Some(statistics) = of_entries.statistics() {
-                builder = builder.set_statistics(plain::with_nulls(statistics, chunk.nulls as u64));
+            .set_encodings(encodings)
+            .set_page_encoding_stats(stats)
+            .set_total_compressed_size(totals.compressed)
+            .set_total_uncompressed_size(totals.uncompressed)
+            .set_num_values(totals.rows)
+            .set_dictionary_page_offset(has_dictionary.then_some(0))
+            .set_data_page_offset(totals.dictionary_bytes);
+        if encoding.has_statistics {
+            if let Some(statistics) = statistics {
+                builder = builder.set_statistics(plain::with_nulls(statistics, totals.nulls as u64));
             }
-            let histogram = vec![chunk.nulls, chunk.rows - chunk.nulls];
-            let histogram = (encoding.leaf.max_def_level() > 0).then(|| LevelHistogram::from(histogram));
+            let histogram = vec![totals.nulls, totals.rows - totals.nulls];
+            let histogram = encoding.is_optional().then(|| LevelHistogram::from(histogram));
             builder = builder
-                .set_unencoded_byte_array_data_bytes(self.has_lengths().then_some(chunk.value_bytes))
+                .set_unencoded_byte_array_data_bytes(encoding.has_lengths().then_some(totals.value_bytes))
                 .set_definition_level_histogram(histogram);
         }
         builder.build()
     }
-
-    /// Ends the chunk without a dictionary.
-    fn finish_plain(&self, entries: &Entries) -> Result<EncodedChunk> {
-        let is_optional = self.encoding.leaf.max_def_level() > 0;
-        let (mut rows, mut codes) = (Vec::new(), Vec::new());
-        for page in &self.pages {
-            page.unpack(is_optional, &mut rows, &mut codes)?;
-        }
-        let values = codes.iter().map(|&code| entries.value(self.shared[code as usize]));
-        let mut out = TrackedWrite::new(Vec::new());
-        let levels = is_optional.then_some(&rows[..]);
-        let pages = Box::new(SerializedPageWriter::new(&mut out));
-        let close = plain::write(&self.encoding.leaf, &self.encoding.plain, values, levels, pages)?;
-        Ok(EncodedChunk { bytes: out.into_inner()?.into(), close })
-    }
 }
 
-impl CodesPage {
-    fn compressed(&self, codec: parquet::basic::Compression) -> Result<CompressedPage> {
-        let mut buf = Vec::new();
-        codec::compress(codec, &self.body, &mut buf)?;
+impl PackedPage {
+    fn compress(&mut self, codec: parquet::basic::Compression) -> Result<()> {
+        let mut compressed = Vec::new();
+        codec::compress(codec, &self.body, &mut compressed)?;
+        self.uncompressed = Some(self.body.len());
+        // Without the room for what cannot be compressed.
+        self.body = compressed.as_slice().into();
+        Ok(())
+    }
+
+    /// Returns the page as a file takes it, without its bytes here.
+    fn take(&mut self) -> CompressedPage {
+        let body = std::mem::take(&mut self.body);
+        let uncompressed = self.uncompressed.unwrap_or(body.len());
         let page = Page::DataPage {
-            buf: buf.into(),
+            buf: body.into(),
             num_values: self.rows as u32,
-            encoding: Encoding::RLE_DICTIONARY,
+            encoding: if self.has_codes { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN },
             def_level_encoding: Encoding::RLE,
             rep_level_encoding: Encoding::RLE,
             statistics: None,
         };
-        Ok(CompressedPage::new(page, self.body.len()))
+        CompressedPage::new(page, uncompressed)
     }
 
-    /// Appends the level of each row and the code of each value.
-    fn unpack(&self, is_optional: bool, rows: &mut Vec<i16>, codes: &mut Vec<u32>) -> Result<()> {
-        let corrupt = |error| ParquetError::External(Box::new(error));
-        let page = self.compressed(parquet::basic::Compression::UNCOMPRESSED)?;
-        let page = DataPage::new(page.compressed_page().clone(), is_optional).map_err(corrupt)?;
-        let valid = page.levels.map(|found| levels::validity(found, self.rows)).transpose().map_err(corrupt)?;
-        match valid.flatten() {
-            Some(valid) => rows.extend(valid.iter().map(i16::from)),
-            None => rows.resize(rows.len() + self.rows, 1),
+    /// Puts the values in the place of their codes.
+    fn decode<'a>(&mut self, has_lengths: bool, value: &impl Fn(u32) -> &'a [u8]) -> Result<()> {
+        let mut codes = vec![0; self.rows - self.nulls];
+        let packed = Bytes::copy_from_slice(&self.body[self.levels..]);
+        let read = pages::codes(packed).and_then(|mut packed| packed.read(&mut codes));
+        read.map_err(|error| ParquetError::External(Box::new(error)))?;
+        self.body.truncate(self.levels);
+        for code in codes {
+            let value = value(code);
+            if has_lengths {
+                self.body.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            }
+            self.body.extend_from_slice(value);
         }
-        let start = codes.len();
-        codes.resize(start + self.rows - self.nulls, 0);
-        let read = pages::codes(page.values).and_then(|mut packed| packed.read(&mut codes[start..]));
-        read.map_err(corrupt)
+        self.has_codes = false;
+        Ok(())
     }
 }
 
 /// What the pages of a chunk add up to.
 #[derive(Debug, Default)]
-struct Chunk {
+struct Totals {
     compressed: i64,
     uncompressed: i64,
     rows: i64,
     nulls: i64,
     value_bytes: i64,
-    /// The place of the first data page.
-    data_offset: i64,
+    dictionary_bytes: i64,
 }
 
-impl Chunk {
-    /// Counts a page: one of data, or the dictionary.
-    fn add(&mut self, spec: PageWriteSpec, data: Option<&CodesPage>) {
-        self.compressed += spec.compressed_size as i64;
-        self.uncompressed += spec.uncompressed_size as i64;
-        match data {
-            None => self.data_offset = self.compressed,
-            Some(page) => {
-                self.rows += page.rows as i64;
-                self.nulls += page.nulls as i64;
-                self.value_bytes += page.value_bytes;
-            }
-        }
+impl Totals {
+    fn add(&mut self, page: &PageWriteSpec) {
+        self.compressed += page.compressed_size as i64;
+        self.uncompressed += page.uncompressed_size as i64;
     }
 }
 

@@ -8,8 +8,8 @@ pub(super) fn width(greatest: usize) -> u8 {
     (usize::BITS - greatest.leading_zeros()) as u8
 }
 
-/// Appends `values`, each of `width` bits (at most 16), to `out`.
-pub(super) fn encode(values: &[u16], width: u8, out: &mut Vec<u8>) {
+/// Appends `values`, each of `width` bits, to `out`.
+pub(super) fn encode(values: &[u32], width: u8, out: &mut Vec<u8>) {
     let (mut packed, mut next) = (0, 0);
     while next < values.len() {
         let first = values[next];
@@ -29,7 +29,7 @@ pub(super) fn encode(values: &[u16], width: u8, out: &mut Vec<u8>) {
 }
 
 /// Appends groups of eight values.
-fn pack(values: &[u16], width: u8, out: &mut Vec<u8>) {
+fn pack(values: &[u32], width: u8, out: &mut Vec<u8>) {
     if values.is_empty() {
         return;
     }
@@ -46,14 +46,19 @@ fn pack(values: &[u16], width: u8, out: &mut Vec<u8>) {
 }
 
 #[inline]
-fn pack_group(group: &[u16; 8], width: u8, out: &mut Vec<u8>) {
+fn pack_group(group: &[u32; 8], width: u8, out: &mut Vec<u8>) {
     if width <= 8 {
         let word = group.iter().rev().fold(0_u64, |word, &value| word << width | u64::from(value));
         out.extend_from_slice(&word.to_le_bytes()[..width.into()]);
     } else {
-        let half = |values: &[u16]| values.iter().rev().fold(0_u64, |word, &value| word << width | u64::from(value));
-        let word = u128::from(half(&group[..4])) | u128::from(half(&group[4..])) << (4 * width);
-        out.extend_from_slice(&word.to_le_bytes()[..width.into()]);
+        let half = |values: &[u32]| values.iter().rev().fold(0_u128, |word, &value| word << width | u128::from(value));
+        let (low, high, bits) = (half(&group[..4]), half(&group[4..]), 4 * u32::from(width));
+        let first = (low | high.checked_shl(bits).unwrap_or(0)).to_le_bytes();
+        let bytes = usize::from(width);
+        out.extend_from_slice(&first[..bytes.min(16)]);
+        if bytes > 16 {
+            out.extend_from_slice(&(high >> (128 - bits)).to_le_bytes()[..bytes - 16]);
+        }
     }
 }
 
@@ -75,19 +80,17 @@ mod tests {
     proptest! {
         #[test]
         fn the_reader_finds_the_values(
-            runs in prop::collection::vec((any::<u16>(), prop_oneof![Just(1_usize), 1_usize..50]), 0..40),
-            bits in 0_u8..=16,
+            runs in prop::collection::vec((any::<u32>(), prop_oneof![Just(1_usize), 1_usize..50]), 0..40),
+            bits in 0_u8..=32,
         ) {
-            let most = (1_u32 << bits) - 1;
-            let some = |&(value, count): &(u16, usize)| {
-                std::iter::repeat_n((u32::from(value) & most) as u16, count)
-            };
-            let values: Vec<u16> = runs.iter().flat_map(some).collect();
+            let most = u32::MAX.checked_shr(32 - u32::from(bits)).unwrap_or(0);
+            let some = |&(value, count): &(u32, usize)| std::iter::repeat_n(value & most, count);
+            let values: Vec<u32> = runs.iter().flat_map(some).collect();
             let mut bytes = Vec::new();
             encode(&values, bits, &mut bytes);
             let mut found = vec![9; values.len()];
             Hybrid::new(bytes.into(), bits).unwrap().read(&mut found).unwrap();
-            prop_assert_eq!(found, values.into_iter().map(u32::from).collect::<Vec<_>>());
+            prop_assert_eq!(found, values);
         }
     }
 

@@ -1,16 +1,23 @@
-//! Column chunks written from codes.
+//! Column chunks that are written from codes of a shared dictionary, or from values.
 //!
 //! ```text
-//! codes of a shared dictionary -> chunk.rs: dense codes of the chunk, in the order of their first rows
-//!     -> hybrid.rs: pages -> codec.rs -> a chunk that a file of the `parquet` crate takes
+//! codes.rs:  codes of a shared dictionary -> codes of the chunk, in the order of their first rows
+//! values.rs: values -> dictionary.rs: codes of the chunk, and plain values once its dictionary is full
+//!     -> chunk.rs: pages -> hybrid.rs, codec.rs -> a chunk that a file of the `parquet` crate takes
 //! entries that the chunk has -> plain.rs: its dictionary page, and its statistics
 //! ```
 
+mod bounds;
 mod chunk;
 mod codec;
+mod codes;
+mod dictionary;
 mod encoding;
 mod hybrid;
 mod plain;
+mod values;
 
-pub use chunk::{CodesWriter, EncodedChunk};
-pub use encoding::CodesEncoding;
+pub use chunk::EncodedChunk;
+pub use codes::CodesWriter;
+pub use encoding::{CodesEncoding, ValuesEncoding};
+pub use values::ValuesWriter;

@@ -16,23 +16,21 @@ use parquet::{
     schema::types::ColumnDescPtr,
 };
 
-/// Writes values, given as their bytes in the format, in a column chunk of plain pages. `levels` say
-/// which rows have a value, if `descr` is of an optional column.
+/// Writes values, given as their bytes in the format, in a column chunk of plain pages.
 ///
 /// # Errors
 /// Those of the column writer.
-pub(super) fn write<'a>(
+pub(super) fn write(
     descr: &ColumnDescPtr,
     properties: &WriterPropertiesPtr,
-    values: impl Iterator<Item = &'a [u8]>,
-    levels: Option<&[i16]>,
+    values: &[&[u8]],
     pages: Box<dyn PageWriter + '_>,
 ) -> Result<ColumnCloseResult> {
     let mut writer = get_column_writer(Arc::clone(descr), Arc::clone(properties), pages);
     macro_rules! numbers {
         ($writer:ident, $number:ty) => {{
-            let number = |bytes: &[u8]| bytes.first_chunk().copied().map(<$number>::from_le_bytes).unwrap_or_default();
-            $writer.write_batch(&values.map(number).collect::<Vec<_>>(), levels, None)
+            let number = |bytes: &&[u8]| bytes.first_chunk().copied().map(<$number>::from_le_bytes).unwrap_or_default();
+            $writer.write_batch(&values.iter().map(number).collect::<Vec<_>>(), None, None)
         }};
     }
     match &mut writer {
@@ -41,12 +39,12 @@ pub(super) fn write<'a>(
         ColumnWriter::FloatColumnWriter(writer) => numbers!(writer, f32),
         ColumnWriter::DoubleColumnWriter(writer) => numbers!(writer, f64),
         ColumnWriter::ByteArrayColumnWriter(writer) => {
-            let values: Vec<_> = values.map(|bytes| ByteArray::from(bytes.to_vec())).collect();
-            writer.write_batch(&values, levels, None)
+            let values: Vec<_> = values.iter().map(|bytes| ByteArray::from(bytes.to_vec())).collect();
+            writer.write_batch(&values, None, None)
         }
         ColumnWriter::FixedLenByteArrayColumnWriter(writer) => {
-            let values: Vec<_> = values.map(|bytes| FixedLenByteArray::from(bytes.to_vec())).collect();
-            writer.write_batch(&values, levels, None)
+            let values: Vec<_> = values.iter().map(|bytes| FixedLenByteArray::from(bytes.to_vec())).collect();
+            writer.write_batch(&values, None, None)
         }
         _ => return Err(ParquetError::NYI(format!("no codes for {}", descr.physical_type()))),
     }?;

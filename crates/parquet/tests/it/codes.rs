@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_parquet::{CodesEncoding, CodesReader, CodesWriter, Column};
+use annulus_parquet::{CodesEncoding, CodesReader, CodesWriter, Column, EncodedChunk};
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, UInt16Array},
     compute::concat,
@@ -32,7 +32,7 @@ use crate::{
 const WITHOUT: [&str; 5] = ["bool", "i8", "i16", "u8", "u16"];
 
 /// Returns the settings of files that are written.
-fn written(random: &mut StdRng) -> WriterProperties {
+pub fn written(random: &mut StdRng) -> WriterProperties {
     let codecs = [
         Compression::UNCOMPRESSED,
         Compression::SNAPPY,
@@ -72,20 +72,28 @@ fn codes(random: &mut StdRng, file: &Bytes, column: &Column, encoding: &CodesEnc
 
 /// Writes codes as the one column of a file.
 fn write_codes(codes: &[UInt16Array], encoding: CodesEncoding, field: &Field, properties: WriterProperties) -> Bytes {
-    let leaves = ArrowSchemaConverter::new().convert(&Schema::new(vec![field.clone()])).unwrap();
-    let mut file = SerializedFileWriter::new(Vec::new(), leaves.root_schema_ptr(), Arc::new(properties)).unwrap();
     let mut writer = CodesWriter::new(Arc::new(encoding));
     codes.iter().for_each(|rows| writer.write(rows).unwrap());
+    file_of(writer.finish().unwrap(), field, properties)
+}
+
+/// Returns a file of one column with one chunk.
+pub fn file_of(chunk: EncodedChunk, field: &Field, properties: WriterProperties) -> Bytes {
+    let leaves = ArrowSchemaConverter::new().convert(&Schema::new(vec![field.clone()])).unwrap();
+    let mut file = SerializedFileWriter::new(Vec::new(), leaves.root_schema_ptr(), Arc::new(properties)).unwrap();
     let mut group = file.next_row_group().unwrap();
-    writer.finish().unwrap().append_to(&mut group).unwrap();
+    chunk.append_to(&mut group).unwrap();
     group.close().unwrap();
     file.into_inner().unwrap().into()
 }
 
 /// Returns the metadata, and the values of the one column as of `field`.
-fn read(file: &Bytes, field: &Field) -> (Arc<ParquetMetaData>, ArrayRef) {
+pub fn read(file: &Bytes, field: &Field) -> (Arc<ParquetMetaData>, ArrayRef) {
     let schema = Arc::new(Schema::new(vec![field.clone()]));
-    let options = ArrowReaderOptions::new().with_schema(schema).with_page_index_policy(PageIndexPolicy::Required);
+    let options = ArrowReaderOptions::new()
+        .with_schema(schema)
+        .with_page_index_policy(PageIndexPolicy::Required)
+        .with_encoding_stats_as_mask(false);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file.clone(), options).unwrap();
     let metadata = Arc::clone(builder.metadata());
     let arrays: Vec<_> = builder.build().unwrap().map(|batch| Arc::clone(batch.unwrap().column(0))).collect();
@@ -95,7 +103,7 @@ fn read(file: &Bytes, field: &Field) -> (Arc<ParquetMetaData>, ArrayRef) {
 }
 
 /// What a file says about its one column chunk, except of its encoding.
-fn facts(metadata: &ParquetMetaData) -> String {
+pub fn facts(metadata: &ParquetMetaData) -> String {
     let chunk = metadata.row_group(0).column(0);
     let offsets = metadata.offset_index().map(|index| {
         let pages = &index[0][0];

@@ -6,3 +6,4 @@ mod empty;
 mod matrix;
 mod memory;
 mod support;
+mod values;
