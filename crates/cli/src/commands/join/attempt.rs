@@ -41,9 +41,6 @@ const PROGRAM_BYTES: usize = 96 << 20;
 /// The memory of operators for each thread, at least. With less, rows go to disk in very small parts.
 const THREAD_BYTES: usize = 16 << 20;
 
-/// The option by which a scan reads the columns of its filters first.
-const PUSHDOWN: &str = "datafusion.execution.parquet.pushdown_filters";
-
 /// A run of the join, in this process or on workers of which none is known to be lost.
 pub struct Attempt {
     session: SessionContext,
@@ -98,13 +95,6 @@ impl Attempt {
             job.format.unwrap_or(OutputFormat::Parquet),
             &session.copied_config(),
         )?;
-        // Keys are looked up before other columns are read, if a side has lost rows: otherwise most keys have a
-        // partner, and reading the columns in two steps costs more.
-        if !job.settings.iter().any(|(key, _)| key == PUSHDOWN) {
-            let looks_up = !is_remote && query.drops_rows();
-            let state = session.state_ref();
-            state.write().config_mut().options_mut().execution.parquet.pushdown_filters = looks_up;
-        }
         let rows_bad = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&rows_bad);
         let on_skipped = move |rows| {

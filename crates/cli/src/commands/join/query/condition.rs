@@ -98,11 +98,6 @@ impl Condition {
             _ => None,
         }
     }
-
-    /// Returns whether one of the predicates is over one side alone.
-    pub fn is_partly_of_one_side(&self) -> bool {
-        self.predicates.iter().any(|predicate| self.sql.only_side(predicate).is_some())
-    }
 }
 
 /// Returns the reason for an error about texts that are used as times. `texts` are the text columns

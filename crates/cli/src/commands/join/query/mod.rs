@@ -193,11 +193,6 @@ impl Source {
 }
 
 impl OpenQuery {
-    /// Returns whether a predicate is over one side alone, so that rows of it drop out before they are joined.
-    pub fn drops_rows(&self) -> bool {
-        self.condition.is_partly_of_one_side()
-    }
-
     /// Plans the query for sessions of `config`. With `each`, each process has its own files. `on_skipped` is
     /// called with the number of rows that could not be read, if rows may be skipped.
     ///
