@@ -5,10 +5,12 @@
 use std::thread::available_parallelism;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
+    ffi::c_long,
     sync::atomic::{AtomicIsize, AtomicU8, Ordering::Relaxed},
+    time::Duration,
 };
 
-use libmimalloc_sys::{mi_collect, mi_is_in_heap_region};
+use libmimalloc_sys::{mi_collect, mi_is_in_heap_region, mi_option_set, mi_option_t, mi_option_use_numa_nodes};
 use mimalloc::MiMalloc;
 
 /// A global allocator: mimalloc, and the system's allocator after [`limit`] or
@@ -64,6 +66,22 @@ pub fn release() {
     unsafe {
         libc::malloc_trim(0)
     };
+}
+
+/// mimalloc's option of the milliseconds after which freed memory goes back to the system: the one before that of
+/// NUMA nodes, in versions 2 and 3.
+const PURGE_DELAY: mi_option_t = mi_option_use_numa_nodes - 1;
+
+/// Makes the program keep freed memory for `duration`, in place of one second, unless the environment says otherwise
+/// (`MIMALLOC_PURGE_DELAY`). It goes back when the program next asks for memory after that. So a program that runs one
+/// query after the other gives memory back and clears it anew just when it needs it, if it is idle for longer than that
+/// between them.
+pub fn keep_freed(duration: Duration) {
+    if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
+        let milliseconds = duration.as_millis().try_into().unwrap_or(c_long::MAX);
+        // SAFETY: the option has a number, and any thread may set it at any time.
+        unsafe { mi_option_set(PURGE_DELAY, milliseconds) }
+    }
 }
 
 /// Makes the program keep less memory, for a limit of this many bytes on what it may use. Call it
@@ -173,6 +191,8 @@ unsafe impl GlobalAlloc for CountingAllocator {
 mod tests {
     use std::hint::black_box;
 
+    use libmimalloc_sys::mi_option_get;
+
     use super::*;
 
     #[global_allocator]
@@ -180,6 +200,17 @@ mod tests {
 
     /// Other tests allocate too, but far less than this.
     const LARGE: usize = 1 << 30;
+
+    #[test]
+    fn the_option_is_the_one_of_freed_memory() {
+        // SAFETY: any thread may read an option at any time.
+        let delay = || unsafe { mi_option_get(PURGE_DELAY) };
+        if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
+            assert_eq!(delay(), 1000);
+            keep_freed(Duration::from_secs(7));
+            assert_eq!(delay(), 7000);
+        }
+    }
 
     #[test]
     fn the_peak_outlives_the_memory() {

@@ -1,7 +1,7 @@
 //! The start and the end of a program of commands: parses the command line, runs the command that
 //! it names, and turns the result into an exit code.
 
-use std::{env, ffi::OsString, process::ExitCode};
+use std::{env, ffi::OsString, process::ExitCode, time::Duration};
 
 use annulus_dataset::InputOptions;
 use anyhow::Result;
@@ -12,6 +12,9 @@ use clap::{
 use unicode_width::UnicodeWidthStr;
 
 use crate::{errors, outcome::Outcome};
+
+/// The time for which freed memory is kept.
+const KEPT: Duration = Duration::from_secs(10);
 
 /// A command line whose commands can be run.
 pub trait Program: Parser {
@@ -28,6 +31,8 @@ pub fn main<P: Program>() -> ExitCode {
     // come before this program sets its own.
     #[cfg(feature = "ofi")]
     annulus_roundabout::fabric::leave_signals();
+    // Shells, workers and servers of queries are idle for seconds, and then need the memory again.
+    annulus_alloc::keep_freed(KEPT);
     let program = match parse::<P>(env::args_os()) {
         Ok(program) => program,
         Err(usage) => {

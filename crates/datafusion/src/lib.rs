@@ -19,12 +19,14 @@ mod grouping;
 mod join;
 mod logical;
 mod metrics;
+mod parquet_files;
 mod report;
 mod rule;
 mod scan;
 mod session;
 mod table;
 mod text_files;
+mod whole_files;
 
 pub use aggregate::RunAggregateExec;
 pub use choice::profile;
@@ -35,6 +37,7 @@ pub use join::{
     BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec, PairMethod, SharedHashJoinExec,
 };
 pub use metrics::ExchangeReport;
+pub use parquet_files::write_parquet;
 pub use report::exchange_report;
 pub use rule::{
     BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins,

@@ -8,11 +8,13 @@ use crate::{
     compare::Comparisons,
     config::AnnulusConfig,
     folders, logical,
+    parquet_files::ParquetFiles,
     rule::{
         BandJoin, CommonSubplans, CompareByValue, EncodedScans, FastDecimals, KeyFilters, PartitionedTables,
         RingRepartition, RunAggregates, SharedJoins, SoundBounds,
     },
     text_files::TextFiles,
+    whole_files::WholeFiles,
 };
 
 /// Installs Annulus in a DataFusion session.
@@ -76,10 +78,13 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         RingRepartition::default().install(rules);
         RunAggregates::default().install(rules);
         SoundBounds::install(rules);
+        WholeFiles::install(rules);
         folders::install(&mut self);
-        TextFiles::install(&mut self.physical_optimizers().get_or_insert_default().rules);
-        EncodedScans.install(&mut self.physical_optimizers().get_or_insert_default().rules);
-        FastDecimals.install(&mut self.physical_optimizers().get_or_insert_default().rules);
+        let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
+        TextFiles::install(rules);
+        ParquetFiles::install(rules);
+        EncodedScans.install(rules);
+        FastDecimals.install(rules);
         let has_rule = |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == CompareByValue.name();
         let is_installed = self.optimizer().as_ref().is_some_and(|optimizer| optimizer.rules.iter().any(has_rule))
             || self.optimizer_rules().iter().flatten().any(has_rule);

@@ -26,7 +26,10 @@ pub use buffers::PageBuffers;
 pub use chunk::{ChunkBytes, ChunkRead};
 pub use codes::{CodesReader, SharedDictionary};
 pub use column::Column;
-pub use encode::{CodesEncoding, CodesWriter, EncodedChunk, ValuesEncoding, ValuesWriter};
+pub use encode::{
+    CodesEncoding, CodesWriter, ColumnWriter, ColumnWriters, EncodedChunk, EncodedColumn, FileEncoding, ValuesEncoding,
+    ValuesWriter,
+};
 pub use error::{PageError, ScanError};
 pub use filter::{Conjunct, Predicate};
 pub use row_group::{RowGroupReader, ScanCounts};

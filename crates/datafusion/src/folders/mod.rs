@@ -24,7 +24,7 @@ use datafusion::{
 };
 
 use nulls::{NamedFolders, NullFolders};
-use sink::FolderSink;
+pub(crate) use sink::FolderSink;
 
 /// Adds the rules about folders to those of a session that is built, unless they are there.
 pub(crate) fn install(builder: &mut SessionStateBuilder) {

@@ -20,10 +20,10 @@ use datafusion::{
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::demux::Demux;
-use crate::text_files::TextSink;
+use crate::{parquet_files::EncodedParquetSink, text_files::TextSink};
 
 /// A sink that divides rows among folders in place of a stock one, which writes the files.
-pub(super) struct FolderSink {
+pub(crate) struct FolderSink {
     /// The plan with the stock sink.
     stock: Arc<dyn ExecutionPlan>,
     schema: SchemaRef,
@@ -82,10 +82,11 @@ impl FolderSink {
 }
 
 fn file_sink(sink: &dyn DataSink) -> Option<&dyn FileSink> {
-    let parquet = sink.downcast_ref::<ParquetSink>().map(|sink| sink as &dyn FileSink);
+    let parquet = sink.downcast_ref::<EncodedParquetSink>().map(|sink| sink as &dyn FileSink);
+    let stock = || sink.downcast_ref::<ParquetSink>().map(|sink| sink as &dyn FileSink);
     let csv = || sink.downcast_ref::<CsvSink>().map(|sink| sink as &dyn FileSink);
     let texts = || sink.downcast_ref::<TextSink>().map(|sink| sink as &dyn FileSink);
-    parquet.or_else(csv).or_else(texts)
+    parquet.or_else(stock).or_else(csv).or_else(texts)
 }
 
 /// Returns the object, if there is one.

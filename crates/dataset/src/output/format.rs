@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use annulus_parquet::{CodesEncoding, ValuesEncoding};
+use annulus_parquet::FileEncoding;
 use arrow::{
     array::RecordBatch,
-    datatypes::{DataType, Schema, SchemaRef},
+    datatypes::SchemaRef,
     error::ArrowError,
     ipc::{CompressionType, writer::IpcWriteOptions},
 };
@@ -13,7 +13,7 @@ use parquet::{
     arrow::ArrowSchemaConverter,
     basic::{Compression as Codec, ZstdLevel},
     file::properties::{EnabledStatistics, WriterProperties},
-    schema::types::{ColumnDescPtr, ColumnPath, SchemaDescriptor},
+    schema::types::ColumnPath,
 };
 
 use super::{
@@ -29,17 +29,9 @@ const PARQUET_COLUMN_FLOOR_BYTES: usize = 32 << 10;
 const IPC_FLOOR_BYTES: usize = 32 << 10;
 const TEXT_FLOOR_BYTES: usize = 64 << 10;
 
-/// The columns of Parquet files, and the options of their writers.
-pub(crate) struct ParquetEncoding {
-    pub(crate) schema: SchemaRef,
-    pub(crate) properties: WriterProperties,
-    /// The columns that are written here, by number: flat ones of most types.
-    pub(crate) values: Arc<[Option<ValuesEncoding>]>,
-}
-
 /// A format with its options, for files of one schema.
 pub(crate) enum Encoding {
-    Parquet(Box<ParquetEncoding>),
+    Parquet(Arc<FileEncoding>),
     Ipc { schema: SchemaRef, options: IpcWriteOptions },
     Pages(Arc<PagesEncoding>),
     Csv { schema: SchemaRef },
@@ -63,8 +55,8 @@ impl Encoding {
         match format {
             OutputFormat::Parquet => {
                 let schema = &for_parquet(schema).map_err(|error| unfit(error.to_string()))?;
-                let encoding = ParquetEncoding::try_new(schema, compression, partitions, dictionary);
-                Ok(Self::Parquet(Box::new(encoding.map_err(|error| unfit(error.to_string()))?)))
+                let encoding = parquet_encoding(schema, compression, partitions, dictionary);
+                Ok(Self::Parquet(Arc::new(encoding.map_err(|error| unfit(error.to_string()))?)))
             }
             OutputFormat::Ipc => {
                 let codec = match compression {
@@ -100,7 +92,7 @@ impl Encoding {
     /// Returns the columns of the files.
     pub(crate) fn schema(&self) -> &SchemaRef {
         match self {
-            Self::Parquet(encoding) => &encoding.schema,
+            Self::Parquet(encoding) => encoding.schema(),
             Self::Ipc { schema, .. } | Self::Csv { schema } | Self::Json { schema } => schema,
             Self::Pages(encoding) => &encoding.header.schema,
         }
@@ -109,7 +101,7 @@ impl Encoding {
     /// Returns the least memory, in bytes, with which keeping a file open is worthwhile.
     pub(crate) fn floor_bytes(&self) -> usize {
         match self {
-            Self::Parquet(encoding) => encoding.schema.fields().len() * PARQUET_COLUMN_FLOOR_BYTES,
+            Self::Parquet(encoding) => encoding.schema().fields().len() * PARQUET_COLUMN_FLOOR_BYTES,
             Self::Ipc { .. } => IPC_FLOOR_BYTES,
             Self::Pages(encoding) => encoding.header.shape.page_bytes(),
             Self::Csv { .. } | Self::Json { .. } => TEXT_FLOOR_BYTES,
@@ -119,7 +111,7 @@ impl Encoding {
     /// Returns the batch with its columns cast to the types of the files.
     pub(crate) fn adapt(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         match self {
-            Self::Parquet(encoding) => for_parquet_writer(batch, &encoding.schema),
+            Self::Parquet(encoding) => for_parquet_writer(batch, encoding.schema()),
             _ => cast_to(batch, self.schema()),
         }
     }
@@ -133,64 +125,32 @@ const MAX_PAGE_ROWS: usize = 8192;
 const MIN_PAGE_ROWS: usize = 2048;
 const PAGES_ROWS: usize = 1 << 19;
 
-impl ParquetEncoding {
-    /// Returns the encoding of files of `schema`. Statistics are of whole chunks: those of pages cost a tenth of
-    /// the encoding time.
-    fn try_new(
-        schema: &SchemaRef,
-        compression: Compression,
-        partitions: usize,
-        dictionary: impl Fn(usize) -> bool,
-    ) -> Result<Self, parquet::errors::ParquetError> {
-        let codec = match compression {
-            Compression::None => Codec::UNCOMPRESSED,
-            Compression::Snappy => Codec::SNAPPY,
-            Compression::Lz4 => Codec::LZ4_RAW,
-            Compression::Zstd => Codec::ZSTD(ZstdLevel::try_new(1)?),
-        };
-        let mut properties = WriterProperties::builder()
-            .set_compression(codec)
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_data_page_size_limit(PAGE_BYTES)
-            .set_data_page_row_count_limit((PAGES_ROWS / partitions.max(1)).clamp(MIN_PAGE_ROWS, MAX_PAGE_ROWS))
-            .set_dictionary_enabled(true);
-        let leaves = ArrowSchemaConverter::new().convert(schema)?;
-        for leaf in 0..leaves.num_columns() {
-            if !dictionary(leaves.get_column_root_idx(leaf)) {
-                let path: ColumnPath = leaves.column(leaf).path().clone();
-                properties = properties.set_column_dictionary_enabled(path, false);
-            }
+/// Returns the encoding of files of `schema`. Statistics are of whole chunks: those of pages cost a tenth of the
+/// encoding time.
+fn parquet_encoding(
+    schema: &SchemaRef,
+    compression: Compression,
+    partitions: usize,
+    dictionary: impl Fn(usize) -> bool,
+) -> Result<FileEncoding, parquet::errors::ParquetError> {
+    let codec = match compression {
+        Compression::None => Codec::UNCOMPRESSED,
+        Compression::Snappy => Codec::SNAPPY,
+        Compression::Lz4 => Codec::LZ4_RAW,
+        Compression::Zstd => Codec::ZSTD(ZstdLevel::try_new(1)?),
+    };
+    let mut properties = WriterProperties::builder()
+        .set_compression(codec)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_data_page_size_limit(PAGE_BYTES)
+        .set_data_page_row_count_limit((PAGES_ROWS / partitions.max(1)).clamp(MIN_PAGE_ROWS, MAX_PAGE_ROWS))
+        .set_dictionary_enabled(true);
+    let leaves = ArrowSchemaConverter::new().convert(schema)?;
+    for leaf in 0..leaves.num_columns() {
+        if !dictionary(leaves.get_column_root_idx(leaf)) {
+            let path: ColumnPath = leaves.column(leaf).path().clone();
+            properties = properties.set_column_dictionary_enabled(path, false);
         }
-        let properties = properties.build();
-        let values = schema.fields().iter().enumerate().map(|(column, field)| {
-            ValuesEncoding::try_new(&leaf_of(&leaves, column)?, field.data_type(), &properties).ok()
-        });
-        let values = values.collect();
-        Ok(Self { schema: Arc::clone(schema), properties, values })
     }
-
-    /// Returns the leaves of all columns of a dataset.
-    pub(crate) fn leaves(schema: &Schema) -> Result<SchemaDescriptor, parquet::errors::ParquetError> {
-        ArrowSchemaConverter::new().convert(&*for_parquet(schema)?)
-    }
-
-    /// Returns the encoding of a column of the dataset that has `leaves` as codes; `None` if it is not flat, or of a
-    /// type that is written as values.
-    pub(crate) fn codes(
-        &self,
-        leaves: &SchemaDescriptor,
-        column: usize,
-        data_type: &DataType,
-        most_entries: usize,
-        most_bytes: usize,
-    ) -> Option<CodesEncoding> {
-        let leaf = leaf_of(leaves, column)?;
-        CodesEncoding::try_new(&leaf, data_type, &self.properties, most_entries, most_bytes).ok()
-    }
-}
-
-/// Returns the first leaf of a column.
-fn leaf_of(leaves: &SchemaDescriptor, column: usize) -> Option<ColumnDescPtr> {
-    let leaf = (0..leaves.num_columns()).find(|&leaf| leaves.get_column_root_idx(leaf) == column)?;
-    Some(leaves.column(leaf))
+    FileEncoding::try_new(Arc::clone(schema), properties.build())
 }

@@ -44,7 +44,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) use append::names_of_append;
 pub use collection::Collection;
 pub use csv::CsvWriter;
-pub(crate) use format::{Encoding, ParquetEncoding};
+pub(crate) use format::Encoding;
 pub use json::json_writer;
 pub(crate) use keys::value_text;
 pub use offsets::with_whole_offsets;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use annulus_parquet::{CodesEncoding, FileEncoding};
+
 use super::{Job, Shares};
 use crate::{
     codes::Codes,
-    output::{Encoding, Output, ParquetEncoding},
+    output::{Encoding, Output, for_parquet},
 };
 
 /// All dictionaries together may take the memory limit divided by this.
@@ -19,9 +21,12 @@ const TABLES_SHARE: usize = 16;
 /// others are hashed or compared row by row.
 pub(super) fn codes_of(job: &Job, output: &Output, shares: Shares, files: usize) -> Codes {
     let schema = &job.dataset.schema;
-    let (Encoding::Parquet(encoding), Ok(leaves)) = (output.encoding(), ParquetEncoding::leaves(schema)) else {
-        return Codes::new(schema.fields().iter().map(|_| None).collect());
+    // With the columns that name folders.
+    let all = match (output.encoding(), for_parquet(schema)) {
+        (Encoding::Parquet(files), Ok(schema)) => FileEncoding::try_new(schema, files.properties().clone()).ok(),
+        _ => None,
     };
+    let Some(all) = all else { return Codes::new(schema.fields().iter().map(|_| None).collect()) };
     let is_candidate = |column: usize| {
         let is_free = job.placement.is_by_value() || !job.by.contains(schema.field(column).name());
         is_free && job.dataset.hints.dictionary(column) == Some(true)
@@ -31,8 +36,8 @@ pub(super) fn codes_of(job: &Job, output: &Output, shares: Shares, files: usize)
     let most_bytes = job.memory_limit / DICTIONARIES_SHARE / candidates;
     let columns = (0..schema.fields().len()).map(|column| {
         let data_type = schema.field(column).data_type();
-        let encoding = encoding.codes(&leaves, column, data_type, most_entries, most_bytes);
-        let encoding = encoding.filter(|_| is_candidate(column))?;
+        let leaf = all.leaf(column).filter(|_| is_candidate(column))?;
+        let encoding = CodesEncoding::try_new(&leaf, data_type, all.properties(), most_entries, most_bytes).ok()?;
         let units = &mut job.dataset.units.iter();
         units.all(|unit| unit.has_codes(column, encoding.dictionary())).then(|| Arc::new(encoding))
     });

@@ -98,6 +98,12 @@ impl<K: Number> NumberBounds<K> {
         }
     }
 
+    /// Takes the values of other bounds into account.
+    pub fn merge(&mut self, other: &Self) {
+        self.least = self.least.min(other.least);
+        self.greatest = self.greatest.max(other.greatest);
+    }
+
     /// Returns the least and the greatest.
     pub fn ends(&self) -> Option<[K; 2]> {
         let ends = [self.least, self.greatest].map(|value| value.original(self.order));
@@ -108,7 +114,7 @@ impl<K: Number> NumberBounds<K> {
 /// The least and the greatest of texts or bytes.
 #[derive(Debug, Default, Clone)]
 pub(super) struct ByteBounds {
-    ends: Option<(Vec<u8>, Vec<u8>)>,
+    ends: Option<[Vec<u8>; 2]>,
 }
 
 impl ByteBounds {
@@ -116,15 +122,19 @@ impl ByteBounds {
     #[inline]
     pub fn add(&mut self, value: &[u8]) {
         match &mut self.ends {
-            Some((least, _)) if value < &least[..] => value.clone_into(least),
-            Some((_, greatest)) if value > &greatest[..] => value.clone_into(greatest),
+            Some([least, _]) if value < &least[..] => value.clone_into(least),
+            Some([_, greatest]) if value > &greatest[..] => value.clone_into(greatest),
             Some(_) => {}
-            None => self.ends = Some((value.to_vec(), value.to_vec())),
+            None => self.ends = Some([value.to_vec(), value.to_vec()]),
         }
     }
 
     /// Returns the least and the greatest.
     pub fn ends(&self) -> Option<[&[u8]; 2]> {
-        self.ends.as_ref().map(|(least, greatest)| [&least[..], &greatest[..]])
+        self.ends.as_ref().map(|[least, greatest]| [&least[..], &greatest[..]])
+    }
+
+    pub fn into_ends(self) -> Option<[Vec<u8>; 2]> {
+        self.ends
     }
 }

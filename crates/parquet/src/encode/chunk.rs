@@ -5,14 +5,15 @@ use std::sync::Arc;
 use arrow::buffer::NullBuffer;
 use bytes::Bytes;
 use parquet::{
-    basic::{Encoding, PageType},
+    basic::{BoundaryOrder, Encoding, PageType},
     column::{
         page::{CompressedPage, Page, PageWriteSpec, PageWriter},
         writer::ColumnCloseResult,
     },
     errors::{ParquetError, Result},
     file::{
-        metadata::{ColumnChunkMetaData, LevelHistogram, OffsetIndexBuilder, PageEncodingStats},
+        metadata::{ColumnChunkMetaData, ColumnIndexBuilder, LevelHistogram, OffsetIndexBuilder, PageEncodingStats},
+        page_index::column_index::ColumnIndexMetaData,
         statistics::Statistics,
         writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite},
     },
@@ -85,6 +86,8 @@ struct PackedPage {
     has_codes: bool,
     /// The bytes of the values, if they have different lengths.
     value_bytes: usize,
+    /// The least and the greatest value, if they are known.
+    ends: Option<[Vec<u8>; 2]>,
 }
 
 impl ChunkPages {
@@ -141,11 +144,16 @@ impl ChunkPages {
     }
 
     /// Adds rows to the open page, which has room for them. `add` adds the codes or the values of those that are
-    /// not null.
+    /// not null. Returns whether the page has ended with them.
     ///
     /// # Errors
     /// If a row is null though the column is not optional.
-    pub fn add_rows(&mut self, rows: usize, nulls: Option<NullBuffer>, add: impl FnOnce(&mut OpenPage)) -> Result<()> {
+    pub fn add_rows(
+        &mut self,
+        rows: usize,
+        nulls: Option<NullBuffer>,
+        add: impl FnOnce(&mut OpenPage),
+    ) -> Result<bool> {
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         if let Some(nulls) = nulls {
             if !self.encoding.is_optional() {
@@ -160,7 +168,41 @@ impl ChunkPages {
         self.open.rows += rows;
         add(&mut self.open);
         let (rows, bytes) = self.room();
-        if rows == 0 || bytes == 0 { self.end_page() } else { Ok(()) }
+        let has_ended = rows == 0 || bytes == 0;
+        if has_ended {
+            self.end_page()?;
+        }
+        Ok(has_ended)
+    }
+
+    /// Ends the open page. Returns whether it had rows.
+    ///
+    /// # Errors
+    /// If it cannot be compressed.
+    pub fn end_open(&mut self) -> Result<bool> {
+        let has_rows = self.open.rows > 0;
+        if has_rows {
+            self.end_page()?;
+        }
+        Ok(has_rows)
+    }
+
+    /// Sets the least and the greatest value of the last page.
+    pub fn set_ends(&mut self, ends: Option<[Vec<u8>; 2]>) {
+        if let Some(page) = self.pages.last_mut() {
+            page.ends = ends;
+        }
+    }
+
+    /// Calls `ends_of` with the codes of each page, which returns the least and the greatest value of them.
+    ///
+    /// # Errors
+    /// If the codes cannot be read again.
+    pub fn set_ends_of_codes(&mut self, mut ends_of: impl FnMut(&[u32]) -> Option<[Vec<u8>; 2]>) -> Result<()> {
+        for page in self.pages.iter_mut().filter(|_| self.encoding.has_index()) {
+            page.ends = ends_of(&page.codes()?);
+        }
+        Ok(())
     }
 
     /// Packs the rows of the open page.
@@ -196,6 +238,7 @@ impl ChunkPages {
             nulls: *nulls,
             has_codes: self.has_codes,
             value_bytes,
+            ends: None,
         };
         codes.clear();
         levels.clear();
@@ -215,9 +258,7 @@ impl ChunkPages {
     /// # Errors
     /// If the codes cannot be read again.
     pub fn end_codes<'a>(&mut self, value: impl Fn(u32) -> &'a [u8]) -> Result<f64> {
-        if self.open.rows > 0 {
-            self.end_page()?;
-        }
+        self.end_open()?;
         self.has_codes = false;
         let share = match self.entries {
             0 => 1.0,
@@ -295,10 +336,38 @@ impl ChunkPages {
             rows_written: totals.rows as u64,
             metadata: self.metadata(&totals, statistics)?,
             bloom_filter: None,
-            column_index: None,
+            column_index: self.column_index()?,
             offset_index: encoding.has_offsets.then(|| offsets.build()),
         };
         Ok(EncodedChunk { bytes: out.into_inner()?.into(), close })
+    }
+
+    /// Returns the statistics of pages; `None` if there are none, or a page has only values without an order.
+    fn column_index(&self) -> Result<Option<ColumnIndexMetaData>> {
+        let is_known = |page: &PackedPage| page.ends.is_some() || page.rows == page.nulls;
+        if !self.encoding.has_index() || !self.pages.iter().all(is_known) {
+            return Ok(None);
+        }
+        let ends: Vec<&[u8]> =
+            self.pages.iter().flat_map(|page| page.ends.iter().flatten().map(Vec::as_slice)).collect();
+        let index = self.encoding.index_of(&ends)?.unwrap_or(ColumnIndexMetaData::NONE);
+        let mut builder = ColumnIndexBuilder::new(self.encoding.leaf.physical_type());
+        builder.set_boundary_order(index.get_boundary_order().unwrap_or(BoundaryOrder::ASCENDING));
+        let mut place = 0;
+        for page in &self.pages {
+            let nulls = page.nulls as i64;
+            match &page.ends {
+                Some(_) => {
+                    let [least, greatest] = plain::ends_of(&index, place);
+                    builder.append(false, least, greatest, nulls);
+                    place += 1;
+                }
+                None => builder.append(true, Vec::new(), Vec::new(), nulls),
+            }
+            let histogram = LevelHistogram::from(vec![nulls, page.rows as i64 - nulls]);
+            builder.append_histograms(&None, &self.encoding.is_optional().then_some(histogram));
+        }
+        builder.build().map(Some)
     }
 
     fn metadata(&self, totals: &Totals, statistics: Option<&Statistics>) -> Result<ColumnChunkMetaData> {
@@ -365,12 +434,18 @@ impl PackedPage {
         CompressedPage::new(page, uncompressed)
     }
 
-    /// Puts the values in the place of their codes.
-    fn decode<'a>(&mut self, has_lengths: bool, value: &impl Fn(u32) -> &'a [u8]) -> Result<()> {
+    /// Returns the codes again.
+    fn codes(&self) -> Result<Vec<u32>> {
         let mut codes = vec![0; self.rows - self.nulls];
         let packed = Bytes::copy_from_slice(&self.body[self.levels..]);
         let read = pages::codes(packed).and_then(|mut packed| packed.read(&mut codes));
         read.map_err(|error| ParquetError::External(Box::new(error)))?;
+        Ok(codes)
+    }
+
+    /// Puts the values in the place of their codes.
+    fn decode<'a>(&mut self, has_lengths: bool, value: &impl Fn(u32) -> &'a [u8]) -> Result<()> {
+        let codes = self.codes()?;
         self.body.truncate(self.levels);
         for code in codes {
             let value = value(code);

@@ -1,9 +1,16 @@
 //! The codecs of pages.
 
+use std::cell::RefCell;
+
 use parquet::{
     basic::Compression,
     errors::{ParquetError, Result},
 };
+
+thread_local! {
+    /// The state of a thread's compressor, of a megabyte or more: a page often has less.
+    static ZSTANDARD: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
 
 /// Appends `bytes` to `out`, compressed as one block.
 ///
@@ -24,7 +31,14 @@ pub(super) fn compress(codec: Compression, bytes: &[u8], out: &mut Vec<u8>) -> R
         }
         Compression::ZSTD(level) => {
             let start = grow(out, zstd::zstd_safe::compress_bound(bytes.len()));
-            let length = zstd::bulk::compress_to_buffer(bytes, &mut out[start..], level.compression_level());
+            let length = ZSTANDARD.with_borrow_mut(|compressor| {
+                let compressor = match compressor {
+                    Some(compressor) => compressor,
+                    none => none.insert(zstd::bulk::Compressor::default()),
+                };
+                compressor.set_compression_level(level.compression_level())?;
+                compressor.compress_to_buffer(bytes, &mut out[start..])
+            });
             out.truncate(start + length.map_err(|error| ParquetError::External(Box::new(error)))?);
         }
         other => return Err(ParquetError::NYI(format!("codes are not compressed with {other}"))),

@@ -19,11 +19,13 @@ pub(super) trait Dictionary<V: Copy> {
     fn with_entries<T>(&self, function: impl FnOnce(&[&[u8]]) -> T) -> T;
     /// Returns the bytes of a value in the format.
     fn stored_length(value: V) -> usize;
-    /// Appends values, of `bytes` bytes in the format, which do not become entries.
+    /// Appends values of a page, of `bytes` bytes in the format, which do not become entries.
     fn append(&mut self, values: impl Iterator<Item = V>, bytes: usize, out: &mut Vec<u8>);
-    /// Takes all entries into account for the bounds.
-    fn add_entries_to_bounds(&mut self);
-    /// Calls a function with the bounds, as the format writes them.
+    /// Takes an entry for a value of a page.
+    fn add_entry_to_page(&mut self, code: usize);
+    /// Ends a page, and returns the least and the greatest of its values, as the format writes them.
+    fn end_page(&mut self) -> Option<[Vec<u8>; 2]>;
+    /// Calls a function with the least and the greatest of all pages, as the format writes them.
     fn with_bounds<T>(&self, function: impl FnOnce(&[&[u8]]) -> T) -> T;
     /// Removes all entries.
     fn clear(&mut self);
@@ -39,6 +41,8 @@ pub(super) struct Numbers<K> {
     table: CodeTable,
     /// Numbers that have one hash in one process have others in the next.
     seed: u64,
+    /// Those of the present page, and of all before.
+    page: NumberBounds<K>,
     bounds: NumberBounds<K>,
 }
 
@@ -97,6 +101,8 @@ pub(super) struct Texts {
     entries: Entries,
     /// The codes of the views that the present array had lately; a power of two.
     recent: Vec<(u128, u32)>,
+    /// Those of the present page, and of all before.
+    page: ByteBounds,
     bounds: ByteBounds,
 }
 
@@ -153,13 +159,14 @@ impl<K: Number> Numbers<K> {
     pub fn new(order: Order) -> Self {
         let seed = std::hash::RandomState::new().hash_one(0);
         let (near, bounds) = (NearCodes::default(), NumberBounds::new(order));
-        Self { values: Vec::new(), near, table: CodeTable::default(), seed, bounds }
+        Self { values: Vec::new(), near, table: CodeTable::default(), seed, page: bounds, bounds }
     }
 }
 
 impl Texts {
     pub fn new() -> Self {
-        Self { entries: Entries::new(None), recent: Vec::new(), bounds: ByteBounds::default() }
+        let (page, bounds) = Default::default();
+        Self { entries: Entries::new(None), recent: Vec::new(), page, bounds }
     }
 
     /// Begins an array of `rows` rows.
@@ -223,16 +230,23 @@ impl<K: Number> Dictionary<K> for Numbers<K> {
     fn append(&mut self, values: impl Iterator<Item = K>, bytes: usize, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + bytes, 0);
-        let mut bounds = self.bounds;
+        let mut bounds = self.page;
         for (stored, value) in out[start..].chunks_exact_mut(size_of::<K>()).zip(values) {
             value.store(stored);
             bounds.add(value);
         }
-        self.bounds = bounds;
+        self.page = bounds;
     }
 
-    fn add_entries_to_bounds(&mut self) {
-        self.values.iter().for_each(|&value| self.bounds.add(value));
+    #[inline]
+    fn add_entry_to_page(&mut self, code: usize) {
+        self.page.add(self.values[code]);
+    }
+
+    fn end_page(&mut self) -> Option<[Vec<u8>; 2]> {
+        self.bounds.merge(&self.page);
+        let page = std::mem::replace(&mut self.page, NumberBounds::new(self.bounds.order()));
+        page.ends().map(|ends| with_stored(&ends, |ends| [ends[0].to_vec(), ends[1].to_vec()]))
     }
 
     fn with_bounds<T>(&self, function: impl FnOnce(&[&[u8]]) -> T) -> T {
@@ -286,13 +300,19 @@ impl<'a, V: Text<'a>> Dictionary<V> for Texts {
         for value in values.map(V::bytes) {
             out.extend_from_slice(&(value.len() as u32).to_le_bytes());
             out.extend_from_slice(value);
-            self.bounds.add(value);
+            self.page.add(value);
         }
     }
 
-    fn add_entries_to_bounds(&mut self) {
-        let codes = 0..self.entries.len() as u32;
-        codes.for_each(|code| self.bounds.add(self.entries.value(code)));
+    #[inline]
+    fn add_entry_to_page(&mut self, code: usize) {
+        self.page.add(self.entries.value(code as u32));
+    }
+
+    fn end_page(&mut self) -> Option<[Vec<u8>; 2]> {
+        let ends = std::mem::take(&mut self.page).into_ends()?;
+        ends.iter().for_each(|end| self.bounds.add(end));
+        Some(ends)
     }
 
     fn with_bounds<T>(&self, function: impl FnOnce(&[&[u8]]) -> T) -> T {

@@ -7,8 +7,11 @@ use parquet::{
     basic::{Compression, Type},
     column::{page::CompressedPage, writer::ColumnCloseResult},
     errors::Result,
-    file::properties::{
-        EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterPropertiesPtr, WriterVersion,
+    file::{
+        page_index::column_index::ColumnIndexMetaData,
+        properties::{
+            EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterPropertiesPtr, WriterVersion,
+        },
     },
     schema::types::{ColumnDescPtr, ColumnDescriptor},
 };
@@ -31,6 +34,8 @@ pub(super) struct ColumnEncoding {
     /// The column as one that is not optional, with the properties of one page.
     entries_leaf: ColumnDescPtr,
     entries: WriterPropertiesPtr,
+    /// With the properties of pages of two values, if each page has statistics.
+    ends: Option<WriterPropertiesPtr>,
 }
 
 /// A column that is written from codes of a shared dictionary, with the settings of its chunks.
@@ -64,6 +69,13 @@ impl ColumnEncoding {
             .set_data_page_size_limit(usize::MAX)
             .set_data_page_row_count_limit(usize::MAX)
             .build();
+        let has_index = properties.statistics_enabled(path) == EnabledStatistics::Page;
+        let ends = has_index.then(|| {
+            WriterPropertiesBuilder::from(entries.clone())
+                .set_data_page_row_count_limit(2)
+                .set_write_batch_size(2)
+                .build()
+        });
         Ok(Self {
             codec,
             page_rows: properties.data_page_row_count_limit().max(1),
@@ -73,6 +85,7 @@ impl ColumnEncoding {
             has_offsets: !properties.offset_index_disabled(),
             entries_leaf: Arc::new(ColumnDescriptor::new(leaf.self_type_ptr(), 0, 0, path.clone())),
             entries: Arc::new(entries),
+            ends: ends.map(Arc::new),
             leaf: Arc::clone(leaf),
         })
     }
@@ -92,6 +105,18 @@ impl ColumnEncoding {
         let sink = plain::PageSink::default();
         let closed = plain::write(&self.entries_leaf, &self.entries, values, Box::new(sink.clone()))?;
         Ok((sink.take(), closed))
+    }
+
+    /// Returns whether each page has statistics.
+    pub(super) fn has_index(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    /// Writes the least and the greatest value of each page as a page, and returns the index of these.
+    pub(super) fn index_of(&self, ends: &[&[u8]]) -> Result<Option<ColumnIndexMetaData>> {
+        let Some(properties) = &self.ends else { return Ok(None) };
+        let pages = Box::new(plain::PageSink::default());
+        Ok(plain::write(&self.entries_leaf, properties, ends, pages)?.column_index)
     }
 }
 
@@ -145,8 +170,8 @@ impl ValuesEncoding {
             return Err("pages of version 1, plain or with a dictionary, are written here only".into());
         }
         let bloom = properties.bloom_filter_properties(path).is_some();
-        if bloom || properties.statistics_enabled(path) == EnabledStatistics::Page {
-            return Err("Bloom filters and statistics of pages are not written here".into());
+        if bloom || properties.write_page_header_statistics(path) {
+            return Err("Bloom filters and statistics in pages are not written here".into());
         }
         let is_unsigned = data_type.is_unsigned_integer();
         Ok(Self { column: Arc::new(ColumnEncoding::try_new(leaf, properties)?), is_unsigned })

@@ -4,6 +4,7 @@
 //! codes.rs:  codes of a shared dictionary -> codes of the chunk, in the order of their first rows
 //! values.rs: values -> dictionary.rs: codes of the chunk, and plain values once its dictionary is full
 //!     -> chunk.rs: pages -> hybrid.rs, codec.rs -> a chunk that a file of the `parquet` crate takes
+//! columns.rs: all columns of a file, those that are nested or rare by the `parquet` crate
 //! entries that the chunk has -> plain.rs: its dictionary page, and its statistics
 //! ```
 
@@ -11,6 +12,7 @@ mod bounds;
 mod chunk;
 mod codec;
 mod codes;
+mod columns;
 mod dictionary;
 mod encoding;
 mod hybrid;
@@ -19,5 +21,6 @@ mod values;
 
 pub use chunk::EncodedChunk;
 pub use codes::CodesWriter;
+pub use columns::{ColumnWriter, ColumnWriters, EncodedColumn, FileEncoding};
 pub use encoding::{CodesEncoding, ValuesEncoding};
 pub use values::ValuesWriter;

@@ -10,6 +10,7 @@ use parquet::{
     data_type::{ByteArray, FixedLenByteArray},
     errors::{ParquetError, Result},
     file::{
+        page_index::column_index::ColumnIndexMetaData,
         properties::WriterPropertiesPtr,
         statistics::{Statistics, ValueStatistics},
     },
@@ -91,4 +92,24 @@ pub(super) fn with_nulls(statistics: &Statistics, nulls: u64) -> Statistics {
         };
     }
     counted!(Boolean Int32 Int64 Int96 Float Double ByteArray FixedLenByteArray)
+}
+
+/// Returns the least and the greatest value of a page in an index, as the format writes them.
+pub(super) fn ends_of(index: &ColumnIndexMetaData, page: usize) -> [Vec<u8>; 2] {
+    macro_rules! numbers {
+        ($of:ident) => {
+            [$of.min_value(page), $of.max_value(page)]
+                .map(|end| end.map(|end| end.to_le_bytes().to_vec()).unwrap_or_default())
+        };
+    }
+    match index {
+        ColumnIndexMetaData::INT32(of) => numbers!(of),
+        ColumnIndexMetaData::INT64(of) => numbers!(of),
+        ColumnIndexMetaData::FLOAT(of) => numbers!(of),
+        ColumnIndexMetaData::DOUBLE(of) => numbers!(of),
+        ColumnIndexMetaData::BYTE_ARRAY(of) | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(of) => {
+            [of.min_value(page), of.max_value(page)].map(|end| end.unwrap_or_default().to_vec())
+        }
+        _ => Default::default(),
+    }
 }

@@ -142,9 +142,9 @@ impl ValuesWriter {
     /// If a page cannot be compressed or written.
     pub fn finish(self) -> Result<(EncodedChunk, bool)> {
         match self.values {
-            Values::Words(numbers) => self.chunk.finish(&numbers),
-            Values::Longs(numbers) => self.chunk.finish(&numbers),
-            Values::Texts(texts) => self.chunk.finish::<&[u8]>(&texts),
+            Values::Words(mut numbers) => self.chunk.finish(&mut numbers),
+            Values::Longs(mut numbers) => self.chunk.finish(&mut numbers),
+            Values::Texts(mut texts) => self.chunk.finish::<&[u8]>(&mut texts),
         }
     }
 }
@@ -174,13 +174,16 @@ impl Chunk {
                 end += 1;
             }
             let page_nulls = nulls.map(|nulls| nulls.slice(first, end - first));
-            self.pages.add_rows(end - first, page_nulls, |open| match nulls {
+            let has_ended = self.pages.add_rows(end - first, page_nulls, |open| match nulls {
                 Some(_) => {
                     let valid = (first..end).filter(|&row| is_valid(row));
                     dictionary.append(valid.map(&value), bytes, &mut open.values);
                 }
                 None => dictionary.append((first..end).map(&value), bytes, &mut open.values),
             })?;
+            if has_ended {
+                self.pages.set_ends(dictionary.end_page());
+            }
             first = end;
         }
         Ok(())
@@ -217,7 +220,21 @@ impl Chunk {
     /// Ends the rows that are written as codes.
     fn end_codes<V: Copy>(&mut self, dictionary: &mut impl Dictionary<V>) -> Result<()> {
         self.is_full = true;
-        dictionary.add_entries_to_bounds();
+        self.pages.end_open()?;
+        // The number of the last page that had each entry.
+        let (mut last, mut number) = (vec![0_u32; dictionary.len()], 0);
+        self.pages.set_ends_of_codes(|codes| {
+            number += 1;
+            for &code in codes {
+                if std::mem::replace(&mut last[code as usize], number) != number {
+                    dictionary.add_entry_to_page(code as usize);
+                }
+            }
+            dictionary.end_page()
+        })?;
+        // For the bounds of the chunk.
+        (0..dictionary.len()).for_each(|code| dictionary.add_entry_to_page(code));
+        dictionary.end_page();
         let share = dictionary.with_entries(|entries| self.pages.end_codes(|code| entries[code as usize]))?;
         (self.keeps_dictionary, self.pays) = (share < 1.0, share < PAYING_SHARE);
         if !self.keeps_dictionary {
@@ -226,20 +243,17 @@ impl Chunk {
         Ok(())
     }
 
-    fn finish<V: Copy>(mut self, dictionary: &impl Dictionary<V>) -> Result<(EncodedChunk, bool)> {
-        dictionary.with_entries(|entries| {
-            if self.is_full {
-                let entries = self.keeps_dictionary.then_some(entries);
-                let chunk = dictionary.with_bounds(|bounds| self.pages.finish(entries, Some(bounds)))?;
-                return Ok((chunk, self.pays));
-            }
-            let share = self.pages.end_codes(|code| entries[code as usize])?;
-            let chunk = match share < 1.0 {
-                true => self.pages.finish(Some(entries), None),
-                false => self.pages.finish(None, Some(entries)),
-            };
-            Ok((chunk?, share < PAYING_SHARE))
-        })
+    fn finish<V: Copy>(mut self, dictionary: &mut impl Dictionary<V>) -> Result<(EncodedChunk, bool)> {
+        if !self.is_full {
+            self.end_codes(dictionary)?;
+        } else if self.pages.end_open()? {
+            self.pages.set_ends(dictionary.end_page());
+        }
+        let chunk = dictionary.with_entries(|entries| {
+            let entries = self.keeps_dictionary.then_some(entries);
+            dictionary.with_bounds(|bounds| self.pages.finish(entries, Some(bounds)))
+        });
+        Ok((chunk?, self.pays))
     }
 }
 

@@ -92,7 +92,7 @@ pub fn read(file: &Bytes, field: &Field) -> (Arc<ParquetMetaData>, ArrayRef) {
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let options = ArrowReaderOptions::new()
         .with_schema(schema)
-        .with_page_index_policy(PageIndexPolicy::Required)
+        .with_page_index_policy(PageIndexPolicy::Optional)
         .with_encoding_stats_as_mask(false);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file.clone(), options).unwrap();
     let metadata = Arc::clone(builder.metadata());

@@ -14,7 +14,7 @@ use parquet::{
     basic::Encoding,
     file::{
         metadata::ParquetMetaData,
-        properties::{WriterProperties, WriterPropertiesBuilder},
+        properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder},
     },
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -66,7 +66,7 @@ fn encodings(metadata: &ParquetMetaData) -> Vec<Encoding> {
 
 #[test]
 fn values_and_statistics_are_those_of_the_parquet_crate() {
-    let (mut checked, mut mixed) = (0, 0);
+    let (mut checked, mut mixed, mut indexed) = (0, 0, 0);
     for seed in 0..300 {
         let mut random = StdRng::seed_from_u64(seed);
         let nulls = [0, 3, 50, 97, 100][random.random_range(0..5)];
@@ -74,7 +74,9 @@ fn values_and_statistics_are_those_of_the_parquet_crate() {
         let rows = [1, 20, 900][random.random_range(0..3)];
         let all = batch(&mut random, rows, nulls, distinct);
         let dictionary_bytes = [0, 50, 1000, 1 << 20][random.random_range(0..4)];
+        let statistics = [EnabledStatistics::None, EnabledStatistics::Chunk, EnabledStatistics::Page];
         let properties = WriterPropertiesBuilder::from(written(&mut random))
+            .set_statistics_enabled(statistics[random.random_range(0..3)])
             .set_dictionary_enabled(dictionary_bytes > 0)
             .set_dictionary_page_size_limit(dictionary_bytes)
             .build();
@@ -96,12 +98,14 @@ fn values_and_statistics_are_those_of_the_parquet_crate() {
             // A dictionary that is full ends a page.
             if [0, 1 << 20].contains(&dictionary_bytes) {
                 assert_eq!(facts(&metadata), facts(&stock), "{what}");
+                assert_eq!(metadata.column_index(), stock.column_index(), "{what}");
+                indexed += usize::from(metadata.column_index().is_some());
             }
             checked += 1;
             mixed += usize::from(encodings(&metadata)[1..] == [Encoding::RLE_DICTIONARY, Encoding::PLAIN]);
         }
     }
-    assert!(checked > 2000 && mixed > 20, "{checked} {mixed}");
+    assert!(checked > 2000 && mixed > 20 && indexed > 500, "{checked} {mixed} {indexed}");
 }
 
 #[test]

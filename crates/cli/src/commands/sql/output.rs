@@ -6,7 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use annulus_dataset::number_duplicates;
+use annulus_datafusion::write_parquet;
+use annulus_dataset::{for_parquet, for_parquet_writer, number_duplicates};
+use annulus_parquet::FileEncoding;
 use annulus_terminal::unfinished::UnfinishedFile;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use arrow::{
@@ -14,13 +16,17 @@ use arrow::{
     datatypes::Schema,
 };
 use datafusion::{
-    execution::SendableRecordBatchStream, parquet::file::properties::DEFAULT_MAX_ROW_GROUP_ROW_COUNT,
+    execution::{SendableRecordBatchStream, context::SessionContext},
+    parquet::{
+        basic::{Compression, ZstdLevel},
+        file::properties::WriterProperties,
+    },
     physical_plan::stream::RecordBatchStreamAdapter,
 };
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt, buffered::BufWriter as Upload, path::Path as ObjectPath};
 use parking_lot::Mutex;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::{
     format::{FileFormat, FileKind},
@@ -33,7 +39,13 @@ use crate::objects::{is_url, place};
 pub struct OutputFile {
     target: PathBuf,
     place: Destination,
-    format: RowFormat,
+    format: OutputFormat,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum OutputFormat {
+    Parquet,
+    Rows(RowFormat),
 }
 
 #[derive(Debug)]
@@ -68,34 +80,35 @@ impl OutputFile {
     }
 
     /// Writes all rows, gives the result its name, and returns the number of rows. Columns of the
-    /// same name are numbered: `x`, `x_1`. Row groups of Parquet have up to `row_group_rows` rows.
-    pub async fn write(self, rows: SendableRecordBatchStream, row_group_rows: usize) -> Result<usize> {
+    /// same name are numbered: `x`, `x_1`. Row groups of Parquet files are as long as the session says.
+    pub async fn write(self, rows: SendableRecordBatchStream, ctx: &SessionContext) -> Result<usize> {
         let rows = with_distinct_names(rows);
-        let format = match self.format {
-            RowFormat::Parquet(_) => RowFormat::Parquet(row_group_rows),
-            other => other,
-        };
         match self.place {
             Destination::File(file) => {
-                let schema = rows.schema();
-                let sink = BufWriter::new(file.file());
-                let count = RowWriter::new(format, sink, &schema)?.write_all(rows).await?;
+                let count = match self.format {
+                    OutputFormat::Parquet => {
+                        let out = tokio::fs::File::from_std(file.file().try_clone()?);
+                        write_parquet_rows(rows, out, ctx).await?
+                    }
+                    OutputFormat::Rows(format) => {
+                        let schema = rows.schema();
+                        RowWriter::new(format, BufWriter::new(file.file()), &schema)?.write_all(rows).await?
+                    }
+                };
                 file.finish()?;
                 Ok(count)
             }
             Destination::Object(store, path) => {
                 let mut upload = Upload::new(store, path);
-                match upload_rows(&mut upload, format, rows).await {
-                    Ok(count) => {
-                        upload.shutdown().await?;
-                        Ok(count)
-                    }
-                    Err(error) => {
-                        // What was uploaded has no name, and costs space in some stores.
-                        upload.abort().await.ok();
-                        Err(error)
-                    }
+                let written = match self.format {
+                    OutputFormat::Parquet => write_parquet_rows(rows, &mut upload, ctx).await,
+                    OutputFormat::Rows(format) => upload_rows(&mut upload, format, rows).await,
+                };
+                if written.is_err() {
+                    // What was uploaded has no name, and costs space in some stores.
+                    upload.abort().await.ok();
                 }
+                written
             }
         }
     }
@@ -140,7 +153,26 @@ async fn upload_rows(upload: &mut Upload, format: RowFormat, mut rows: SendableR
     }
     writer.finish()?;
     upload.put(bytes.take().into()).await?;
+    upload.shutdown().await?;
     Ok(count)
+}
+
+/// Writes all rows as a Parquet file, and returns their number.
+async fn write_parquet_rows(
+    rows: SendableRecordBatchStream,
+    out: impl AsyncWrite + Unpin,
+    ctx: &SessionContext,
+) -> Result<usize> {
+    let row_group_rows = ctx.copied_config().options().execution.parquet.max_row_group_size;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(row_group_rows.max(1)))
+        .build();
+    let schema = for_parquet(&rows.schema())?;
+    let encoding = Arc::new(FileEncoding::try_new(Arc::clone(&schema), properties)?);
+    let rows = rows.map(|batch| Ok(for_parquet_writer(&batch?, &schema)?));
+    let written = write_parquet(rows, &encoding, false, out, &ctx.runtime_env().memory_pool).await?;
+    Ok(usize::try_from(written.file_metadata().num_rows())?)
 }
 
 /// Bytes that were written, until they are sent.
@@ -164,17 +196,17 @@ impl Write for Bytes {
     }
 }
 
-fn format_of(target: &Path) -> Option<RowFormat> {
+fn format_of(target: &Path) -> Option<OutputFormat> {
     let format = FileFormat::from_path(target)?;
     if format.compression.is_compressed() {
         return None;
     }
     match format.kind {
-        FileKind::Parquet => Some(RowFormat::Parquet(DEFAULT_MAX_ROW_GROUP_ROW_COUNT)),
-        FileKind::Csv => Some(RowFormat::Separated(b',')),
-        FileKind::Tsv => Some(RowFormat::Separated(b'\t')),
-        FileKind::Json => Some(RowFormat::JsonLines),
-        FileKind::Arrow => Some(RowFormat::Arrow),
+        FileKind::Parquet => Some(OutputFormat::Parquet),
+        FileKind::Csv => Some(OutputFormat::Rows(RowFormat::Separated(b','))),
+        FileKind::Tsv => Some(OutputFormat::Rows(RowFormat::Separated(b'\t'))),
+        FileKind::Json => Some(OutputFormat::Rows(RowFormat::JsonLines)),
+        FileKind::Arrow => Some(OutputFormat::Rows(RowFormat::Arrow)),
         FileKind::Avro => None,
     }
 }

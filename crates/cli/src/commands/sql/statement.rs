@@ -66,8 +66,7 @@ async fn run(
     let mut rows = overflow::checked(execute(ctx, statement, is_last).await?);
     if let Some(file) = output {
         let target = file.target().display().to_string();
-        let row_group_rows = ctx.copied_config().options().execution.parquet.max_row_group_size;
-        let count = file.write(rows, row_group_rows).await.with_context(|| format!("cannot write '{target}'"))?;
+        let count = file.write(rows, ctx).await.with_context(|| format!("cannot write '{target}'"))?;
         eprintln!("{} in {target}", row_count(count));
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use annulus_dataset::{CsvWriter, cast_to, for_arrow, for_parquet, for_parquet_writer, json_writer};
+use annulus_dataset::{CsvWriter, cast_to, for_arrow, json_writer};
 use anyhow::{Result, anyhow};
 use arrow::{
     array::RecordBatch,
@@ -11,14 +11,7 @@ use arrow::{
     ipc::writer::FileWriter,
     json::{ArrayWriter, LineDelimitedWriter},
 };
-use datafusion::{
-    execution::SendableRecordBatchStream,
-    parquet::{
-        arrow::ArrowWriter,
-        basic::{Compression, ZstdLevel},
-        file::properties::WriterProperties,
-    },
-};
+use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
 
 /// The format of written rows.
@@ -30,8 +23,6 @@ pub enum RowFormat {
     JsonArray,
     /// One JSON object per line.
     JsonLines,
-    /// With at most this many rows in a row group.
-    Parquet(usize),
     Arrow,
 }
 
@@ -40,8 +31,6 @@ pub enum RowWriter<W: Write + Send> {
     Separated(CsvWriter<W>),
     JsonArray(ArrayWriter<W>),
     JsonLines(LineDelimitedWriter<W>),
-    /// With the columns of the file.
-    Parquet(Box<ArrowWriter<W>>, SchemaRef),
     Arrow(Box<FileWriter<W>>),
 }
 
@@ -58,14 +47,6 @@ impl<W: Write + Send> RowWriter<W> {
             }
             RowFormat::JsonArray => Self::JsonArray(json_writer(sink)),
             RowFormat::JsonLines => Self::JsonLines(json_writer(sink)),
-            RowFormat::Parquet(row_group_rows) => {
-                let properties = WriterProperties::builder()
-                    .set_compression(Compression::ZSTD(ZstdLevel::default()))
-                    .set_max_row_group_row_count(Some(row_group_rows.max(1)))
-                    .build();
-                let schema = for_parquet(schema)?;
-                Self::Parquet(Box::new(ArrowWriter::try_new(sink, schema.clone(), Some(properties))?), schema)
-            }
             RowFormat::Arrow => Self::Arrow(Box::new(FileWriter::try_new(sink, &for_arrow(schema))?)),
         })
     }
@@ -87,7 +68,6 @@ impl<W: Write + Send> RowWriter<W> {
             Self::Separated(writer) => writer.write(batch)?,
             Self::JsonArray(writer) => writer.write(batch)?,
             Self::JsonLines(writer) => writer.write(batch)?,
-            Self::Parquet(writer, schema) => writer.write(&for_parquet_writer(batch, schema)?)?,
             Self::Arrow(writer) => {
                 let batch = cast_to(batch, writer.schema())?;
                 writer.write(&batch)?;
@@ -110,7 +90,6 @@ impl<W: Write + Send> RowWriter<W> {
                 writer.finish()?;
                 writer.into_inner()
             }
-            Self::Parquet(writer, _) => writer.into_inner()?,
             Self::Arrow(writer) => writer.into_inner()?,
         };
         Ok(sink.flush()?)
