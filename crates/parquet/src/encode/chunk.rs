@@ -7,25 +7,26 @@ use bytes::Bytes;
 use parquet::{
     basic::{BoundaryOrder, Encoding, PageType},
     column::{
-        page::{CompressedPage, Page, PageWriteSpec, PageWriter},
+        page::{CompressedPage, Page, PageWriteSpec},
         writer::ColumnCloseResult,
     },
     errors::{ParquetError, Result},
     file::{
         metadata::{ColumnChunkMetaData, ColumnIndexBuilder, LevelHistogram, OffsetIndexBuilder, PageEncodingStats},
         page_index::column_index::ColumnIndexMetaData,
+        reader::Length,
         statistics::Statistics,
-        writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite},
+        writer::SerializedRowGroupWriter,
     },
 };
 
-use super::{codec, encoding::ColumnEncoding, hybrid, plain};
+use super::{codec, encoding::ColumnEncoding, hybrid, plain, stored::StoredPages};
 use crate::pages;
 
 /// A complete column chunk.
 #[derive(Debug)]
 pub struct EncodedChunk {
-    bytes: Bytes,
+    pages: StoredPages,
     close: ColumnCloseResult,
 }
 
@@ -35,7 +36,7 @@ impl EncodedChunk {
     /// # Errors
     /// If that column is another one, or the file cannot be written.
     pub fn append_to<W: std::io::Write + Send>(self, group: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
-        group.append_column(&self.bytes, self.close)
+        group.append_column(&self.pages, self.close)
     }
 
     /// Returns the metadata.
@@ -310,18 +311,18 @@ impl ChunkPages {
             self.end_page()?;
         }
         let encoding = Arc::clone(&self.encoding);
-        let mut out = TrackedWrite::new(Vec::with_capacity(self.bytes));
+        let mut out = StoredPages::default();
         let mut totals = Totals::default();
         let mut written = values.map(|values| encoding.write_entries(values)).transpose()?;
         if let Some(entries) = entries {
             let (pages, closed) = encoding.write_entries(entries)?;
             written.get_or_insert((Vec::new(), closed));
-            totals.add(&write_page(&mut out, dictionary_page(pages, self.entries)?)?);
+            totals.add(&out.add(dictionary_page(pages, self.entries)?)?);
             totals.dictionary_bytes = totals.compressed;
         }
         let mut offsets = OffsetIndexBuilder::new();
         for page in &mut self.pages {
-            let spec = write_page(&mut out, page.take())?;
+            let spec = out.add(page.take())?;
             offsets.append_row_count(page.rows as i64);
             offsets.append_unencoded_byte_array_data_bytes(encoding.has_lengths().then_some(page.value_bytes as i64));
             offsets.append_offset_and_size(spec.offset as i64, spec.compressed_size as i32);
@@ -332,14 +333,14 @@ impl ChunkPages {
         }
         let statistics = written.as_ref().and_then(|(_, closed)| closed.metadata.statistics());
         let close = ColumnCloseResult {
-            bytes_written: out.bytes_written() as u64,
+            bytes_written: out.len(),
             rows_written: totals.rows as u64,
             metadata: self.metadata(&totals, statistics)?,
             bloom_filter: None,
             column_index: self.column_index()?,
             offset_index: encoding.has_offsets.then(|| offsets.build()),
         };
-        Ok(EncodedChunk { bytes: out.into_inner()?.into(), close })
+        Ok(EncodedChunk { pages: out, close })
     }
 
     /// Returns the statistics of pages; `None` if there are none, or a page has only values without an order.
@@ -487,8 +488,4 @@ fn dictionary_page(pages: Vec<CompressedPage>, entries: usize) -> Result<Compres
         [only] => Ok(page(only.compressed_page().buffer().clone(), only.uncompressed_size())),
         _ => Err(ParquetError::General(format!("a dictionary has {} pages", pages.len()))),
     }
-}
-
-fn write_page(out: &mut TrackedWrite<Vec<u8>>, page: CompressedPage) -> Result<PageWriteSpec> {
-    SerializedPageWriter::new(out).write_page(page)
 }

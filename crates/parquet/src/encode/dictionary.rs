@@ -53,6 +53,8 @@ struct NearCodes {
     first: u64,
     /// [`NONE`] for a number without an entry. A power of two, or none.
     codes: Vec<u32>,
+    /// Whether a number was too far from the others. Then all are found by their hashes.
+    is_far: bool,
 }
 
 /// No code.
@@ -67,10 +69,12 @@ impl NearCodes {
         self.codes.get(place).copied().filter(|&code| code != NONE)
     }
 
-    /// Adds a number, unless it is far from the others.
+    /// Adds a number, unless one is far from the others.
     fn add(&mut self, number: u64, code: u32) {
-        let length = self.codes.len();
-        if length == 0 {
+        if self.is_far {
+            return;
+        }
+        if self.codes.is_empty() {
             (self.first, self.codes) = (number, vec![NONE]);
         }
         // As signed numbers, around zero as elsewhere.
@@ -78,6 +82,7 @@ impl NearCodes {
         let after = (number as i64).saturating_sub(self.first as i64).max(0) as usize;
         let needed = (before + self.codes.len()).max(after.saturating_add(1));
         if needed > MOST_NEAR {
+            (self.codes, self.is_far) = (Vec::new(), true);
             return;
         }
         if needed > self.codes.len() {

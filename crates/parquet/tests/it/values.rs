@@ -128,6 +128,25 @@ fn a_long_value_that_repeats_is_kept_once() {
 }
 
 #[test]
+fn numbers_are_found_wherever_they_are() {
+    let field = Field::new("a", DataType::Int64, false);
+    let properties = written(&mut StdRng::seed_from_u64(1));
+    for seed in 0..200 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let middle = [i64::MIN, i64::MIN + 7, -3, 0, 1 << 40, i64::MAX][random.random_range(0..6)];
+        let span = [3_i64, 300, 60_000, 70_000, i64::MAX][random.random_range(0..5)];
+        let near = |random: &mut StdRng| middle.wrapping_add(random.random_range(-span..=span));
+        let some: Vec<i64> = (0..200).map(|_| near(&mut random)).collect();
+        let values: ArrayRef =
+            Arc::new(Int64Array::from_iter_values((0..2000).map(|_| some[random.random_range(0..some.len())])));
+        let file = write_values(&[Arc::clone(&values)], &encoding(&field, &properties).unwrap(), &field, &properties);
+        let (metadata, found) = read(&file, &field);
+        assert_eq!(&found, &values, "seed {seed}");
+        assert_eq!(encodings(&metadata)[1..], [Encoding::RLE_DICTIONARY], "seed {seed}");
+    }
+}
+
+#[test]
 fn pages_of_long_values_end_by_their_bytes() {
     let values: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..100).map(|row| row.to_string().repeat(500))));
     let field = Field::new("a", DataType::Utf8, false);
