@@ -22,9 +22,10 @@ const WAITING_BATCHES: usize = 2;
 /// The bytes of a file that are written at once, about.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Writes rows to a Parquet file, and returns its metadata. Rows have the columns of `encoding`, or views of such
-/// texts and bytes. The columns of a row group are written by a task each; they are compressed while the next row
-/// group begins. Memory in use is that of two row groups as they are encoded, all of which is reserved.
+/// Writes rows to a Parquet file, and returns its metadata. The file is complete then, but `out` is not yet shut down.
+/// Rows have the columns of `encoding`, or views of such texts and bytes. The columns of a row group are written by a
+/// task each; they are compressed while the next row group begins. Memory in use is that of two row groups as they are
+/// encoded, all of which is reserved.
 ///
 /// # Errors
 /// Those of the rows and of `out`, and if the memory is not there. Then `out` has part of a file.
@@ -32,7 +33,7 @@ pub async fn write_parquet(
     rows: impl Stream<Item = Result<RecordBatch>>,
     encoding: &Arc<FileEncoding>,
     without_arrow_schema: bool,
-    out: impl AsyncWrite + Unpin,
+    out: &mut (impl AsyncWrite + Unpin),
     pool: &Arc<dyn MemoryPool>,
 ) -> Result<ParquetMetaData> {
     let bytes = SharedBuffer::new(WRITE_BYTES);
@@ -68,12 +69,12 @@ pub async fn write_parquet(
     file.finish().await
 }
 
-struct File<W> {
+struct File<'a, W> {
     file: SerializedFileWriter<SharedBuffer>,
     writers: ColumnWriters,
     /// What is not yet in `out`.
     bytes: SharedBuffer,
-    out: W,
+    out: &'a mut W,
     /// The memory of `bytes`.
     reservation: MemoryReservation,
     pool: Arc<dyn MemoryPool>,
@@ -87,7 +88,7 @@ struct RowGroup {
     tasks: Vec<SpawnedTask<Result<(EncodedColumn, MemoryReservation)>>>,
 }
 
-impl<W: AsyncWrite + Unpin> File<W> {
+impl<W: AsyncWrite + Unpin> File<'_, W> {
     fn begin_group(&mut self) -> Result<RowGroup> {
         let mut group = RowGroup { rows: 0, columns: Vec::new(), tasks: Vec::new() };
         for writer in self.writers.begin_group()? {
@@ -115,7 +116,7 @@ impl<W: AsyncWrite + Unpin> File<W> {
             self.writers.note(number, &column);
             column.append_to(&mut out)?;
             drop(reservation);
-            write_out(&self.bytes, &self.reservation, &mut self.out, WRITE_BYTES).await?;
+            write_out(&self.bytes, &self.reservation, self.out, WRITE_BYTES).await?;
         }
         out.close()?;
         Ok(())
@@ -123,8 +124,7 @@ impl<W: AsyncWrite + Unpin> File<W> {
 
     async fn finish(mut self) -> Result<ParquetMetaData> {
         let metadata = self.file.finish()?;
-        write_out(&self.bytes, &self.reservation, &mut self.out, 0).await?;
-        self.out.shutdown().await?;
+        write_out(&self.bytes, &self.reservation, self.out, 0).await?;
         Ok(metadata)
     }
 }

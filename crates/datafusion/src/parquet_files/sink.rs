@@ -20,13 +20,14 @@ use datafusion::{
     error::{DataFusionError, Result},
     execution::{SendableRecordBatchStream, TaskContext},
     object_store::ObjectStore,
-    parquet::file::properties::WriterPropertiesBuilder,
+    parquet::file::{metadata::ParquetMetaData, properties::WriterPropertiesBuilder},
     physical_plan::{
         DisplayAs, DisplayFormatType,
         metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet},
     },
 };
 use futures::{StreamExt, stream};
+use tokio::io::AsyncWriteExt;
 
 use super::file::write_parquet;
 
@@ -93,14 +94,18 @@ impl FileSink for EncodedParquetSink {
         let encoding = Arc::new(self.encoding()?);
         let without_schema = self.stock.parquet_options().global.skip_arrow_metadata;
         let buffer_bytes = context.session_config().options().execution.objectstore_writer_buffer_size;
-        let mut writing = JoinSet::new();
+        let mut writing: JoinSet<Result<ParquetMetaData>> = JoinSet::new();
         while let Some((path, mut rows)) = files.recv().await {
-            let out = ObjectWriterBuilder::new(FileCompressionType::UNCOMPRESSED, &path, Arc::clone(&store))
+            let mut out = ObjectWriterBuilder::new(FileCompressionType::UNCOMPRESSED, &path, Arc::clone(&store))
                 .with_buffer_size(Some(buffer_bytes))
                 .build()?;
             let rows = stream::poll_fn(move |context| rows.poll_recv(context)).map(Ok);
             let (encoding, pool) = (Arc::clone(&encoding), Arc::clone(context.memory_pool()));
-            writing.spawn(async move { write_parquet(rows, &encoding, without_schema, out, &pool).await });
+            writing.spawn(async move {
+                let written = write_parquet(rows, &encoding, without_schema, &mut out, &pool).await?;
+                out.shutdown().await?;
+                Ok(written)
+            });
         }
         while let Some(written) = writing.join_next().await {
             let written = written.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;

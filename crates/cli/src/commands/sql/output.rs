@@ -87,8 +87,10 @@ impl OutputFile {
             Destination::File(file) => {
                 let count = match self.format {
                     OutputFormat::Parquet => {
-                        let out = tokio::fs::File::from_std(file.file().try_clone()?);
-                        write_parquet_rows(rows, out, ctx).await?
+                        let mut out = tokio::fs::File::from_std(file.file().try_clone()?);
+                        let count = write_parquet_rows(rows, &mut out, ctx).await?;
+                        out.shutdown().await?;
+                        count
                     }
                     OutputFormat::Rows(format) => {
                         let schema = rows.schema();
@@ -104,11 +106,17 @@ impl OutputFile {
                     OutputFormat::Parquet => write_parquet_rows(rows, &mut upload, ctx).await,
                     OutputFormat::Rows(format) => upload_rows(&mut upload, format, rows).await,
                 };
-                if written.is_err() {
-                    // What was uploaded has no name, and costs space in some stores.
-                    upload.abort().await.ok();
+                match written {
+                    Ok(count) => {
+                        upload.shutdown().await?;
+                        Ok(count)
+                    }
+                    Err(error) => {
+                        // What was uploaded has no name, and costs space in some stores.
+                        upload.abort().await.ok();
+                        Err(error)
+                    }
                 }
-                written
             }
         }
     }
@@ -153,14 +161,13 @@ async fn upload_rows(upload: &mut Upload, format: RowFormat, mut rows: SendableR
     }
     writer.finish()?;
     upload.put(bytes.take().into()).await?;
-    upload.shutdown().await?;
     Ok(count)
 }
 
 /// Writes all rows as a Parquet file, and returns their number.
 async fn write_parquet_rows(
     rows: SendableRecordBatchStream,
-    out: impl AsyncWrite + Unpin,
+    out: &mut (impl AsyncWrite + Unpin),
     ctx: &SessionContext,
 ) -> Result<usize> {
     let row_group_rows = ctx.copied_config().options().execution.parquet.max_row_group_size;
