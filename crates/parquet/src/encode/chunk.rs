@@ -3,13 +3,9 @@
 use std::sync::Arc;
 
 use arrow::buffer::NullBuffer;
-use bytes::Bytes;
 use parquet::{
     basic::{BoundaryOrder, Encoding, PageType},
-    column::{
-        page::{CompressedPage, Page, PageWriteSpec},
-        writer::ColumnCloseResult,
-    },
+    column::{page::PageWriteSpec, writer::ColumnCloseResult},
     errors::{ParquetError, Result},
     file::{
         metadata::{ColumnChunkMetaData, ColumnIndexBuilder, LevelHistogram, OffsetIndexBuilder, PageEncodingStats},
@@ -20,8 +16,13 @@ use parquet::{
     },
 };
 
-use super::{codec, encoding::ColumnEncoding, hybrid, plain, stored::StoredPages};
-use crate::pages;
+use super::{
+    encoding::ColumnEncoding,
+    hybrid,
+    page::{PackedPage, dictionary_page},
+    plain,
+    stored::StoredPages,
+};
 
 /// A complete column chunk.
 #[derive(Debug)]
@@ -72,23 +73,6 @@ pub(super) struct OpenPage {
     nulls: usize,
     /// The level of each row from the first null on.
     levels: Vec<u32>,
-}
-
-/// A page.
-#[derive(Debug)]
-struct PackedPage {
-    body: Vec<u8>,
-    /// The bytes of the body before it was compressed, if it was.
-    uncompressed: Option<usize>,
-    /// The bytes of the levels, which come first.
-    levels: usize,
-    rows: usize,
-    nulls: usize,
-    has_codes: bool,
-    /// The bytes of the values, if they have different lengths.
-    value_bytes: usize,
-    /// The least and the greatest value, if they are known.
-    ends: Option<[Vec<u8>; 2]>,
 }
 
 impl ChunkPages {
@@ -410,56 +394,6 @@ impl ChunkPages {
     }
 }
 
-impl PackedPage {
-    fn compress(&mut self, codec: parquet::basic::Compression) -> Result<()> {
-        let mut compressed = Vec::new();
-        codec::compress(codec, &self.body, &mut compressed)?;
-        self.uncompressed = Some(self.body.len());
-        // Without the room for what cannot be compressed.
-        self.body = compressed.as_slice().into();
-        Ok(())
-    }
-
-    /// Returns the page as a file takes it, without its bytes here.
-    fn take(&mut self) -> CompressedPage {
-        let body = std::mem::take(&mut self.body);
-        let uncompressed = self.uncompressed.unwrap_or(body.len());
-        let page = Page::DataPage {
-            buf: body.into(),
-            num_values: self.rows as u32,
-            encoding: if self.has_codes { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN },
-            def_level_encoding: Encoding::RLE,
-            rep_level_encoding: Encoding::RLE,
-            statistics: None,
-        };
-        CompressedPage::new(page, uncompressed)
-    }
-
-    /// Returns the codes again.
-    fn codes(&self) -> Result<Vec<u32>> {
-        let mut codes = vec![0; self.rows - self.nulls];
-        let packed = Bytes::copy_from_slice(&self.body[self.levels..]);
-        let read = pages::codes(packed).and_then(|mut packed| packed.read(&mut codes));
-        read.map_err(|error| ParquetError::External(Box::new(error)))?;
-        Ok(codes)
-    }
-
-    /// Puts the values in the place of their codes.
-    fn decode<'a>(&mut self, has_lengths: bool, value: &impl Fn(u32) -> &'a [u8]) -> Result<()> {
-        let codes = self.codes()?;
-        self.body.truncate(self.levels);
-        for code in codes {
-            let value = value(code);
-            if has_lengths {
-                self.body.extend_from_slice(&(value.len() as u32).to_le_bytes());
-            }
-            self.body.extend_from_slice(value);
-        }
-        self.has_codes = false;
-        Ok(())
-    }
-}
-
 /// What the pages of a chunk add up to.
 #[derive(Debug, Default)]
 struct Totals {
@@ -475,17 +409,5 @@ impl Totals {
     fn add(&mut self, page: &PageWriteSpec) {
         self.compressed += page.compressed_size as i64;
         self.uncompressed += page.uncompressed_size as i64;
-    }
-}
-
-/// Returns the dictionary page with the values that a column writer has written, in one page or none.
-fn dictionary_page(pages: Vec<CompressedPage>, entries: usize) -> Result<CompressedPage> {
-    let page = |buf, bytes| {
-        let (num_values, encoding) = (entries as u32, Encoding::PLAIN);
-        CompressedPage::new(Page::DictionaryPage { buf, num_values, encoding, is_sorted: false }, bytes)
-    };
-    match &pages[..] {
-        [only] => Ok(page(only.compressed_page().buffer().clone(), only.uncompressed_size())),
-        _ => Err(ParquetError::General(format!("a dictionary has {} pages", pages.len()))),
     }
 }
