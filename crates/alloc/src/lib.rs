@@ -73,9 +73,8 @@ pub fn release() {
 const PURGE_DELAY: mi_option_t = mi_option_use_numa_nodes - 1;
 
 /// Makes the program keep freed memory for `duration`, in place of one second, unless the environment says otherwise
-/// (`MIMALLOC_PURGE_DELAY`). It goes back when the program next asks for memory after that. So a program that runs one
-/// query after the other gives memory back and clears it anew just when it needs it, if it is idle for longer than that
-/// between them.
+/// (`MIMALLOC_PURGE_DELAY`). mimalloc gives it back when the program next asks for memory after that. A program that is
+/// idle for longer before its next query thus returns memory, and has it cleared again, at the start of that query.
 pub fn keep_freed(duration: Duration) {
     if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
         let milliseconds = duration.as_millis().try_into().unwrap_or(c_long::MAX);

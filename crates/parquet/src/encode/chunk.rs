@@ -19,7 +19,7 @@ use parquet::{
 use super::{
     encoding::ColumnEncoding,
     hybrid,
-    page::{PackedPage, dictionary_page},
+    page::{OpenPage, PackedPage, dictionary_page},
     plain,
     stored::StoredPages,
 };
@@ -62,19 +62,6 @@ pub(super) struct ChunkPages {
     has_codes: bool,
 }
 
-/// The rows of the page that is not yet packed.
-#[derive(Debug, Default)]
-pub(super) struct OpenPage {
-    /// The codes of the rows that have a value.
-    pub codes: Vec<u32>,
-    /// Or their values, as the format writes them.
-    pub values: Vec<u8>,
-    rows: usize,
-    nulls: usize,
-    /// The level of each row from the first null on.
-    levels: Vec<u32>,
-}
-
 impl ChunkPages {
     /// Begins a chunk, of codes if it may have a dictionary.
     pub fn new(encoding: Arc<ColumnEncoding>, has_codes: bool) -> Self {
@@ -93,7 +80,7 @@ impl ChunkPages {
     /// Returns the number of rows that the open page has room for, and the bytes of values.
     pub fn room(&self) -> (usize, usize) {
         let bytes = self.encoding.page_bytes.saturating_sub(self.open.values.len());
-        (self.encoding.page_rows - self.open.rows, bytes)
+        (self.encoding.page_rows - self.open.rows(), bytes)
     }
 
     /// Counts an entry of the dictionary, of `length` bytes.
@@ -140,17 +127,10 @@ impl ChunkPages {
         add: impl FnOnce(&mut OpenPage),
     ) -> Result<bool> {
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-        if let Some(nulls) = nulls {
-            if !self.encoding.is_optional() {
-                return Err(ParquetError::General(format!("column '{}' has no nulls", self.encoding.leaf.name())));
-            }
-            self.open.levels.resize(self.open.rows, 1);
-            self.open.levels.extend(nulls.iter().map(u32::from));
-            self.open.nulls += nulls.null_count();
-        } else if !self.open.levels.is_empty() {
-            self.open.levels.resize(self.open.rows + rows, 1);
+        if nulls.is_some() && !self.encoding.is_optional() {
+            return Err(ParquetError::General(format!("column '{}' has no nulls", self.encoding.leaf.name())));
         }
-        self.open.rows += rows;
+        self.open.add_levels(rows, nulls.as_ref());
         add(&mut self.open);
         let (rows, bytes) = self.room();
         let has_ended = rows == 0 || bytes == 0;
@@ -165,7 +145,7 @@ impl ChunkPages {
     /// # Errors
     /// If it cannot be compressed.
     pub fn end_open(&mut self) -> Result<bool> {
-        let has_rows = self.open.rows > 0;
+        let has_rows = self.open.rows() > 0;
         if has_rows {
             self.end_page()?;
         }
@@ -192,43 +172,9 @@ impl ChunkPages {
 
     /// Packs the rows of the open page.
     fn end_page(&mut self) -> Result<()> {
-        let OpenPage { codes, values, rows, nulls, levels } = &mut self.open;
-        let mut body = Vec::new();
-        if self.encoding.is_optional() {
-            levels.resize(*rows, 1);
-            body.extend_from_slice(&[0; 4]);
-            hybrid::encode(levels, 1, &mut body);
-            let length = (body.len() - 4) as u32;
-            body[..4].copy_from_slice(&length.to_le_bytes());
-        }
-        let before = body.len();
-        if self.has_codes {
-            let width = hybrid::width(self.entries.saturating_sub(1));
-            body.push(width);
-            hybrid::encode(codes, width, &mut body);
-            body.shrink_to_fit();
-        } else {
-            body.append(values);
-        }
-        let value_bytes = match (self.encoding.has_lengths(), self.has_codes) {
-            (false, _) => 0,
-            (true, true) => codes.iter().map(|&code| self.lengths[code as usize] as usize).sum(),
-            (true, false) => body.len() - before - 4 * (*rows - *nulls),
-        };
-        let mut page = PackedPage {
-            body,
-            uncompressed: None,
-            levels: before,
-            rows: *rows,
-            nulls: *nulls,
-            has_codes: self.has_codes,
-            value_bytes,
-            ends: None,
-        };
-        codes.clear();
-        levels.clear();
-        (*rows, *nulls) = (0, 0);
-        if !self.has_codes {
+        let width = self.has_codes.then(|| hybrid::width(self.entries.saturating_sub(1)));
+        let mut page = self.open.pack(&self.encoding, width, &self.lengths);
+        if !page.has_codes {
             page.compress(self.encoding.codec)?;
         }
         self.bytes += page.body.len();
@@ -275,8 +221,7 @@ impl ChunkPages {
 
     /// Returns the memory in use, in bytes.
     pub fn memory(&self) -> usize {
-        let numbers = self.lengths.capacity() + self.open.codes.capacity() + self.open.levels.capacity();
-        self.bytes + self.open.values.capacity() + numbers * size_of::<u32>()
+        self.bytes + self.open.memory() + self.lengths.capacity() * size_of::<u32>()
     }
 
     /// Returns the approximate size in bytes that the chunk would have if it ended here.
@@ -291,7 +236,7 @@ impl ChunkPages {
     /// # Errors
     /// If a page cannot be compressed or written.
     pub fn finish(mut self, entries: Option<&[&[u8]]>, values: Option<&[&[u8]]>) -> Result<EncodedChunk> {
-        if self.open.rows > 0 || self.pages.is_empty() {
+        if self.open.rows() > 0 || self.pages.is_empty() {
             self.end_page()?;
         }
         let encoding = Arc::clone(&self.encoding);

@@ -1,5 +1,6 @@
-//! A page of a chunk that is written.
+//! A page of a chunk that is written: open, then packed.
 
+use arrow::buffer::NullBuffer;
 use bytes::Bytes;
 use parquet::{
     basic::{Compression, Encoding},
@@ -7,8 +8,21 @@ use parquet::{
     errors::{ParquetError, Result},
 };
 
-use super::codec;
+use super::{codec, encoding::ColumnEncoding, hybrid};
 use crate::pages;
+
+/// The rows of the page that is not yet packed.
+#[derive(Debug, Default)]
+pub(super) struct OpenPage {
+    /// The codes of the rows that have a value.
+    pub codes: Vec<u32>,
+    /// Or their values, as the format writes them.
+    pub values: Vec<u8>,
+    rows: usize,
+    nulls: usize,
+    /// The level of each row from the first null on.
+    levels: Vec<u32>,
+}
 
 /// A page, compressed or not.
 #[derive(Debug)]
@@ -25,6 +39,69 @@ pub(super) struct PackedPage {
     pub value_bytes: usize,
     /// The least and the greatest value, if they are known.
     pub ends: Option<[Vec<u8>; 2]>,
+}
+
+impl OpenPage {
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Adds the levels of rows, whose codes or values follow.
+    pub fn add_levels(&mut self, rows: usize, nulls: Option<&NullBuffer>) {
+        if let Some(nulls) = nulls {
+            self.levels.resize(self.rows, 1);
+            self.levels.extend(nulls.iter().map(u32::from));
+            self.nulls += nulls.null_count();
+        } else if !self.levels.is_empty() {
+            self.levels.resize(self.rows + rows, 1);
+        }
+        self.rows += rows;
+    }
+
+    /// Returns the memory in use, in bytes.
+    pub fn memory(&self) -> usize {
+        self.values.capacity() + (self.codes.capacity() + self.levels.capacity()) * size_of::<u32>()
+    }
+
+    /// Packs all rows: codes of `width` bits, whose values have `lengths` if these differ, or values. None are left.
+    pub fn pack(&mut self, encoding: &ColumnEncoding, width: Option<u8>, lengths: &[u32]) -> PackedPage {
+        let Self { codes, values, rows, nulls, levels } = self;
+        let mut body = Vec::new();
+        if encoding.is_optional() {
+            levels.resize(*rows, 1);
+            body.extend_from_slice(&[0; 4]);
+            hybrid::encode(levels, 1, &mut body);
+            let length = (body.len() - 4) as u32;
+            body[..4].copy_from_slice(&length.to_le_bytes());
+        }
+        let before = body.len();
+        if let Some(width) = width {
+            body.push(width);
+            hybrid::encode(codes, width, &mut body);
+            body.shrink_to_fit();
+        } else {
+            body.append(values);
+        }
+        let value_bytes = match (encoding.has_lengths(), width) {
+            (false, _) => 0,
+            (true, Some(_)) => codes.iter().map(|&code| lengths[code as usize] as usize).sum(),
+            (true, None) => body.len() - before - 4 * (*rows - *nulls),
+        };
+        let page = PackedPage {
+            body,
+            uncompressed: None,
+            levels: before,
+            rows: *rows,
+            nulls: *nulls,
+            has_codes: width.is_some(),
+            value_bytes,
+            ends: None,
+        };
+        codes.clear();
+        levels.clear();
+        (*rows, *nulls) = (0, 0);
+        page
+    }
 }
 
 impl PackedPage {

@@ -23,7 +23,7 @@ use super::{
 const PAYING_SHARE: f64 = 0.75;
 
 /// Writes a column chunk: values of rows, in pages, until it is [finished](Self::finish). They become codes of a
-/// dictionary until that is full. Pages are kept as they are packed, and compressed at the end.
+/// dictionary until that is full. Pages are compressed as soon as it is known whether they have codes.
 #[derive(Debug)]
 pub struct ValuesWriter {
     values: Values,
@@ -43,9 +43,8 @@ struct Chunk {
     pages: ChunkPages,
     /// The bytes of the entries, at most.
     dictionary_bytes: usize,
-    /// Whether rows after those with codes are written without, and whether the chunk has its dictionary then.
+    /// Whether rows are written without codes from now on. The dictionary has entries then if pages before have codes.
     is_full: bool,
-    keeps_dictionary: bool,
     /// Whether a dictionary makes the chunk much shorter, as far as is known.
     pays: bool,
 }
@@ -67,7 +66,6 @@ impl ValuesWriter {
             pages: ChunkPages::new(Arc::clone(column), dictionary_bytes > 0),
             dictionary_bytes,
             is_full: dictionary_bytes == 0,
-            keeps_dictionary: false,
             pays: true,
         };
         Self { values, chunk }
@@ -236,8 +234,8 @@ impl Chunk {
         (0..dictionary.len()).for_each(|code| dictionary.add_entry_to_page(code));
         dictionary.end_page();
         let share = dictionary.with_entries(|entries| self.pages.end_codes(|code| entries[code as usize]))?;
-        (self.keeps_dictionary, self.pays) = (share < 1.0, share < PAYING_SHARE);
-        if !self.keeps_dictionary {
+        self.pays = share < PAYING_SHARE;
+        if share >= 1.0 {
             dictionary.clear();
         }
         Ok(())
@@ -250,7 +248,7 @@ impl Chunk {
             self.pages.set_ends(dictionary.end_page());
         }
         let chunk = dictionary.with_entries(|entries| {
-            let entries = self.keeps_dictionary.then_some(entries);
+            let entries = (!entries.is_empty()).then_some(entries);
             dictionary.with_bounds(|bounds| self.pages.finish(entries, Some(bounds)))
         });
         Ok((chunk?, self.pays))
