@@ -24,6 +24,7 @@ mod report;
 mod rule;
 mod scan;
 mod session;
+mod sinks;
 mod table;
 mod text_files;
 mod whole_files;

@@ -13,6 +13,7 @@ use crate::{
         BandJoin, CommonSubplans, CompareByValue, EncodedScans, FastDecimals, KeyFilters, PartitionedTables,
         RingRepartition, RunAggregates, SharedJoins, SoundBounds,
     },
+    sinks::install_first,
     text_files::TextFiles,
     whole_files::WholeFiles,
 };
@@ -78,11 +79,11 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         RingRepartition::default().install(rules);
         RunAggregates::default().install(rules);
         SoundBounds::install(rules);
-        WholeFiles::install(rules);
+        install_first(WholeFiles, rules);
         folders::install(&mut self);
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
-        TextFiles::install(rules);
-        ParquetFiles::install(rules);
+        install_first(TextFiles, rules);
+        install_first(ParquetFiles, rules);
         EncodedScans.install(rules);
         FastDecimals.install(rules);
         let has_rule = |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == CompareByValue.name();

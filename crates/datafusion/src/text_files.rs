@@ -14,11 +14,7 @@ use arrow::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::{
-    common::{
-        exec_err, internal_datafusion_err,
-        runtime::SpawnedTask,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::{exec_err, internal_datafusion_err, runtime::SpawnedTask},
     config::ConfigOptions,
     datasource::{
         file_format::{
@@ -27,7 +23,7 @@ use datafusion::{
             write::{BatchSerializer, demux::DemuxedStreamReceiver, orchestration::spawn_writer_tasks_and_join},
         },
         physical_plan::{FileSink, FileSinkConfig},
-        sink::{DataSink, DataSinkExec},
+        sink::DataSink,
     },
     error::Result,
     execution::{SendableRecordBatchStream, TaskContext},
@@ -36,6 +32,8 @@ use datafusion::{
     physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan},
 };
 
+use crate::sinks::{replace_sinks, sink_of};
+
 /// The rule that writes CSV and JSON so that no two values have one spelling. An empty text is `""` in
 /// CSV, and null is nothing, as DuckDB 2.0, Polars 2.1 and PyArrow 26 write them; options that give null
 /// a text or quote all values are kept. JSON has nulls, and texts for floats that are not finite. Times
@@ -43,24 +41,9 @@ use datafusion::{
 #[derive(Debug)]
 pub(crate) struct TextFiles;
 
-impl TextFiles {
-    /// Adds the rule to a session's rules, unless it is there.
-    pub(crate) fn install(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
-        if !rules.iter().any(|known| known.name() == Self.name()) {
-            rules.insert(0, Arc::new(Self));
-        }
-    }
-}
-
 impl PhysicalOptimizerRule for TextFiles {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let replace = |plan: Arc<dyn ExecutionPlan>| {
-            let Some(exec) = plan.downcast_ref::<DataSinkExec>() else { return Ok(Transformed::no(plan)) };
-            let Some(sink) = TextSink::in_place_of(exec.sink()) else { return Ok(Transformed::no(plan)) };
-            let (input, order) = (Arc::clone(exec.input()), exec.sort_order().clone());
-            Ok(Transformed::yes(Arc::new(DataSinkExec::new(input, Arc::new(sink), order)) as _))
-        };
-        Ok(plan.transform_up(replace)?.data)
+        replace_sinks(plan, |plan| Ok(sink_of(plan).and_then(TextSink::in_place_of)))
     }
 
     fn name(&self) -> &str {

@@ -10,10 +10,7 @@ use std::{
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::{
-    common::{
-        internal_datafusion_err,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::internal_datafusion_err,
     config::ConfigOptions,
     datasource::{
         file_format::{csv::CsvSink, json::JsonSink, parquet::ParquetSink},
@@ -29,34 +26,24 @@ use datafusion::{
 use futures::{StreamExt, stream};
 use tokio::sync::oneshot;
 
-use crate::{folders::FolderSink, parquet_files::EncodedParquetSink, text_files::TextSink};
+use crate::{
+    folders::FolderSink,
+    parquet_files::EncodedParquetSink,
+    sinks::{replace_sinks, sink_of},
+    text_files::TextSink,
+};
 
 /// The rule that lets the files of a query appear together with its success. Files that were to be replaced stay as
-/// they are, if it fails before they are complete.
+/// they are, if it fails before they are complete. Rules that replace sinks of files come before it.
 #[derive(Debug)]
 pub(crate) struct WholeFiles;
 
-impl WholeFiles {
-    /// Adds the rule to a session's rules, unless it is there. Rules that replace sinks of files come before it.
-    pub(crate) fn install(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
-        if !rules.iter().any(|known| known.name() == Self.name()) {
-            rules.insert(0, Arc::new(Self));
-        }
-    }
-}
-
 impl PhysicalOptimizerRule for WholeFiles {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let replace = |plan: Arc<dyn ExecutionPlan>| {
-            let Some(exec) = plan.downcast_ref::<DataSinkExec>() else { return Ok(Transformed::no(plan)) };
-            if !writes_files(exec) {
-                return Ok(Transformed::no(plan));
-            }
-            let (input, order) = (Arc::clone(exec.input()), exec.sort_order().clone());
-            let sink = WholeSink { schema: Arc::clone(exec.sink().schema()), inner: Arc::clone(&plan) };
-            Ok(Transformed::yes(Arc::new(DataSinkExec::new(input, Arc::new(sink), order)) as _))
-        };
-        Ok(plan.transform_up(replace)?.data)
+        replace_sinks(plan, |plan| {
+            let exec = plan.downcast_ref::<DataSinkExec>().filter(|exec| writes_files(exec));
+            Ok(exec.map(|exec| WholeSink { schema: Arc::clone(exec.sink().schema()), inner: Arc::clone(plan) }))
+        })
     }
 
     fn name(&self) -> &str {
@@ -88,12 +75,6 @@ struct WholeSink {
     inner: Arc<dyn ExecutionPlan>,
 }
 
-impl WholeSink {
-    fn inner(&self) -> Option<&dyn DataSink> {
-        self.inner.downcast_ref::<DataSinkExec>().map(DataSinkExec::sink)
-    }
-}
-
 impl fmt::Debug for WholeSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WholeSink").field("inner", &self.inner).finish_non_exhaustive()
@@ -102,14 +83,14 @@ impl fmt::Debug for WholeSink {
 
 impl DisplayAs for WholeSink {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner().map_or(Ok(()), |inner| inner.fmt_as(format, f))
+        sink_of(&self.inner).map_or(Ok(()), |inner| inner.fmt_as(format, f))
     }
 }
 
 #[async_trait]
 impl DataSink for WholeSink {
     fn metrics(&self) -> Option<MetricsSet> {
-        self.inner()?.metrics()
+        sink_of(&self.inner)?.metrics()
     }
 
     fn schema(&self) -> &SchemaRef {
@@ -117,7 +98,8 @@ impl DataSink for WholeSink {
     }
 
     async fn write_all(&self, mut data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
-        let inner = self.inner().ok_or_else(|| internal_datafusion_err!("the plan of a sink has lost its sink"))?;
+        let inner =
+            sink_of(&self.inner).ok_or_else(|| internal_datafusion_err!("the plan of a sink has lost its sink"))?;
         let (failed, failure) = oneshot::channel();
         let (schema, mut failed) = (data.schema(), Some(failed));
         let rows = stream::poll_fn(move |context| match ready!(data.poll_next_unpin(context)) {

@@ -10,10 +10,7 @@ use std::sync::Arc;
 
 use annulus_dataset::for_parquet;
 use datafusion::{
-    common::{
-        plan_err,
-        tree_node::{Transformed, TreeNode},
-    },
+    common::plan_err,
     config::ConfigOptions,
     error::Result,
     execution::SessionStateBuilder,
@@ -25,6 +22,8 @@ use datafusion::{
 
 use nulls::{NamedFolders, NullFolders};
 pub(crate) use sink::FolderSink;
+
+use crate::sinks::{install_first, replace_sinks};
 
 /// Adds the rules about folders to those of a session that is built, unless they are there.
 pub(crate) fn install(builder: &mut SessionStateBuilder) {
@@ -42,10 +41,7 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
     if !rules.iter().any(|known| known.name() == NamedFolders.name()) {
         rules.push(Arc::new(NamedFolders));
     }
-    let rules = builder.physical_optimizers().get_or_insert_default();
-    if !rules.rules.iter().any(|known| known.name() == ValueFolders.name()) {
-        rules.rules.insert(0, Arc::new(ValueFolders));
-    }
+    install_first(ValueFolders, &mut builder.physical_optimizers().get_or_insert_default().rules);
 }
 
 /// The rule that writes folders of values with Annulus, in Parquet, CSV and JSON. The formats' own
@@ -90,13 +86,7 @@ impl AnalyzerRule for RefusedFormats {
 
 impl PhysicalOptimizerRule for ValueFolders {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let replace = |plan: Arc<dyn ExecutionPlan>| {
-            Ok(match FolderSink::for_plan(&plan)? {
-                Some(replaced) => Transformed::yes(replaced),
-                None => Transformed::no(plan),
-            })
-        };
-        Ok(plan.transform_up(replace)?.data)
+        replace_sinks(plan, FolderSink::for_plan)
     }
 
     fn name(&self) -> &str {

@@ -20,7 +20,7 @@ use datafusion::{
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::demux::Demux;
-use crate::{parquet_files::EncodedParquetSink, text_files::TextSink};
+use crate::{parquet_files::EncodedParquetSink, sinks::sink_of, text_files::TextSink};
 
 /// A sink that divides rows among folders in place of a stock one, which writes the files.
 pub(crate) struct FolderSink {
@@ -32,11 +32,11 @@ pub(crate) struct FolderSink {
 }
 
 impl FolderSink {
-    /// Returns the plan that replaces `plan`, if that writes folders of values in a known format.
+    /// Returns the sink that replaces that of `plan`, if it writes folders of values in a known format.
     ///
     /// # Errors
     /// If the values of a key column cannot name folders.
-    pub(super) fn for_plan(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    pub(super) fn for_plan(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
         let Some(exec) = plan.downcast_ref::<DataSinkExec>() else { return Ok(None) };
         let Some(sink) = file_sink(exec.sink()) else { return Ok(None) };
         let keys: Vec<String> = sink.config().table_partition_cols.iter().map(|(name, _)| name.clone()).collect();
@@ -45,13 +45,7 @@ impl FolderSink {
         }
         let types = FolderTypes::new(exec.input().schema().as_ref(), &keys);
         let types = types.map_err(|error| DataFusionError::External(error.into()))?;
-        let sink = Self { stock: Arc::clone(plan), schema: Arc::clone(sink.schema()), types, keys };
-        let (input, order) = (Arc::clone(exec.input()), exec.sort_order().clone());
-        Ok(Some(Arc::new(DataSinkExec::new(input, Arc::new(sink), order))))
-    }
-
-    fn stock(&self) -> Option<&dyn DataSink> {
-        self.stock.downcast_ref::<DataSinkExec>().map(DataSinkExec::sink)
+        Ok(Some(Self { stock: Arc::clone(plan), schema: Arc::clone(sink.schema()), types, keys }))
     }
 
     /// Returns the record of the folders' types that is to be written, and its path.
@@ -106,14 +100,14 @@ impl fmt::Debug for FolderSink {
 
 impl DisplayAs for FolderSink {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.stock().map_or(Ok(()), |stock| stock.fmt_as(format, f))
+        sink_of(&self.stock).map_or(Ok(()), |stock| stock.fmt_as(format, f))
     }
 }
 
 #[async_trait]
 impl DataSink for FolderSink {
     fn metrics(&self) -> Option<MetricsSet> {
-        self.stock()?.metrics()
+        sink_of(&self.stock)?.metrics()
     }
 
     fn schema(&self) -> &SchemaRef {
@@ -121,7 +115,7 @@ impl DataSink for FolderSink {
     }
 
     async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
-        let sink = self.stock().and_then(file_sink);
+        let sink = sink_of(&self.stock).and_then(file_sink);
         let sink = sink.ok_or_else(|| internal_datafusion_err!("the plan of a sink has lost its sink"))?;
         let config = sink.config();
         let store = context.runtime_env().object_store(&config.object_store_url)?;

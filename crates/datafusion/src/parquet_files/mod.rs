@@ -11,39 +11,21 @@ mod sink;
 use std::sync::Arc;
 
 use datafusion::{
-    common::tree_node::{Transformed, TreeNode},
-    config::ConfigOptions,
-    datasource::sink::DataSinkExec,
-    error::Result,
-    physical_optimizer::PhysicalOptimizerRule,
-    physical_plan::ExecutionPlan,
+    config::ConfigOptions, error::Result, physical_optimizer::PhysicalOptimizerRule, physical_plan::ExecutionPlan,
 };
 
 pub use file::write_parquet;
 pub(crate) use sink::EncodedParquetSink;
 
+use crate::sinks::replace_sinks;
+
 /// The rule that writes Parquet files with the writers of annulus-parquet.
 #[derive(Debug)]
 pub(crate) struct ParquetFiles;
 
-impl ParquetFiles {
-    /// Adds the rule to a session's rules, unless it is there.
-    pub(crate) fn install(rules: &mut Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>) {
-        if !rules.iter().any(|known| known.name() == Self.name()) {
-            rules.insert(0, Arc::new(Self));
-        }
-    }
-}
-
 impl PhysicalOptimizerRule for ParquetFiles {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let replace = |plan: Arc<dyn ExecutionPlan>| {
-            let Some(exec) = plan.downcast_ref::<DataSinkExec>() else { return Ok(Transformed::no(plan)) };
-            let Some(sink) = EncodedParquetSink::for_plan(exec) else { return Ok(Transformed::no(plan)) };
-            let (input, order) = (Arc::clone(exec.input()), exec.sort_order().clone());
-            Ok(Transformed::yes(Arc::new(DataSinkExec::new(input, Arc::new(sink), order)) as _))
-        };
-        Ok(plan.transform_up(replace)?.data)
+        replace_sinks(plan, |plan| Ok(plan.downcast_ref().and_then(EncodedParquetSink::for_plan)))
     }
 
     fn name(&self) -> &str {

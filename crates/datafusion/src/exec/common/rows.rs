@@ -4,8 +4,8 @@
 //! 2. Each partition has one writer: it appends batches, then the end, and after each of them notifies the readers.
 //! 3. A reader looks before it waits. It subscribes before it looks, so no notification is missed.
 //! 4. A batch is dropped when all readers that share the rows have read it, or are gone.
-//! 5. If there is no memory for a batch, each reader that has not begun runs its own copy of the subplan. A reader that
-//!    has begun shares the rows until its end: all of its partitions come from one execution.
+//! 5. The pool may refuse the memory of a batch. Readers that have read no row yet then run their own copies of the
+//!    subplan. The others share the rows to the end: all partitions of a reader come from one execution.
 //! 6. Without memory, a writer waits until a reader has read all batches of its partition. It does not wait for the
 //!    others: an operator that reads them later may need this reader's rows first. Readers notify it as it does them.
 
