@@ -9,6 +9,7 @@
 //! host derives the others from its columns. An unsorted fragment gives the same pairs, but takes
 //! longer.
 
+mod asof;
 mod comparison;
 mod condition;
 mod cursor;
@@ -30,6 +31,7 @@ use arrow::{
     row::{RowConverter, SortField},
 };
 
+pub use asof::{AsOfComparison, AsOfIndex, AsOfKeys, AsOfProbe};
 pub use comparison::{BandParts, Comparison, Term};
 pub use condition::{Band, KeyPair, MergeCondition, Offset};
 pub use probe::{MergePosition, ProbeLimits};
