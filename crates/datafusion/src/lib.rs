@@ -4,6 +4,7 @@
 
 mod aggregate;
 mod arithmetic;
+mod asof;
 mod bounds;
 mod bridge;
 mod choice;
@@ -30,12 +31,14 @@ mod text_files;
 mod whole_files;
 
 pub use aggregate::RunAggregateExec;
+pub use asof::{AnnulusPlanner, AsOfJoin, AsOfPlanner, AsOfRelations, nest_asof_joins, sql};
 pub use choice::profile;
 pub use compare::{Comparisons, Incomparable, compare};
 pub use config::{AnnulusConfig, DataPath, ExchangeTuning, Joins};
 pub use exec::{CommonSubplanExec, InTurnExec, RingRepartitionExec};
 pub use join::{
-    BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec, PairMethod, SharedHashJoinExec,
+    AsOfCondition, AsOfJoinExec, BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec, PairMethod,
+    SharedHashJoinExec,
 };
 pub use metrics::ExchangeReport;
 pub use parquet_files::write_parquet;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::{execution::SessionStateBuilder, optimizer::OptimizerRule};
 
 use crate::{
+    asof,
     compare::Comparisons,
     config::AnnulusConfig,
     folders, logical,
@@ -51,9 +52,12 @@ pub trait SessionStateBuilderExt {
     /// The folders of `COPY ... PARTITIONED BY` are named as those of a dataset, and the folder of nulls
     /// is null in tables of files.
     /// `COPY` writes `""` for empty texts to CSV, and nulls and all floats to JSON.
+    /// `ASOF JOIN` works in parentheses and in subqueries of `FROM`, and anywhere with
+    /// [`annulus_datafusion::sql`](crate::sql).
     /// Logical rules mend `NOT IN` and other comparisons with subqueries, of which DataFusion forgets nulls.
     ///
-    /// Call it after `with_config`, `with_analyzer_rules` and `with_physical_optimizer_rules`, which
+    /// Call it after `with_config`, `with_query_planner`, `with_relation_planners`, `with_analyzer_rules` and
+    /// `with_physical_optimizer_rules`, which
     /// replace what it edits. It keeps options and rules that are installed already, so an existing
     /// session can be rebuilt with it.
     #[must_use]
@@ -68,6 +72,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         }
         // The usual nanoseconds hold 584 years only, and other values wrap.
         options.execution.parquet.coerce_int96.get_or_insert_with(|| "us".to_owned());
+        asof::install(&mut self);
         logical::install(self.optimizer().get_or_insert_default());
         Comparisons::install(&mut self.analyzer().get_or_insert_default().rules);
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;

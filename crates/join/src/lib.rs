@@ -30,8 +30,8 @@ pub use key_filter::{KeyFilter, KeyFilterBuilder, KeyFilterKind};
 pub use loops::{LoopCondition, Loops, MatchingRows, RowCondition};
 pub use matches::MatchBits;
 pub use merge::{
-    AsOfComparison, AsOfIndex, AsOfKeys, AsOfProbe, Band, BandParts, Comparison, KeyPair, MergeBuild, MergeCondition,
-    MergeFragment, MergeJoin, MergePosition, Offset, ProbeLimits, Term,
+    AsOfBytes, AsOfComparison, AsOfIndex, AsOfKeys, AsOfProbe, Band, BandParts, Comparison, KeyPair, MergeBuild,
+    MergeCondition, MergeFragment, MergeJoin, MergePosition, Offset, ProbeLimits, Term,
 };
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
 pub use pairs::RequiredPairs;

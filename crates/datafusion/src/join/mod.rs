@@ -9,9 +9,13 @@
 //!               by sorting and merging                         band/
 //!               by comparing all pairs                         loops/
 //!
+//! right side -> all partitions at once -> times by key         asof/build.rs
+//! left side  -> rows looked up where they are -> output        asof/stream.rs
+//!
 //! a join that another crate runs -> its columns and its condition    described.rs
 //! ```
 
+mod asof;
 mod band;
 mod collect;
 mod convert;
@@ -22,6 +26,7 @@ mod loops;
 mod morsels;
 mod properties;
 
+pub use asof::{AsOfCondition, AsOfJoinExec};
 pub(crate) use band::as_nested_loops;
 pub use described::{DescribedJoin, PairMethod};
 pub use hash::SharedHashJoinExec;

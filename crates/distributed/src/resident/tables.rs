@@ -146,7 +146,7 @@ impl ResidentTables {
         if self.find(&name).await?.is_some() && !replaces {
             return exec_err!("resident table '{name}' exists already: CREATE OR REPLACE replaces it");
         }
-        let rows = session.sql(&query).await?;
+        let rows = annulus_datafusion::sql(session, &query).await?;
         let schema = Arc::clone(rows.schema().inner());
         if let Some(column) = key.iter().find(|column| schema.field_with_name(column).is_err()) {
             let columns: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();

@@ -31,7 +31,7 @@ use arrow::{
     row::{RowConverter, SortField},
 };
 
-pub use asof::{AsOfComparison, AsOfIndex, AsOfKeys, AsOfProbe};
+pub use asof::{AsOfBytes, AsOfComparison, AsOfIndex, AsOfKeys, AsOfProbe};
 pub use comparison::{BandParts, Comparison, Term};
 pub use condition::{Band, KeyPair, MergeCondition, Offset};
 pub use probe::{MergePosition, ProbeLimits};

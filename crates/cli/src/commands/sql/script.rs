@@ -5,6 +5,7 @@ mod show;
 
 use std::path::PathBuf;
 
+use annulus_datafusion::nest_asof_joins;
 use annulus_distributed::ResidentStatement;
 use anyhow::{Error, Result, anyhow};
 use datafusion::{
@@ -176,6 +177,7 @@ fn stock(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<(Statement, 
         let mut statements = DFParserBuilder::new(tokens).with_dialect(dialect).build()?.parse_statements()?;
         let mut statement = statements.pop_front().ok_or_else(|| plan_datafusion_err!("expected a statement"))?;
         as_standard(&mut statement)?;
+        nest_asof_joins(&mut statement);
         unquote_folders(&mut statement);
         Ok::<_, DataFusionError>(statement)
     };

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     error::JoinError,
+    key::one_zero,
     merge::{keys::Column, words::Word},
     parallel,
 };
@@ -300,8 +301,11 @@ impl Ties<'_> {
     fn comparators(&self) -> &[DynComparator] {
         self.comparators.get_or_init(|| {
             let options = SortOptions { descending: false, nulls_first: true };
-            // Arrow does not order maps, for example. Such columns decide nothing.
-            self.rows.columns().iter().filter_map(|column| make_comparator(column, column, options).ok()).collect()
+            // The two zeros only decide where all else is equal. Arrow does not order maps, for example: such
+            // columns decide nothing.
+            let floats = self.rows.columns().iter().filter(|column| column.data_type().is_floating()).cloned();
+            let columns = self.rows.columns().iter().map(one_zero).chain(floats);
+            columns.filter_map(|column| make_comparator(&column, &column, options).ok()).collect()
         })
     }
 }

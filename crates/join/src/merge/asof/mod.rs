@@ -9,6 +9,7 @@
 //! order, so it is neither sorted nor kept. A probe remembers the place of the last time in each
 //! group: where both sides are in the order of time, the next place is a few steps away.
 
+mod bytes;
 mod groups;
 mod index;
 mod probe;
@@ -20,6 +21,7 @@ use arrow::{
 };
 use std::sync::Arc;
 
+pub use bytes::AsOfBytes;
 pub use index::AsOfIndex;
 pub use probe::AsOfProbe;
 

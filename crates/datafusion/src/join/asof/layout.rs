@@ -1,0 +1,125 @@
+//! The columns of the output, from rows of both sides.
+
+use std::sync::Arc;
+
+use annulus_join::{Side, Sides};
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions},
+    compute::{nullif, prep_null_mask_filter},
+    datatypes::{Schema, SchemaRef},
+};
+use datafusion::{
+    common::tree_node::{Transformed, TransformedResult, TreeNode},
+    error::Result,
+    physical_expr::{PhysicalExpr, expressions::Column, utils::collect_columns},
+};
+
+/// A column of a side, by its index there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SideColumn {
+    side: Side,
+    index: usize,
+}
+
+/// The columns of the output, and the bounds that a pair of rows must satisfy.
+#[derive(Debug)]
+pub(super) struct Layout {
+    schema: SchemaRef,
+    columns: Vec<SideColumn>,
+    bounds: Option<Bounds>,
+}
+
+#[derive(Debug)]
+struct Bounds {
+    /// Over `columns`.
+    expr: Arc<dyn PhysicalExpr>,
+    columns: Vec<SideColumn>,
+    schema: SchemaRef,
+}
+
+/// Returns the columns of both sides, those of the right side nullable: a row may have no partner.
+pub(super) fn joined(schemas: Sides<&SchemaRef>) -> Schema {
+    let right = schemas.right.fields().iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
+    Schema::new(schemas.left.fields().iter().cloned().chain(right).collect::<Vec<_>>())
+}
+
+/// Returns the column with this index, of the columns of both sides.
+fn side_column(index: usize, left_columns: usize) -> SideColumn {
+    match index.checked_sub(left_columns) {
+        None => SideColumn { side: Side::Left, index },
+        Some(index) => SideColumn { side: Side::Right, index },
+    }
+}
+
+impl Layout {
+    /// Returns the layout of the columns `projection`, of those of the left side and then of the right side.
+    ///
+    /// # Errors
+    /// If there are no such columns.
+    pub(super) fn new(
+        schemas: Sides<&SchemaRef>,
+        projection: &[usize],
+        bounds: Option<&Arc<dyn PhysicalExpr>>,
+    ) -> Result<Self> {
+        let (joined, left_columns) = (&joined(schemas), schemas.left.fields().len());
+        let columns = projection.iter().map(|&index| side_column(index, left_columns)).collect();
+        let bounds = bounds.map(|bounds| Bounds::new(bounds, joined, left_columns)).transpose()?;
+        Ok(Self { schema: Arc::new(joined.project(projection)?), columns, bounds })
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Returns the output for the rows of a batch of the left side. `partners` returns a column of the
+    /// right side, of each row's partner; null where there is none.
+    ///
+    /// # Errors
+    /// If a kernel or the expression of the bounds fails.
+    pub(super) fn output(
+        &self,
+        left: &RecordBatch,
+        mut partners: impl FnMut(usize) -> Result<ArrayRef>,
+    ) -> Result<RecordBatch> {
+        let mut column = |column: &SideColumn| match column.side {
+            Side::Left => Ok(Arc::clone(left.column(column.index))),
+            Side::Right => partners(column.index),
+        };
+        let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
+        let outside = match &self.bounds {
+            None => None,
+            Some(bounds) => {
+                let columns = bounds.columns.iter().map(&mut column).collect::<Result<_>>()?;
+                let batch = RecordBatch::try_new_with_options(Arc::clone(&bounds.schema), columns, &options)?;
+                let holds = bounds.expr.evaluate(&batch)?.into_array(left.num_rows())?;
+                let holds = holds.as_boolean();
+                let holds = if holds.null_count() > 0 { prep_null_mask_filter(holds) } else { holds.clone() };
+                Some(BooleanArray::new(!holds.values(), None))
+            }
+        };
+        let columns = self.columns.iter().map(|place| {
+            let values = column(place)?;
+            match (&outside, place.side) {
+                (Some(outside), Side::Right) => Ok(nullif(&values, outside)?),
+                _ => Ok(values),
+            }
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+impl Bounds {
+    fn new(bounds: &Arc<dyn PhysicalExpr>, joined: &Schema, left_columns: usize) -> Result<Self> {
+        let mut indices: Vec<usize> = collect_columns(bounds).iter().map(Column::index).collect();
+        indices.sort_unstable();
+        let place = |expr: Arc<dyn PhysicalExpr>| {
+            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+            let place = indices.partition_point(|&index| index < column.index());
+            Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>))
+        };
+        let expr = Arc::clone(bounds).transform(place).data()?;
+        let columns = indices.iter().map(|&index| side_column(index, left_columns)).collect();
+        Ok(Self { expr, columns, schema: Arc::new(joined.project(&indices)?) })
+    }
+}

@@ -1,0 +1,103 @@
+//! One output partition: the rows of one partition of the left side, with their partners.
+
+use std::sync::Arc;
+
+use annulus_join::{AsOfProbe, Side, Sides};
+use arrow::{
+    compute::take,
+    datatypes::{Schema, SchemaRef},
+};
+use datafusion::{
+    error::{DataFusionError, Result},
+    execution::{SendableRecordBatchStream, TaskContext},
+    physical_plan::{
+        metrics::{BaselineMetrics, RecordOutput},
+        stream::RecordBatchStreamAdapter,
+    },
+};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{
+    build::{BuildFuture, IndexedRows, RightSide},
+    condition::AsOfCondition,
+    layout::Layout,
+    merge::Merge,
+    sorted::{Rows, SortedRows, column, number_field, sorted},
+};
+use crate::error::from_join;
+
+/// What a stream needs.
+pub(super) struct Setup {
+    pub(super) condition: Arc<AsOfCondition>,
+    pub(super) schemas: Sides<SchemaRef>,
+    /// The columns of the output, of those of both sides.
+    pub(super) projection: Vec<usize>,
+    pub(super) build: BuildFuture,
+    pub(super) left: SendableRecordBatchStream,
+    /// Whether the output must be in the order of the left side.
+    pub(super) is_ordered: bool,
+    pub(super) context: Arc<TaskContext>,
+    pub(super) metrics: BaselineMetrics,
+}
+
+impl Setup {
+    /// Returns the output.
+    pub(super) fn stream(self, schema: SchemaRef) -> SendableRecordBatchStream {
+        let metrics = self.metrics.clone();
+        let rows = stream::once(self.start()).try_flatten();
+        let rows = rows.map(move |batch| batch.map(|batch| batch.record_output(&metrics)));
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+    }
+
+    async fn start(self) -> Result<SendableRecordBatchStream> {
+        let right = self.build.clone().await.map_err(|error| DataFusionError::from(&error))?;
+        match right.as_ref() {
+            RightSide::Indexed(_) => self.look_up(right),
+            RightSide::Sorted(rows) => self.merge(rows),
+        }
+    }
+
+    fn layout(&self) -> Result<Layout> {
+        Layout::new(self.schemas.as_ref(), &self.projection, self.condition.bounds.as_ref())
+    }
+
+    /// Looks each row of the left side up in the index.
+    fn look_up(self, right: Arc<RightSide>) -> Result<SendableRecordBatchStream> {
+        let layout = self.layout()?;
+        let (schema, condition, metrics) = (Arc::clone(layout.schema()), self.condition, self.metrics);
+        let mut probe = None;
+        let rows = self.left.map(move |batch| {
+            let batch = batch?;
+            let RightSide::Indexed(right) = right.as_ref() else { return Ok(None) };
+            let IndexedRows { rows, index, .. } = right.as_ref();
+            let _timer = metrics.elapsed_compute().timer();
+            let probe = probe.get_or_insert_with(|| AsOfProbe::new(index, condition.comparison));
+            let partners = probe.find(index, &condition.columns(Side::Left, &batch)?).map_err(from_join)?;
+            layout.output(&batch, |column| Ok(take(rows.column(column), &partners, None)?)).map(Some)
+        });
+        let rows = rows.try_filter_map(async |batch| Ok(batch));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    /// Sorts the left side, and merges it with the right one.
+    fn merge(self, right: &SortedRows) -> Result<SendableRecordBatchStream> {
+        let layout = self.layout()?;
+        let (schema, comparison) = (Arc::clone(layout.schema()), self.condition.comparison);
+        let rows =
+            Rows { side: Side::Left, schema: self.schemas.left, condition: self.condition, context: self.context };
+        let sorted_left = rows.sort(self.left, self.is_ordered)?;
+        let merge = Merge::new(sorted_left, right.read()?, comparison, layout);
+        if !self.is_ordered {
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, merge.stream())));
+        }
+        let fields = schema.fields().iter().cloned().chain([number_field()]);
+        let numbered = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let merged =
+            RecordBatchStreamAdapter::new(Arc::clone(&numbered), merge.numbered(Arc::clone(&numbered)).stream());
+        let columns: Vec<usize> = (0..schema.fields().len()).collect();
+        let number = column(&numbered, columns.len());
+        let in_order = sorted(Box::pin(merged), vec![number], &rows.context)?;
+        let rows = in_order.map(move |batch| Ok(batch?.project(&columns)?));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
