@@ -44,7 +44,15 @@ fn find(
 ) -> Vec<u32> {
     let types = types(right);
     let (time, equal) = types.split_last().unwrap();
-    let index = AsOfIndex::prepare(AsOfKeys::try_new(equal, time).unwrap(), right, rows, 3).unwrap();
+    // In batches of several sizes.
+    let (mut columns, mut batches, mut start) = (Vec::new(), Vec::new(), 0);
+    while start < rows.num_rows() {
+        let count = (start * 7 % 13 + 1 + rows.num_rows() / 9).min(rows.num_rows() - start);
+        columns.push(right.iter().map(|column| column.slice(start, count)).collect());
+        batches.push(rows.slice(start, count));
+        start += count;
+    }
+    let index = AsOfIndex::prepare(AsOfKeys::try_new(equal, time).unwrap(), &columns, &batches, 3).unwrap();
     let mut probe = AsOfProbe::new(&index, comparison);
     let count = left[0].len();
     let found = (0..count).step_by(step).flat_map(|start| {

@@ -8,9 +8,13 @@ use std::sync::{
 
 use annulus_join::{AsOfIndex, Side, Sides};
 use annulus_rows::rows_bytes;
-use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array},
+    compute::{concat, take},
+    datatypes::{DataType, SchemaRef},
+};
 use datafusion::{
-    common::runtime::SpawnedTask,
+    common::{internal_err, runtime::SpawnedTask},
     error::{DataFusionError, Result},
     execution::{
         SendableRecordBatchStream, TaskContext,
@@ -45,9 +49,23 @@ pub(super) enum RightSide {
 
 #[derive(Debug)]
 pub(super) struct IndexedRows {
-    pub(super) rows: RecordBatch,
+    /// The columns that the output needs; the others are gone.
+    columns: Vec<Option<ArrayRef>>,
     pub(super) index: AsOfIndex,
     _memory: Arc<MemoryReservation>,
+}
+
+impl IndexedRows {
+    /// Returns a column of the partners of some rows of the left side.
+    ///
+    /// # Errors
+    /// If the output does not need the column.
+    pub(super) fn partners(&self, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
+        match self.columns.get(column) {
+            Some(Some(column)) => Ok(take(column, rows, None)?),
+            _ => internal_err!("column {column} of the right side was not kept"),
+        }
+    }
 }
 
 /// The right side, for each of the streams that wait for it.
@@ -58,6 +76,8 @@ pub(super) struct Setup {
     pub(super) condition: Arc<AsOfCondition>,
     pub(super) schemas: Sides<SchemaRef>,
     pub(super) streams: Vec<SendableRecordBatchStream>,
+    /// The columns that the output needs.
+    pub(super) columns: Vec<usize>,
     pub(super) context: Arc<TaskContext>,
     pub(super) metrics: Metrics,
 }
@@ -78,15 +98,15 @@ impl Setup {
     }
 
     async fn build(self) -> Result<RightSide> {
-        let Self { condition, schemas, streams, context, metrics } = self;
+        let Self { condition, schemas, streams, columns, context, metrics } = self;
         let consumer = MemoryConsumer::new("AsOfJoinExec").with_can_spill(true);
         let memory = Arc::new(consumer.register(context.memory_pool()));
         let is_full = Arc::new(AtomicBool::new(false));
-        let tasks = streams
-            .into_iter()
-            .map(|stream| ended(SpawnedTask::spawn(read(stream, Arc::clone(&memory), Arc::clone(&is_full)))));
-        let read: Vec<ReadRows> = future::try_join_all(tasks.collect::<Vec<_>>()).await?;
-        if read.iter().any(|read| read.rest.is_some()) {
+        let task = |stream| ended(SpawnedTask::spawn(read(stream, Arc::clone(&memory), Arc::clone(&is_full))));
+        let read: Vec<ReadRows> = future::try_join_all(streams.into_iter().map(task).collect::<Vec<_>>()).await?;
+        // Columns are put together, which takes the memory of the rows once more.
+        let bytes: usize = read.iter().flat_map(|read| &read.batches).map(rows_bytes).sum();
+        if read.iter().any(|read| read.rest.is_some()) || memory.try_grow(bytes).is_err() {
             memory.free();
             let inputs = read.into_iter().map(|read| sorted::chained(&schemas.right, read.batches, read.rest));
             let right = sorted::Rows { side: Side::Right, schema: schemas.right.clone(), condition, context };
@@ -94,21 +114,27 @@ impl Setup {
         }
         let _timer = metrics.build.time.timer();
         let batches: Vec<RecordBatch> = read.into_iter().flat_map(|read| read.batches).collect();
-        let rows = match &batches[..] {
-            [batch] => batch.clone(),
-            _ => concat_batches(&schemas.right, &batches)?,
-        };
-        drop(batches);
         let keys = condition.keys(schemas.as_ref().map(AsRef::as_ref))?;
-        let columns = condition.columns(Side::Right, &rows)?;
-        let index = AsOfIndex::prepare(keys, &columns, &rows, threads(&context)).map_err(from_join)?;
-        let bytes = rows_bytes(&rows) + index.memory_bytes();
-        // What was read is in memory, whatever the pool says.
-        memory.resize(bytes);
-        metrics.build.rows.add(rows.num_rows());
-        metrics.build.memory.set_max(bytes);
-        Ok(RightSide::Indexed(Box::new(IndexedRows { rows, index, _memory: memory })))
+        let key_columns =
+            batches.iter().map(|batch| condition.columns(Side::Right, batch)).collect::<Result<Vec<_>>>()?;
+        let index = AsOfIndex::prepare(keys, &key_columns, &batches, threads(&context)).map_err(from_join)?;
+        metrics.build.rows.add(batches.iter().map(RecordBatch::num_rows).sum());
+        drop(key_columns);
+        let right = schemas.right.fields();
+        let kept =
+            |index: usize| columns.contains(&index).then(|| concatenated(&batches, index, right[index].data_type()));
+        let columns = (0..right.len()).map(|index| kept(index).transpose()).collect::<Result<Vec<_>>>()?;
+        let kept_bytes: usize = columns.iter().flatten().map(|column| column.get_buffer_memory_size()).sum();
+        memory.resize(kept_bytes + index.memory_bytes());
+        metrics.build.memory.set_max(kept_bytes + index.memory_bytes());
+        Ok(RightSide::Indexed(Box::new(IndexedRows { columns, index, _memory: memory })))
     }
+}
+
+/// Returns a column of all batches.
+fn concatenated(batches: &[RecordBatch], index: usize, data_type: &DataType) -> Result<ArrayRef> {
+    let columns: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+    if columns.is_empty() { Ok(new_empty_array(data_type)) } else { Ok(concat(&columns)?) }
 }
 
 /// Reads a stream until it ends, or until memory is full for one of the streams.

@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use super::{
     build::{self, BuildFuture},
     condition::AsOfCondition,
-    layout::joined,
+    layout::{Layout, joined},
     metrics::Metrics,
     stream,
 };
@@ -111,6 +111,13 @@ impl AsOfJoinExec {
         self.inputs.as_ref().map(|input| input.schema())
     }
 
+    fn layout(&self) -> Result<Layout> {
+        let schemas = self.schemas();
+        let all = || (0..schemas.left.fields().len() + schemas.right.fields().len()).collect();
+        let projection = self.projection.clone().unwrap_or_else(all);
+        Layout::new(schemas.as_ref(), &projection, self.condition.bounds.as_ref())
+    }
+
     /// Returns the right side in the making, of one of its partitions or of all.
     fn start(&self, partition: Option<usize>, metrics: &Metrics, context: &Arc<TaskContext>) -> Result<BuildFuture> {
         let right = &self.inputs.right;
@@ -123,6 +130,7 @@ impl AsOfJoinExec {
             condition: Arc::clone(&self.condition),
             schemas: self.schemas(),
             streams: streams.collect::<Result<_>>()?,
+            columns: self.layout()?.right_columns(),
             context: Arc::clone(context),
             metrics: metrics.clone(),
         };
@@ -241,12 +249,10 @@ impl ExecutionPlan for AsOfJoinExec {
         };
         let ((metrics, all), ticket) = self.executions.share(own, &context, start)?;
         let build = all.map_or_else(|| self.start(Some(partition), &metrics, &context), Ok)?;
-        let schemas = self.schemas();
-        let columns = schemas.left.fields().len() + schemas.right.fields().len();
         let setup = stream::Setup {
             condition: Arc::clone(&self.condition),
-            schemas,
-            projection: self.projection.clone().unwrap_or_else(|| (0..columns).collect()),
+            schemas: self.schemas(),
+            layout: self.layout()?,
             build,
             left: self.inputs.left.execute(partition, Arc::clone(&context))?,
             is_ordered: self.inputs.left.output_ordering().is_some(),

@@ -67,6 +67,13 @@ impl Layout {
         Ok(Self { schema: Arc::new(joined.project(projection)?), columns, bounds })
     }
 
+    /// Returns the columns of the right side that are needed.
+    pub(super) fn right_columns(&self) -> Vec<usize> {
+        let bounds = self.bounds.iter().flat_map(|bounds| &bounds.columns);
+        let right = self.columns.iter().chain(bounds).filter(|column| column.side == Side::Right);
+        right.map(|column| column.index).collect()
+    }
+
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use annulus_join::{AsOfProbe, Side, Sides};
-use arrow::{
-    compute::take,
-    datatypes::{Schema, SchemaRef},
-};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::{
     error::{DataFusionError, Result},
     execution::{SendableRecordBatchStream, TaskContext},
@@ -18,7 +15,7 @@ use datafusion::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
-    build::{BuildFuture, IndexedRows, RightSide},
+    build::{BuildFuture, RightSide},
     condition::AsOfCondition,
     layout::Layout,
     merge::Merge,
@@ -30,8 +27,7 @@ use crate::error::from_join;
 pub(super) struct Setup {
     pub(super) condition: Arc<AsOfCondition>,
     pub(super) schemas: Sides<SchemaRef>,
-    /// The columns of the output, of those of both sides.
-    pub(super) projection: Vec<usize>,
+    pub(super) layout: Layout,
     pub(super) build: BuildFuture,
     pub(super) left: SendableRecordBatchStream,
     /// Whether the output must be in the order of the left side.
@@ -57,23 +53,19 @@ impl Setup {
         }
     }
 
-    fn layout(&self) -> Result<Layout> {
-        Layout::new(self.schemas.as_ref(), &self.projection, self.condition.bounds.as_ref())
-    }
-
     /// Looks each row of the left side up in the index.
     fn look_up(self, right: Arc<RightSide>) -> Result<SendableRecordBatchStream> {
-        let layout = self.layout()?;
-        let (schema, condition, metrics) = (Arc::clone(layout.schema()), self.condition, self.metrics);
+        let Self { layout, condition, metrics, .. } = self;
+        let schema = Arc::clone(layout.schema());
         let mut probe = None;
         let rows = self.left.map(move |batch| {
             let batch = batch?;
             let RightSide::Indexed(right) = right.as_ref() else { return Ok(None) };
-            let IndexedRows { rows, index, .. } = right.as_ref();
+            let index = &right.index;
             let _timer = metrics.elapsed_compute().timer();
             let probe = probe.get_or_insert_with(|| AsOfProbe::new(index, condition.comparison));
             let partners = probe.find(index, &condition.columns(Side::Left, &batch)?).map_err(from_join)?;
-            layout.output(&batch, |column| Ok(take(rows.column(column), &partners, None)?)).map(Some)
+            layout.output(&batch, |column| right.partners(column, &partners)).map(Some)
         });
         let rows = rows.try_filter_map(async |batch| Ok(batch));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
@@ -81,12 +73,11 @@ impl Setup {
 
     /// Sorts the left side, and merges it with the right one.
     fn merge(self, right: &SortedRows) -> Result<SendableRecordBatchStream> {
-        let layout = self.layout()?;
-        let (schema, comparison) = (Arc::clone(layout.schema()), self.condition.comparison);
+        let (schema, comparison) = (Arc::clone(self.layout.schema()), self.condition.comparison);
         let rows =
             Rows { side: Side::Left, schema: self.schemas.left, condition: self.condition, context: self.context };
         let sorted_left = rows.sort(self.left, self.is_ordered)?;
-        let merge = Merge::new(sorted_left, right.read()?, comparison, layout);
+        let merge = Merge::new(sorted_left, right.read()?, comparison, self.layout);
         if !self.is_ordered {
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, merge.stream())));
         }

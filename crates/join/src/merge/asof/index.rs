@@ -1,10 +1,11 @@
 //! The right side of an as-of join: the times of each group in ascending order, and their rows.
 
-use std::{cmp::Ordering, mem::take, sync::OnceLock};
+use std::{cmp::Ordering, mem::take, ops::Range, sync::OnceLock};
 
 use arrow::{
-    array::{ArrayRef, DynComparator, RecordBatch, make_comparator},
-    compute::SortOptions,
+    array::{Array, ArrayRef, DynComparator, RecordBatch, make_comparator},
+    compute::{SortOptions, concat},
+    error::ArrowError,
 };
 use rayon::slice::ParallelSliceMut;
 
@@ -21,6 +22,8 @@ use crate::{
 
 /// The number of rows whose keys are computed at a time.
 const PIECE_ROWS: usize = 1 << 16;
+/// The rows of a group from which on all threads sort it.
+const PARALLEL_SORT: usize = 1 << 17;
 
 /// The right side of an as-of join. Any number of threads may probe it.
 ///
@@ -36,7 +39,7 @@ const PIECE_ROWS: usize = 1 << 16;
 /// let quotes = RecordBatch::try_from_iter([("price", prices)])?;
 ///
 /// let keys = AsOfKeys::try_new(&[symbols.data_type().clone()], times.data_type())?;
-/// let index = AsOfIndex::prepare(keys, &[symbols, times], &quotes, 1)?;
+/// let index = AsOfIndex::prepare(keys, &[vec![symbols, times]], &[quotes], 1)?;
 /// let mut probe = AsOfProbe::new(&index, AsOfComparison::AtOrAfter);
 /// let symbols: ArrayRef = Arc::new(StringArray::from(vec!["A", "A", "B", "C"]));
 /// let times: ArrayRef = Arc::new(Int64Array::from(vec![2, 9, 1, 9]));
@@ -65,6 +68,21 @@ pub(super) struct GroupedTimes<W> {
     pub(super) rows: Vec<u32>,
 }
 
+/// The keys of some rows that follow each other.
+struct Piece {
+    keys: RecordBatch,
+    /// The number of the first row.
+    first_row: u32,
+}
+
+/// Rows of several pieces, with their groups and times.
+struct UngroupedRows<W> {
+    groups: Vec<u32>,
+    times: Vec<W>,
+    /// The numbers of the rows, of each piece.
+    rows: Vec<Range<u32>>,
+}
+
 /// A word of a time, as it is in the encoded keys.
 pub(super) trait TimeWord: Word {
     fn words(keys: &EncodedKeys) -> &[Self];
@@ -83,31 +101,35 @@ impl TimeWord for u128 {
 }
 
 impl AsOfIndex {
-    /// Prepares the rows of the right side, whose equal keys and time are in the columns of `columns`.
-    /// Rows in which one of them is null have no partner. Of rows with equal keys and equal times, the
-    /// one counts that is greatest by the columns of `rows`, from left to right, with nulls least. O(rows)
-    /// if the times of each group ascend, else O(rows * log(rows)). Takes 12 bytes a row and 8 more for
-    /// each group and its key, and up to 20 more a row while it runs.
+    /// Prepares the rows of the right side. They are numbered from 0 on, through all batches. `columns` has
+    /// the equal keys and the time of each batch. Rows in which one of them is null have no partner. Of rows
+    /// with equal keys and equal times, the one counts that is greatest by the columns of the batch, from left
+    /// to right, with nulls least.
+    ///
+    /// O(rows) if times ascend within each batch, and those of no batch are between those of another; else
+    /// O(rows * log(rows)). Takes 12 bytes a row and 8 more for each group and its key, and up to 20 more a row
+    /// while it runs. Where times are equal, the batches are copied for that time.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`] from 2^32 - 1 rows on; [`JoinError::Arrow`] if the columns have other
-    /// types than `keys` or other lengths.
+    /// types than `keys` or other lengths than the batches.
     pub fn prepare(
         keys: AsOfKeys,
-        columns: &[ArrayRef],
-        rows: &RecordBatch,
+        columns: &[Vec<ArrayRef>],
+        batches: &[RecordBatch],
         threads: usize,
     ) -> Result<Self, JoinError> {
-        if rows.num_rows() >= NONE as usize {
-            return Err(JoinError::TooManyRows { rows: rows.num_rows() });
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows >= NONE as usize {
+            return Err(JoinError::TooManyRows { rows });
         }
-        let batch = keys.batch(columns)?;
-        let ties = Ties { rows, comparators: OnceLock::new() };
+        let pieces = pieces(&keys, columns)?;
+        let ties = Ties { batches, comparators: OnceLock::new() };
         let (groups, times) = if keys.is_wide {
-            let (groups, times) = grouped::<u128>(&keys, &batch, &ties, threads)?;
+            let (groups, times) = grouped::<u128>(&keys, pieces, &ties, threads)?;
             (groups, Times::Wide(times))
         } else {
-            let (groups, times) = grouped::<u64>(&keys, &batch, &ties, threads)?;
+            let (groups, times) = grouped::<u64>(&keys, pieces, &ties, threads)?;
             (groups, Times::Narrow(times))
         };
         Ok(Self { keys, groups, times })
@@ -133,21 +155,31 @@ impl<W: TimeWord> GroupedTimes<W> {
         size_of_val(&self.starts[..]) + size_of_val(&self.times[..]) + size_of_val(&self.rows[..])
     }
 
+    /// Returns the start of a group, or the end of the one before.
+    #[inline]
+    pub(super) fn start(&self, group: u32) -> usize {
+        self.starts[group as usize] as usize
+    }
+
     /// Returns the times and rows of these groups, which are clustered by a counting sort.
-    fn cluster(groups: usize, of_rows: &[u32], times: &[W], first_row: u32) -> Self {
+    fn cluster(groups: usize, run: &UngroupedRows<W>) -> Self {
         let mut starts = vec![0; groups + 1];
-        of_rows.iter().filter(|&&group| group != NONE).for_each(|&group| starts[group as usize + 1] += 1);
+        run.groups.iter().filter(|&&group| group != NONE).for_each(|&group| starts[group as usize + 1] += 1);
         (0..groups).for_each(|group| starts[group + 1] += starts[group]);
         let valid = starts[groups] as usize;
         let mut clustered = Self { starts: Vec::new(), times: vec![W::default(); valid], rows: vec![0; valid] };
-        let mut places = starts.clone();
-        for (row, (&group, &time)) in (first_row..).zip(of_rows.iter().zip(times)) {
-            if group != NONE {
-                let place = &mut places[group as usize];
-                clustered.times[*place as usize] = time;
-                clustered.rows[*place as usize] = row;
-                *place += 1;
+        let (mut places, mut done) = (starts.clone(), 0);
+        for rows in &run.rows {
+            let piece = done..done + rows.len();
+            for (row, (&group, &time)) in rows.clone().zip(run.groups[piece.clone()].iter().zip(&run.times[piece])) {
+                if group != NONE {
+                    let place = &mut places[group as usize];
+                    clustered.times[*place as usize] = time;
+                    clustered.rows[*place as usize] = row;
+                    *place += 1;
+                }
             }
+            done += rows.len();
         }
         clustered.starts = starts;
         clustered
@@ -179,7 +211,7 @@ impl<W: TimeWord> GroupedTimes<W> {
     }
 
     /// Sorts each group by time, and settles which row counts where several have equal times.
-    fn sort(&mut self, ties: &Ties<'_>, threads: usize) {
+    fn sort(&mut self, ties: &Ties<'_>, threads: usize) -> Result<(), JoinError> {
         let share = parallel::part(self.rows.len(), threads).max(1);
         let (mut times, mut rows) = (self.times.as_mut_slice(), self.rows.as_mut_slice());
         let (mut tasks, mut first) = (Vec::new(), 0);
@@ -194,30 +226,57 @@ impl<W: TimeWord> GroupedTimes<W> {
                 first = group;
             }
         }
-        parallel::map(threads, tasks, |(starts, times, rows)| {
-            for bounds in starts.windows(2) {
+        let sorted = parallel::map(threads, tasks, |(starts, times, rows)| {
+            starts.windows(2).try_for_each(|bounds| {
                 let group = (bounds[0] - starts[0]) as usize..(bounds[1] - starts[0]) as usize;
                 let (times, rows) = (&mut times[group.clone()], &mut rows[group]);
                 sort_group(times, rows);
-                ties.settle(times, rows);
-            }
+                ties.settle(times, rows)
+            })
         });
+        sorted.into_iter().collect()
     }
 }
 
-/// Groups the rows of a batch of keys, and sorts the groups by time.
+/// Returns the keys of all batches in pieces, those with earlier times first.
+fn pieces(keys: &AsOfKeys, columns: &[Vec<ArrayRef>]) -> Result<Vec<Piece>, JoinError> {
+    let (mut pieces, mut first) = (Vec::new(), 0);
+    for columns in columns {
+        let batch = keys.batch(columns)?;
+        for start in (0..batch.num_rows()).step_by(PIECE_ROWS) {
+            let rows = PIECE_ROWS.min(batch.num_rows() - start);
+            let piece = batch.slice(start, rows);
+            let begins = match keys.encode(&piece.slice(0, 1))?.times {
+                Column::Words(words) => words.first().copied().map_or(0, u128::from),
+                Column::Wide(words) => words.first().copied().unwrap_or_default(),
+                _ => 0,
+            };
+            pieces.push((begins, Piece { keys: piece, first_row: first }));
+            first += rows as u32;
+        }
+    }
+    pieces.sort_by_key(|(begins, _)| *begins);
+    Ok(pieces.into_iter().map(|(_, piece)| piece).collect())
+}
+
+/// Groups the rows of all pieces, and sorts the groups by time.
 fn grouped<W: TimeWord>(
     keys: &AsOfKeys,
-    batch: &RecordBatch,
+    pieces: Vec<Piece>,
     ties: &Ties<'_>,
     threads: usize,
 ) -> Result<(Groups, GroupedTimes<W>), JoinError> {
-    let share = parallel::part(batch.num_rows(), threads).max(1);
-    let starts: Vec<usize> = (0..batch.num_rows().max(1)).step_by(share).collect();
-    let runs = parallel::map(threads, starts, |start| {
-        let rows = share.min(batch.num_rows() - start);
-        run::<W>(keys, &batch.slice(start, rows), start as u32)
-    });
+    let rows = pieces.iter().map(|piece| piece.keys.num_rows()).sum();
+    let share = parallel::part(rows, threads).max(1);
+    let (mut shares, mut filled) = (vec![Vec::new()], 0);
+    for piece in pieces {
+        if filled >= share * shares.len() {
+            shares.push(Vec::new());
+        }
+        filled += piece.keys.num_rows();
+        shares.last_mut().map(|last| last.push(piece));
+    }
+    let runs = parallel::map(threads, shares, |pieces| run::<W>(keys, pieces));
     let mut runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter();
     let Some((mut groups, first)) = runs.next() else { return Ok((Groups::One, GroupedTimes::default())) };
     let mut times = if runs.len() == 0 {
@@ -231,27 +290,27 @@ fn grouped<W: TimeWord>(
         }
         GroupedTimes::merge(groups.len(), all, &maps)
     };
-    times.sort(ties, threads);
+    times.sort(ties, threads)?;
     Ok((groups, times))
 }
 
-/// Groups some rows, of which the first has the number `first_row`.
-fn run<W: TimeWord>(
-    keys: &AsOfKeys,
-    batch: &RecordBatch,
-    first_row: u32,
-) -> Result<(Groups, GroupedTimes<W>), JoinError> {
+/// Groups the rows of some pieces.
+fn run<W: TimeWord>(keys: &AsOfKeys, pieces: Vec<Piece>) -> Result<(Groups, GroupedTimes<W>), JoinError> {
+    let rows = pieces.iter().map(|piece| piece.keys.num_rows()).sum();
+    let mut all = UngroupedRows { groups: Vec::with_capacity(rows), times: Vec::with_capacity(rows), rows: Vec::new() };
     let mut groups = None;
-    let (mut of_rows, mut times) = (Vec::with_capacity(batch.num_rows()), Vec::with_capacity(batch.num_rows()));
-    for start in (0..batch.num_rows().max(1)).step_by(PIECE_ROWS) {
-        let piece = batch.slice(start, PIECE_ROWS.min(batch.num_rows() - start));
+    for Piece { keys: piece, first_row } in pieces {
         let encoded = keys.encode(&piece)?;
         let groups = groups.get_or_insert_with(|| Groups::for_keys(&encoded));
-        of_rows.extend(groups.insert(&encoded, piece.num_rows()));
-        times.extend_from_slice(W::words(&encoded));
+        all.groups.extend(groups.insert(&encoded, piece.num_rows()));
+        all.times.extend_from_slice(W::words(&encoded));
+        all.rows.push(first_row..first_row + piece.num_rows() as u32);
     }
-    let groups = groups.unwrap_or(Groups::One);
-    let times = GroupedTimes::cluster(groups.len(), &of_rows, &times, first_row);
+    let groups = match groups {
+        Some(groups) => groups,
+        None => Groups::for_keys(&keys.encode(&keys.no_rows())?),
+    };
+    let times = GroupedTimes::cluster(groups.len(), &all);
     Ok((groups, times))
 }
 
@@ -261,7 +320,11 @@ fn sort_group<W: TimeWord>(times: &mut [W], rows: &mut [u32]) {
         return;
     }
     let mut pairs: Vec<(W, u32)> = times.iter().copied().zip(rows.iter().copied()).collect();
-    pairs.par_sort_unstable();
+    if pairs.len() < PARALLEL_SORT {
+        pairs.sort_unstable()
+    } else {
+        pairs.par_sort_unstable()
+    }
     for ((time, row), pair) in times.iter_mut().zip(rows).zip(pairs) {
         (*time, *row) = pair;
     }
@@ -269,43 +332,56 @@ fn sort_group<W: TimeWord>(times: &mut [W], rows: &mut [u32]) {
 
 /// Decides which of the rows with equal keys and equal times counts.
 struct Ties<'a> {
-    rows: &'a RecordBatch,
-    /// A comparison of each column, once one is needed.
-    comparators: OnceLock<Vec<DynComparator>>,
+    batches: &'a [RecordBatch],
+    /// A comparison of each column of all batches, once one is needed.
+    comparators: OnceLock<Result<Vec<DynComparator>, ArrowError>>,
 }
 
 impl Ties<'_> {
     /// Puts the greatest row of equal times in both their first and their last place, where searches
     /// end.
-    fn settle<W: TimeWord>(&self, times: &[W], rows: &mut [u32]) {
+    fn settle<W: TimeWord>(&self, times: &[W], rows: &mut [u32]) -> Result<(), JoinError> {
         let mut start = 0;
         while start < times.len() {
             let equal = times[start + 1..].iter().take_while(|&&time| time == times[start]).count();
             let end = start + equal;
-            if equal > 0
-                && let Some(greatest) = rows[start..=end].iter().copied().max_by(|&a, &b| self.compare(a, b))
-            {
+            if equal > 0 {
+                let comparators = self.comparators()?;
+                let mut greatest = rows[start];
+                for &row in &rows[start + 1..=end] {
+                    if compare(comparators, row, greatest).is_gt() {
+                        greatest = row;
+                    }
+                }
                 (rows[start], rows[end]) = (greatest, greatest);
             }
             start = end + 1;
         }
+        Ok(())
     }
 
-    fn compare(&self, a: u32, b: u32) -> Ordering {
-        let (a, b) = (a as usize, b as usize);
-        let orders = self.comparators().iter().map(|compare| compare(a, b));
-        // Rows that no column tells apart: the later one.
-        orders.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.cmp(&b))
-    }
-
-    fn comparators(&self) -> &[DynComparator] {
-        self.comparators.get_or_init(|| {
+    fn comparators(&self) -> Result<&[DynComparator], JoinError> {
+        let comparators = self.comparators.get_or_init(|| {
             let options = SortOptions { descending: false, nulls_first: true };
+            let columns = self.batches.first().map_or(0, RecordBatch::num_columns);
+            let column = |index| {
+                let columns: Vec<&dyn Array> = self.batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+                concat(&columns)
+            };
+            let columns = (0..columns).map(column).collect::<Result<Vec<_>, _>>()?;
             // The two zeros only decide where all else is equal. Arrow does not order maps, for example: such
             // columns decide nothing.
-            let floats = self.rows.columns().iter().filter(|column| column.data_type().is_floating()).cloned();
-            let columns = self.rows.columns().iter().map(one_zero).chain(floats);
-            columns.filter_map(|column| make_comparator(&column, &column, options).ok()).collect()
-        })
+            let floats = columns.iter().filter(|column| column.data_type().is_floating()).cloned();
+            let columns = columns.iter().map(one_zero).chain(floats);
+            Ok(columns.filter_map(|column| make_comparator(&column, &column, options).ok()).collect())
+        });
+        let failed = |error: &ArrowError| ArrowError::ComputeError(error.to_string()).into();
+        comparators.as_deref().map_err(failed)
     }
+}
+
+/// Compares two rows. Of those that no column tells apart the later one is greater.
+fn compare(comparators: &[DynComparator], a: u32, b: u32) -> Ordering {
+    let mut orders = comparators.iter().map(|compare| compare(a as usize, b as usize));
+    orders.find(|order| order.is_ne()).unwrap_or_else(|| a.cmp(&b))
 }

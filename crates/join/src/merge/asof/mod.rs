@@ -95,8 +95,13 @@ impl AsOfKeys {
     /// # Errors
     /// If the columns have other types or lengths.
     fn batch(&self, keys: &[ArrayRef]) -> Result<RecordBatch, JoinError> {
+        Ok(RecordBatch::try_new(self.no_rows().schema(), keys.to_vec())?)
+    }
+
+    /// Returns the keys of no rows.
+    fn no_rows(&self) -> RecordBatch {
         let fields = self.types.iter().map(|data_type| Field::new("", data_type.clone(), true));
-        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), keys.to_vec())?)
+        RecordBatch::new_empty(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     }
 
     /// Encodes the keys of a [`batch`](Self::batch).

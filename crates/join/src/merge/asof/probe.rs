@@ -9,6 +9,12 @@ use super::{
 };
 use crate::error::JoinError;
 
+/// A batch in which more than one row of this number has an earlier time than the row before is not searched
+/// from the last places on.
+const FALLS: usize = 4;
+/// The number of rows that are searched for at once.
+const BLOCK: usize = 32;
+
 /// Looks up rows of the left side of an as-of join, batch by batch. It remembers the last place in each
 /// group, which takes 4 bytes for each.
 #[derive(Debug)]
@@ -24,8 +30,8 @@ impl AsOfProbe {
     }
 
     /// Returns the partner of each row of the left side, whose equal keys and time are in `columns`:
-    /// the number of a row of the right side, or null if there is none. O(rows) if times ascend or
-    /// descend slowly, else O(rows * log(rows of the group)).
+    /// the number of a row of the right side, or null if there is none. O(rows) if times ascend, else
+    /// O(rows * log(rows of the group)).
     ///
     /// # Errors
     /// [`JoinError::Arrow`] if the columns have other types than those of the index or other lengths.
@@ -58,20 +64,68 @@ impl AsOfProbe {
         is_before: impl Fn(W, W) -> bool,
         takes_last_before: bool,
     ) -> Vec<u32> {
+        let row = |group: u32, place: usize| {
+            let (place, is_in_group) = if takes_last_before {
+                (place.wrapping_sub(1), place > index.start(group))
+            } else {
+                (place, place < index.start(group + 1))
+            };
+            if is_in_group { index.rows[place] } else { NONE }
+        };
+        let falls = times.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        if falls * FALLS > times.len() {
+            return search_blocks(index, groups, times, is_before, row);
+        }
         let one = |(&group, &time): (&u32, &W)| {
             if group == NONE {
                 return NONE;
             }
-            let (start, end) = (index.starts[group as usize] as usize, index.starts[group as usize + 1] as usize);
-            let of_group = &index.times[start..end];
+            let start = index.start(group);
             let hint = &mut self.places[group as usize];
+            let of_group = &index.times[start..index.start(group + 1)];
             let place = partition_point_near(of_group, *hint as usize, |right| is_before(right, time));
             *hint = place as u32;
-            let place = if takes_last_before { place.checked_sub(1) } else { Some(place) };
-            place.and_then(|place| index.rows[start..end].get(place).copied()).unwrap_or(NONE)
+            row(group, start + place)
         };
         groups.iter().zip(times).map(one).collect()
     }
+}
+
+/// Searches for the times of a block of rows at once, each by halving its group: the processor waits for many
+/// cache misses at a time.
+fn search_blocks<W: TimeWord>(
+    index: &GroupedTimes<W>,
+    groups: &[u32],
+    times: &[W],
+    is_before: impl Fn(W, W) -> bool,
+    row: impl Fn(u32, usize) -> u32,
+) -> Vec<u32> {
+    let mut found = Vec::with_capacity(groups.len());
+    for (groups, times) in groups.chunks(BLOCK).zip(times.chunks(BLOCK)) {
+        let (mut places, mut lens, mut most) = ([0; BLOCK], [0; BLOCK], 0);
+        for (lane, &group) in groups.iter().enumerate().filter(|(_, group)| **group != NONE) {
+            places[lane] = index.start(group);
+            lens[lane] = index.start(group + 1) - places[lane];
+            most = most.max(lens[lane]);
+        }
+        while most > 0 {
+            for (lane, &time) in times.iter().enumerate() {
+                // The last step of one value decides about that one.
+                let half = lens[lane].div_ceil(2);
+                let Some(&middle) = index.times.get((places[lane] + half).wrapping_sub(1)) else { continue };
+                // Without a branch: it would be mispredicted.
+                places[lane] += half * usize::from(half > 0 && is_before(middle, time));
+                lens[lane] -= half;
+            }
+            most /= 2;
+        }
+        found.extend(groups.iter().zip(places).map(
+            |(&group, place)| {
+                if group == NONE { NONE } else { row(group, place) }
+            },
+        ));
+    }
+    found
 }
 
 /// Returns the number of values for which `is_before` is true, which come first. Searches from `hint` on in
