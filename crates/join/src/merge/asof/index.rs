@@ -1,6 +1,6 @@
 //! The right side of an as-of join: the times of each group in ascending order, and their rows.
 
-use std::{cmp::Ordering, mem::take, ops::Range, sync::OnceLock};
+use std::{cmp::Ordering, mem::take, sync::OnceLock};
 
 use arrow::{
     array::{Array, ArrayRef, DynComparator, RecordBatch, make_comparator},
@@ -10,7 +10,7 @@ use arrow::{
 use rayon::slice::ParallelSliceMut;
 
 use super::{
-    AsOfKeys, EncodedKeys,
+    AsOfKeys,
     groups::{Groups, NONE},
 };
 use crate::{
@@ -22,6 +22,10 @@ use crate::{
 
 /// The number of rows whose keys are computed at a time.
 const PIECE_ROWS: usize = 1 << 16;
+/// The values of a level that one value of the next level stands for: two cache lines.
+pub(super) const STRIDE: usize = 16;
+/// A level with at most this number of values for each group is the last one: it fits in a cache.
+const TOP_VALUES: usize = 32;
 /// The rows of a group from which on all threads sort it.
 const PARALLEL_SORT: usize = 1 << 17;
 
@@ -66,6 +70,9 @@ pub(super) struct GroupedTimes<W> {
     pub(super) starts: Vec<u32>,
     pub(super) times: Vec<W>,
     pub(super) rows: Vec<u32>,
+    /// The last of each [`STRIDE`] times, the last of each as many of these, and so on: where a search looks
+    /// first. They are counted from the first time of all, not of a group.
+    pub(super) levels: Vec<Vec<W>>,
 }
 
 /// The keys of some rows that follow each other.
@@ -75,28 +82,27 @@ struct Piece {
     first_row: u32,
 }
 
-/// Rows of several pieces, with their groups and times.
+/// The rows of a piece, with their groups and times.
 struct UngroupedRows<W> {
     groups: Vec<u32>,
     times: Vec<W>,
-    /// The numbers of the rows, of each piece.
-    rows: Vec<Range<u32>>,
+    first_row: u32,
 }
 
 /// A word of a time, as it is in the encoded keys.
 pub(super) trait TimeWord: Word {
-    fn words(keys: &EncodedKeys) -> &[Self];
+    fn words(times: Column) -> Vec<Self>;
 }
 
 impl TimeWord for u64 {
-    fn words(keys: &EncodedKeys) -> &[Self] {
-        if let Column::Words(words) = &keys.times { words } else { &[] }
+    fn words(times: Column) -> Vec<Self> {
+        if let Column::Words(words) = times { words } else { Vec::new() }
     }
 }
 
 impl TimeWord for u128 {
-    fn words(keys: &EncodedKeys) -> &[Self] {
-        if let Column::Wide(words) = &keys.times { words } else { &[] }
+    fn words(times: Column) -> Vec<Self> {
+        if let Column::Wide(words) = times { words } else { Vec::new() }
     }
 }
 
@@ -152,7 +158,23 @@ impl AsOfIndex {
 
 impl<W: TimeWord> GroupedTimes<W> {
     fn memory_bytes(&self) -> usize {
-        size_of_val(&self.starts[..]) + size_of_val(&self.times[..]) + size_of_val(&self.rows[..])
+        let levels: usize = self.levels.iter().map(|level| size_of_val(&level[..])).sum();
+        size_of_val(&self.starts[..]) + size_of_val(&self.times[..]) + size_of_val(&self.rows[..]) + levels
+    }
+
+    fn of_rows(rows: usize) -> Self {
+        Self { starts: Vec::new(), times: vec![W::default(); rows], rows: vec![0; rows], levels: Vec::new() }
+    }
+
+    /// Adds the levels above the times.
+    fn add_levels(&mut self) {
+        let groups = self.starts.len();
+        let mut below = &self.times;
+        while below.len() > TOP_VALUES * groups {
+            let level = below.chunks_exact(STRIDE).map(|values| values[STRIDE - 1]).collect();
+            self.levels.push(level);
+            below = &self.levels[self.levels.len() - 1];
+        }
     }
 
     /// Returns the start of a group, or the end of the one before.
@@ -162,16 +184,15 @@ impl<W: TimeWord> GroupedTimes<W> {
     }
 
     /// Returns the times and rows of these groups, which are clustered by a counting sort.
-    fn cluster(groups: usize, run: &UngroupedRows<W>) -> Self {
+    fn cluster(groups: usize, pieces: &[UngroupedRows<W>]) -> Self {
         let mut starts = vec![0; groups + 1];
-        run.groups.iter().filter(|&&group| group != NONE).for_each(|&group| starts[group as usize + 1] += 1);
+        let of_rows = pieces.iter().flat_map(|piece| &piece.groups);
+        of_rows.filter(|&&group| group != NONE).for_each(|&group| starts[group as usize + 1] += 1);
         (0..groups).for_each(|group| starts[group + 1] += starts[group]);
-        let valid = starts[groups] as usize;
-        let mut clustered = Self { starts: Vec::new(), times: vec![W::default(); valid], rows: vec![0; valid] };
-        let (mut places, mut done) = (starts.clone(), 0);
-        for rows in &run.rows {
-            let piece = done..done + rows.len();
-            for (row, (&group, &time)) in rows.clone().zip(run.groups[piece.clone()].iter().zip(&run.times[piece])) {
+        let mut clustered = Self::of_rows(starts[groups] as usize);
+        let mut places = starts.clone();
+        for piece in pieces {
+            for (row, (&group, &time)) in (piece.first_row..).zip(piece.groups.iter().zip(&piece.times)) {
                 if group != NONE {
                     let place = &mut places[group as usize];
                     clustered.times[*place as usize] = time;
@@ -179,7 +200,6 @@ impl<W: TimeWord> GroupedTimes<W> {
                     *place += 1;
                 }
             }
-            done += rows.len();
         }
         clustered.starts = starts;
         clustered
@@ -195,7 +215,7 @@ impl<W: TimeWord> GroupedTimes<W> {
         }
         (0..groups).for_each(|group| starts[group + 1] += starts[group]);
         let rows = starts[groups] as usize;
-        let mut merged = Self { starts: Vec::new(), times: vec![W::default(); rows], rows: vec![0; rows] };
+        let mut merged = Self::of_rows(rows);
         let mut places = starts.clone();
         for (run, map) in runs.into_iter().zip(maps) {
             for (bounds, &group) in run.starts.windows(2).zip(map) {
@@ -234,7 +254,9 @@ impl<W: TimeWord> GroupedTimes<W> {
                 ties.settle(times, rows)
             })
         });
-        sorted.into_iter().collect()
+        sorted.into_iter().collect::<Result<(), _>>()?;
+        self.add_levels();
+        Ok(())
     }
 }
 
@@ -296,21 +318,18 @@ fn grouped<W: TimeWord>(
 
 /// Groups the rows of some pieces.
 fn run<W: TimeWord>(keys: &AsOfKeys, pieces: Vec<Piece>) -> Result<(Groups, GroupedTimes<W>), JoinError> {
-    let rows = pieces.iter().map(|piece| piece.keys.num_rows()).sum();
-    let mut all = UngroupedRows { groups: Vec::with_capacity(rows), times: Vec::with_capacity(rows), rows: Vec::new() };
-    let mut groups = None;
+    let (mut groups, mut ungrouped) = (None, Vec::with_capacity(pieces.len()));
     for Piece { keys: piece, first_row } in pieces {
         let encoded = keys.encode(&piece)?;
         let groups = groups.get_or_insert_with(|| Groups::for_keys(&encoded));
-        all.groups.extend(groups.insert(&encoded, piece.num_rows()));
-        all.times.extend_from_slice(W::words(&encoded));
-        all.rows.push(first_row..first_row + piece.num_rows() as u32);
+        let of_rows = groups.insert(&encoded, piece.num_rows());
+        ungrouped.push(UngroupedRows { groups: of_rows, times: W::words(encoded.times), first_row });
     }
     let groups = match groups {
         Some(groups) => groups,
         None => Groups::for_keys(&keys.encode(&keys.no_rows())?),
     };
-    let times = GroupedTimes::cluster(groups.len(), &all);
+    let times = GroupedTimes::cluster(groups.len(), &ungrouped);
     Ok((groups, times))
 }
 

@@ -1,11 +1,13 @@
 //! Looks rows of the left side up.
 
+use std::ops::Range;
+
 use arrow::array::{ArrayRef, UInt32Array};
 
 use super::{
     AsOfComparison,
     groups::NONE,
-    index::{AsOfIndex, GroupedTimes, TimeWord, Times},
+    index::{AsOfIndex, GroupedTimes, STRIDE, TimeWord, Times},
 };
 use crate::error::JoinError;
 
@@ -40,8 +42,8 @@ impl AsOfProbe {
         let keys = index.keys.encode(&batch)?;
         let groups = index.groups.find(&keys, batch.num_rows());
         let found = match &index.times {
-            Times::Narrow(times) => self.nearest(times, &groups, TimeWord::words(&keys)),
-            Times::Wide(times) => self.nearest(times, &groups, TimeWord::words(&keys)),
+            Times::Narrow(times) => self.nearest(times, &groups, &TimeWord::words(keys.times)),
+            Times::Wide(times) => self.nearest(times, &groups, &TimeWord::words(keys.times)),
         };
         Ok(found.into_iter().map(|row| (row != NONE).then_some(row)).collect())
     }
@@ -91,8 +93,8 @@ impl AsOfProbe {
     }
 }
 
-/// Searches for the times of a block of rows at once, each by halving its group: the processor waits for many
-/// cache misses at a time.
+/// Searches for the times of a block of rows at once, level by level: the processor waits for the cache misses
+/// of many rows at a time.
 fn search_blocks<W: TimeWord>(
     index: &GroupedTimes<W>,
     groups: &[u32],
@@ -101,27 +103,42 @@ fn search_blocks<W: TimeWord>(
     row: impl Fn(u32, usize) -> u32,
 ) -> Vec<u32> {
     let mut found = Vec::with_capacity(groups.len());
+    let (mut lanes, mut firsts) = ([const { 0..0 }; BLOCK], [W::default(); BLOCK]);
     for (groups, times) in groups.chunks(BLOCK).zip(times.chunks(BLOCK)) {
-        let (mut places, mut lens, mut most) = ([0; BLOCK], [0; BLOCK], 0);
-        for (lane, &group) in groups.iter().enumerate().filter(|(_, group)| **group != NONE) {
-            places[lane] = index.start(group);
-            lens[lane] = index.start(group + 1) - places[lane];
-            most = most.max(lens[lane]);
+        let lanes = &mut lanes[..groups.len()];
+        for (lane, &group) in lanes.iter_mut().zip(groups) {
+            *lane = if group == NONE { 0..0 } else { index.start(group)..index.start(group + 1) };
         }
-        while most > 0 {
-            for (lane, &time) in times.iter().enumerate() {
-                // The last step of one value decides about that one.
-                let half = lens[lane].div_ceil(2);
-                let Some(&middle) = index.times.get((places[lane] + half).wrapping_sub(1)) else { continue };
-                // Without a branch: it would be mispredicted.
-                places[lane] += half * usize::from(half > 0 && is_before(middle, time));
-                lens[lane] -= half;
+        for level in (0..=index.levels.len()).rev() {
+            let values = level.checked_sub(1).map_or(&index.times[..], |level| &index.levels[level]);
+            let scale = STRIDE.pow(level as u32);
+            // The values of this level whose blocks end within the lane.
+            let ends_in = |lane: &Range<usize>| lane.start / scale..lane.end.saturating_sub(1).max(lane.start) / scale;
+            for (first, lane) in firsts.iter_mut().zip(&*lanes) {
+                *first = values.get(ends_in(lane).start).copied().unwrap_or_default();
             }
-            most /= 2;
+            for ((lane, &time), &first) in lanes.iter_mut().zip(times).zip(&firsts) {
+                let candidates = if level == 0 { lane.clone() } else { ends_in(lane) };
+                if candidates.is_empty() {
+                    continue;
+                }
+                let before = match is_before(first, time) {
+                    false => 0,
+                    true if candidates.len() <= STRIDE => {
+                        values[candidates.clone()].iter().map(|&value| usize::from(is_before(value, time))).sum()
+                    }
+                    true => values[candidates.clone()].partition_point(|&value| is_before(value, time)),
+                };
+                let place = candidates.start + before;
+                *lane = lane.start.max(place * scale)..lane.end.min((place + 1) * scale);
+                if level == 0 {
+                    *lane = place..place;
+                }
+            }
         }
-        found.extend(groups.iter().zip(places).map(
-            |(&group, place)| {
-                if group == NONE { NONE } else { row(group, place) }
+        found.extend(groups.iter().zip(&*lanes).map(
+            |(&group, lane)| {
+                if group == NONE { NONE } else { row(group, lane.start) }
             },
         ));
     }
