@@ -31,7 +31,7 @@ mod text_files;
 mod whole_files;
 
 pub use aggregate::RunAggregateExec;
-pub use asof::{AnnulusPlanner, AsOfJoin, AsOfPlanner, AsOfRelations, nest_asof_joins, sql};
+pub use asof::{AnnulusPlanner, AsOfJoin, AsOfPlanner, AsOfRelations, install_planners, nest_asof_joins, sql};
 pub use choice::profile;
 pub use compare::{Comparisons, Incomparable, compare};
 pub use config::{AnnulusConfig, DataPath, ExchangeTuning, Joins};

@@ -2,15 +2,23 @@
 
 use std::{any::Any, sync::Arc};
 
-use annulus_datafusion::UnitScan;
+use annulus_datafusion::{AsOfCondition, AsOfJoinExec, UnitScan};
+use annulus_join::{AsOfComparison, Sides};
 use datafusion::{
+    arrow::datatypes::SchemaRef,
     common::{internal_datafusion_err, internal_err},
     error::{DataFusionError, Result},
     execution::TaskContext,
-    physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, joins::NestedLoopJoinExec},
+    physical_expr::PhysicalExpr,
+    physical_plan::{
+        ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
+        empty::EmptyExec,
+        joins::NestedLoopJoinExec,
+        projection::{EmbeddedProjection, ProjectionExec, ProjectionExpr},
+    },
 };
 use datafusion_proto::{
-    bytes::physical_plan_from_bytes,
+    bytes::{physical_plan_from_bytes, physical_plan_to_bytes},
     physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension},
 };
 use serde::{Deserialize, Serialize};
@@ -31,6 +39,16 @@ pub(crate) struct AnnulusCodec;
 /// An encoded operator, without its inputs.
 #[derive(Serialize, Deserialize)]
 enum Sent {
+    AsOf {
+        /// The expressions of the left side, of the right side, and the bounds, each as a projection of
+        /// an empty input.
+        left: Vec<u8>,
+        right: Vec<u8>,
+        bounds: Option<Vec<u8>>,
+        comparison: AsOfComparison,
+        is_partitioned: bool,
+        projection: Option<Vec<usize>>,
+    },
     Cyclo {
         id: String,
         meeting_at: String,
@@ -62,7 +80,9 @@ impl PhysicalExtensionCodec for AnnulusCodec {
         buffer: &mut Vec<u8>,
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
-        let sent = if let Some(node) = node.downcast_ref::<CycloJoinExec>() {
+        let sent = if let Some(node) = node.downcast_ref::<AsOfJoinExec>() {
+            asof(node)?
+        } else if let Some(node) = node.downcast_ref::<CycloJoinExec>() {
             let join = node.encoded()?;
             let RingPlan { id, meeting_at, workers, filter } = node.ring().clone();
             Sent::Cyclo { id, meeting_at: meeting_at.into(), workers, filter, why: node.why().to_owned(), join }
@@ -90,6 +110,20 @@ impl PhysicalExtensionCodec for AnnulusCodec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let external = |error| DataFusionError::External(error);
         match serde_json::from_slice(buffer).map_err(|error| external(error.into()))? {
+            Sent::AsOf { left, right, bounds, comparison, is_partitioned, projection } => {
+                let [left_input, right_input] = inputs else {
+                    return internal_err!("an as-of join has {} inputs", inputs.len());
+                };
+                let exprs = |bytes: &[u8]| projected(bytes, context);
+                let pairs = exprs(&left)?.into_iter().zip(exprs(&right)?);
+                let mut on: Vec<_> = pairs.map(|(left, right)| Sides { left, right }).collect();
+                let times = on.pop().ok_or_else(|| internal_datafusion_err!("an as-of join was sent without times"))?;
+                let bounds = bounds.map(|bytes| exprs(&bytes)).transpose()?.and_then(|mut exprs| exprs.pop());
+                let condition = AsOfCondition { on, times, comparison, bounds };
+                let inputs = Sides { left: Arc::clone(left_input), right: Arc::clone(right_input) };
+                let join = AsOfJoinExec::try_new(inputs, condition, is_partitioned)?;
+                Ok(Arc::new(join.with_projection(projection)?))
+            }
             Sent::Cyclo { id, meeting_at, workers, filter, why, join } => {
                 let meeting_at = Url::parse(&meeting_at).map_err(|error| external(error.into()))?;
                 let stock = physical_plan_from_bytes(&join, context)?.replace_children(inputs.to_vec(), RECOMPUTE)?;
@@ -115,5 +149,38 @@ impl PhysicalExtensionCodec for AnnulusCodec {
                 _ => internal_err!("a dataset is written from {} inputs", inputs.len()),
             },
         }
+    }
+}
+
+/// Returns an as-of join to be encoded.
+fn asof(node: &AsOfJoinExec) -> Result<Sent> {
+    let AsOfCondition { on, times, comparison, bounds } = node.condition();
+    let [left_schema, right_schema] = [0, 1].map(|child| node.children()[child].schema());
+    let joined = Arc::new(node.joined_schema());
+    let pairs = || on.iter().chain([times]);
+    Ok(Sent::AsOf {
+        left: projection_of(pairs().map(|pair| &pair.left), left_schema)?,
+        right: projection_of(pairs().map(|pair| &pair.right), right_schema)?,
+        bounds: bounds.as_ref().map(|bounds| projection_of([bounds], joined)).transpose()?,
+        comparison: *comparison,
+        is_partitioned: node.is_partitioned(),
+        projection: node.projection().map(<[usize]>::to_vec),
+    })
+}
+
+/// Encodes expressions over the columns of a schema, as a projection of no rows.
+fn projection_of<'a>(exprs: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>, schema: SchemaRef) -> Result<Vec<u8>> {
+    let exprs = exprs.into_iter().enumerate();
+    let exprs = exprs.map(|(index, expr)| ProjectionExpr::new(Arc::clone(expr), index.to_string()));
+    let plan = ProjectionExec::try_new(exprs.collect::<Vec<_>>(), Arc::new(EmptyExec::new(schema)))?;
+    Ok(physical_plan_to_bytes(Arc::new(plan))?.to_vec())
+}
+
+/// Decodes the expressions of a projection.
+fn projected(bytes: &[u8], context: &TaskContext) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+    let plan = physical_plan_from_bytes(bytes, context)?;
+    match plan.downcast_ref::<ProjectionExec>() {
+        Some(projection) => Ok(projection.expr().iter().map(|projected| Arc::clone(&projected.expr)).collect()),
+        None => internal_err!("expressions were sent as another operator"),
     }
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Cluster, analyzed, register, rows, stock, write_tables};
+use common::{Cluster, analyzed, annulus, register, rows, stock, write_tables};
 
 const EXISTING_SORT: (&str, &str) = ("datafusion.optimizer.prefer_existing_sort", "true");
 
@@ -104,4 +104,35 @@ async fn stages_run_on_annulus() {
     assert!(small.contains("SharedHashJoinExec") && !small.contains("Network"), "{small}");
     let analyzed = analyzed(&session, query).await;
     assert!(analyzed.contains("SharedHashJoinExec") && !analyzed.contains("Network"), "{analyzed}");
+}
+
+/// Rows with equal keys meet in a task; without equal keys, one task has all.
+#[tokio::test(flavor = "multi_thread")]
+async fn asof_joins_have_the_answers_of_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    write_tables(folder.path()).await;
+    let one = annulus();
+    register(&one, folder.path()).await;
+    let cluster = Cluster::start(3).await;
+    let many = cluster.session(&[]).await;
+    register(&many, folder.path()).await;
+    for (query, is_partitioned) in [
+        (
+            "SELECT a.id, b.id AS other, b.n FROM (big a ASOF JOIN big b MATCH_CONDITION (a.id > b.id) ON a.k = b.k)",
+            true,
+        ),
+        (
+            "SELECT a.id, b.x FROM (big a ASOF JOIN big b MATCH_CONDITION (a.x <= b.x - 3 AND b.x < a.x + 90)
+             ON a.t = b.t AND a.n = b.n) WHERE a.k > 5",
+            true,
+        ),
+        ("SELECT b.id, s.name FROM (big b ASOF JOIN small s MATCH_CONDITION (b.k < s.k)) WHERE b.n = 7", true),
+        ("SELECT count(*), count(s.k), sum(s.k) FROM (big b ASOF JOIN none s MATCH_CONDITION (b.k < s.k))", false),
+    ] {
+        let expected = rows(&one, query).await.expect(query);
+        assert_eq!(rows(&many, query).await.expect(query), expected, "{query}");
+        let plan = rows(&many, &format!("EXPLAIN {query}")).await.unwrap().concat();
+        assert!(!is_partitioned || plan.contains("AsOfJoinExec: mode=Partitioned"), "{query}: {plan}");
+        assert!(rows(&one, &format!("EXPLAIN {query}")).await.unwrap().concat().contains("AsOfJoinExec"), "{query}");
+    }
 }

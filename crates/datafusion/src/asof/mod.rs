@@ -22,9 +22,10 @@ pub use planner::{AnnulusPlanner, AsOfPlanner};
 pub use relation::AsOfRelations;
 pub use statement::{nest_asof_joins, sql};
 
-/// Adds the planners of `ASOF JOIN` to a session. A query planner that is not DataFusion's own stays: it
+/// Adds the planners of `ASOF JOIN` to a session, as `with_annulus` does: for sessions whose query planner is
+/// put around another one, and which need them before. A query planner that is not DataFusion's own stays: it
 /// needs [`AsOfPlanner`] among its extension planners.
-pub(crate) fn install(builder: &mut SessionStateBuilder) {
+pub fn install_planners(builder: &mut SessionStateBuilder) {
     let relations = builder.relation_planners().get_or_insert_default();
     let name = |planner: &dyn std::fmt::Debug| format!("{planner:?}");
     if !relations.iter().any(|known| name(known) == name(&AsOfRelations)) {

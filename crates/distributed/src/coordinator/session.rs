@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_datafusion::{SessionStateBuilderExt as _, config::PlacementMode};
+use annulus_datafusion::{SessionStateBuilderExt as _, config::PlacementMode, install_planners};
 use datafusion::{error::Result, execution::SessionStateBuilder};
 use datafusion_distributed::{DistributedExt, SessionStateBuilderExt as _, WorkerResolver};
 use url::Url;
@@ -40,6 +40,7 @@ impl WorkerResolver for SharedResolver {
 impl SessionStateBuilderExt for SessionStateBuilder {
     fn with_annulus_workers(self, workers: impl WorkerResolver + 'static, connections: Connections) -> Self {
         let mut builder = self;
+        install_planners(&mut builder);
         builder.config().get_or_insert_default().options_mut().extensions.insert(PlacementMode::Shipped);
         let in_process = builder.query_planner().clone();
         let workers: Arc<dyn WorkerResolver> = Arc::new(workers);

@@ -92,6 +92,13 @@ pub fn stock() -> SessionContext {
     SessionContext::new_with_config(config())
 }
 
+/// Returns a session of Annulus in this process.
+pub fn annulus() -> SessionContext {
+    use annulus_datafusion::SessionStateBuilderExt;
+    let builder = SessionStateBuilder::new().with_default_features().with_config(config());
+    SessionContext::new_with_state(builder.with_annulus().build())
+}
+
 /// Writes tables below `folder`: `big` has several files, `small` and `none` one each.
 pub async fn write_tables(folder: &Path) {
     let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));

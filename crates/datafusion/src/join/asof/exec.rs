@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use annulus_join::{Side, Sides};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::{
     common::{ColumnStatistics, Statistics, internal_err, tree_node::TreeNodeRecursion},
     error::Result,
@@ -107,6 +107,11 @@ impl AsOfJoinExec {
         self.projection.as_deref()
     }
 
+    /// Returns the columns of both sides, those of the right side nullable.
+    pub fn joined_schema(&self) -> Schema {
+        joined(self.schemas().as_ref())
+    }
+
     fn schemas(&self) -> Sides<SchemaRef> {
         self.inputs.as_ref().map(|input| input.schema())
     }
@@ -163,8 +168,7 @@ impl DisplayAs for AsOfJoinExec {
             write!(f, ", bounds={bounds}")?;
         }
         if let Some(projection) = &self.projection {
-            let schemas = self.schemas();
-            let schema = joined(schemas.as_ref());
+            let schema = self.joined_schema();
             let names = projection.iter().map(|&index| format!("{}@{index}", schema.field(index).name()));
             write!(f, ", projection=[{}]", names.collect::<Vec<_>>().join(", "))?;
         }

@@ -14,12 +14,14 @@ mod groups;
 mod index;
 mod probe;
 
+use std::sync::Arc;
+
 use arrow::{
     array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, LargeBinaryArray, RecordBatch},
     buffer::NullBuffer,
     datatypes::{DataType, Field, Schema},
 };
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
 
 pub use bytes::AsOfBytes;
 pub use index::AsOfIndex;
@@ -32,7 +34,7 @@ use super::{
 use crate::error::JoinError;
 
 /// The comparison of the left row's time with the right row's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AsOfComparison {
     /// `left >= right`: the last row that is not later.
     AtOrAfter,
