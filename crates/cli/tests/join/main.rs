@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod asof;
 #[cfg(target_os = "linux")]
 mod disturbed;
 mod equal;

@@ -47,6 +47,7 @@ fn workers_write_what_one_process_writes() {
         &["--on", "g", "--where", "a.t < b.t", "--type", "anti"],
         &["--on", "k", "--select", "a.k + 1 AS n, b.name", "--suffix", "_b"],
         &["--where", "a.k = b.k AND a.x > 100"],
+        &["--on", "k", "--asof", "a.t >= b.t", "--type", "left", "--select", "a.k, a.t, b.t AS bt"],
     ]
     .into_iter()
     .enumerate()

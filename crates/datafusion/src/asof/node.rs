@@ -51,6 +51,14 @@ impl AsOfJoin {
         Ok(join)
     }
 
+    /// Returns the time of the right side, which is null in the output if a row has no partner.
+    ///
+    /// # Errors
+    /// If the condition was changed to another form.
+    pub fn right_time(&self) -> Result<Expr> {
+        Ok(self.condition()?.times.right)
+    }
+
     fn from_parts(left: LogicalPlan, right: LogicalPlan, match_condition: Vec<Expr>, on: Vec<Expr>) -> Result<Self> {
         let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &JoinType::Left)?);
         Ok(Self { left: Arc::new(left), right: Arc::new(right), match_condition, on, schema })

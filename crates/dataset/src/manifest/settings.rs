@@ -112,6 +112,9 @@ pub struct JoinSettings {
     /// The condition on the rows of both sides.
     #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// The comparison of times of an as-of join.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asof: Option<String>,
     /// The type of the join, like `inner`.
     #[serde(rename = "type")]
     pub join_type: String,
@@ -241,6 +244,7 @@ impl JoinSettings {
             ("right", Some(self.right.clone())),
             ("on", Some(on.join(","))),
             ("where", self.condition.clone()),
+            ("asof", self.asof.clone()),
             ("type", Some(self.join_type.clone())),
             ("select", self.select.clone()),
         ]

@@ -23,7 +23,7 @@ Examples:
   annulus join lineitem/ orders.parquet --on l_orderkey=o_orderkey -o joined
   annulus join a.parquet b.parquet --where 'a.t BETWEEN b.t - 5 AND b.t + 5' \\
     --output near --cluster 4
-  annulus join q=quotes/ t=trades/ --on symbol --where 't.time >= q.time' \\
+  annulus join t=trades/ q=quotes/ --on symbol --asof 't.time >= q.time' \\
     --type left --output out
   annulus join users.csv banned.csv --on id --type anti --output clean
   annulus join o=orders/ i=items/ --on id --output totals \\
@@ -71,6 +71,14 @@ pub struct JoinArgs {
     /// SQL predicate that pairs of rows must satisfy
     #[arg(long = "where", value_name = "PREDICATE", id = "condition")]
     condition: Option<String>,
+    /// Nearest row of RIGHT in time, such as 't.time >= q.time'
+    ///
+    /// One row at most for each row of LEFT, among those with equal --on columns: with >= and > the
+    /// last one before, with <= and < the first one after. Bounds may follow:
+    /// 't.time >= q.time AND t.time <= q.time + INTERVAL '5 s''. The types are inner, left,
+    /// semi and anti.
+    #[arg(long, value_name = "COMPARISON", conflicts_with = "condition")]
+    asof: Option<String>,
     /// Join type: which rows without a match to keep
     #[arg(long = "type", value_name = "TYPE", default_value = "inner")]
     join: TypeArg,
@@ -155,8 +163,11 @@ pub struct JoinJob {
 impl JoinArgs {
     /// Checks that there is a condition, and where the join runs.
     fn check_places(&self) -> Result<()> {
-        if self.on.is_empty() && self.condition.is_none() {
+        if self.on.is_empty() && self.condition.is_none() && self.asof.is_none() {
             bail!("no join condition: give --on COLUMNS, --where PREDICATE, or both");
+        }
+        if self.asof.is_some() && !matches!(self.join, TypeArg::Inner | TypeArg::Left | TypeArg::Semi | TypeArg::Anti) {
+            bail!("--asof cannot be used with --type {}: expected inner, left, semi or anti", self.join.name());
         }
         let (inputs_each, is_remote) = (self.inputs == InputsArg::Each, self.cluster.is_given());
         if inputs_each && !is_remote {
@@ -211,6 +222,7 @@ impl JoinArgs {
             sides,
             on: self.on.iter().map(pair).collect(),
             condition: self.condition,
+            asof: self.asof,
             join: self.join,
             select: self.select,
             suffix: self.suffix,

@@ -5,7 +5,10 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::{
     common::Column,
     error::DataFusionError,
-    logical_expr::{Expr, utils::split_conjunction_owned},
+    logical_expr::{
+        Expr,
+        utils::{split_conjunction, split_conjunction_owned},
+    },
     prelude::SessionConfig,
 };
 
@@ -20,6 +23,8 @@ pub struct Condition {
     pub(super) sql: Sql,
     /// A pair of rows must satisfy all of them.
     pub(super) predicates: Vec<Expr>,
+    /// The comparison of times of an as-of join, and its text.
+    pub(super) asof: Option<(Expr, String)>,
 }
 
 impl Condition {
@@ -45,29 +50,10 @@ impl Condition {
             predicates.push(sql.prepare(equal).map_err(failed(&format!("{key} = {other}")))?);
         }
         if let Some(text) = &query.condition {
-            let expr = sql.parse(text).map_err(failed(text))?;
-            let (texts, zoned) = (sql.text_columns(&expr), sql.has_zone(&expr));
-            let expr = sql.prepare(expr).map_err(|error| QueryError::Condition {
-                text: text.clone(),
-                reason: no_time(&reason(&error), &texts, zoned).unwrap_or_else(|| reason(&error)),
-            })?;
-            let conjuncts = split_conjunction_owned(expr.clone());
-            for part in std::iter::once(&expr).chain(&conjuncts) {
-                let data_type = sql.type_of(part).map_err(failed(text))?;
-                if data_type != DataType::Boolean {
-                    let reason = format!("'{}' is of type {data_type}, and must be true or false", sql.text(part));
-                    return Err(QueryError::Condition { text: text.clone(), reason });
-                }
-            }
-            if expr.is_volatile() {
-                let reason = "it calls a function whose value changes with each call, such as random(), and it is \
-                    evaluated more than once"
-                    .to_owned();
-                return Err(QueryError::Condition { text: text.clone(), reason });
-            }
-            predicates.extend(conjuncts);
+            predicates.extend(split_conjunction_owned(predicate(&sql, text)?));
         }
-        Ok(Self { sql, predicates })
+        let asof = query.asof.as_ref().map(|text| Ok::<_, QueryError>((predicate(&sql, text)?, text.clone())));
+        Ok(Self { asof: asof.transpose()?, sql, predicates })
     }
 
     /// Returns the expressions that the query outputs, with their names.
@@ -98,6 +84,35 @@ impl Condition {
             _ => None,
         }
     }
+}
+
+/// Parses and checks a predicate.
+///
+/// # Errors
+/// If it is invalid, or changes its value with each call.
+fn predicate(sql: &Sql, text: &str) -> Result<Expr, QueryError> {
+    let refuse = |reason: String| QueryError::Condition { text: text.to_owned(), reason };
+    let failed = |error: DataFusionError| refuse(reason(&error));
+    let expr = sql.parse(text).map_err(failed)?;
+    let (texts, zoned) = (sql.text_columns(&expr), sql.has_zone(&expr));
+    let expr = sql.prepare(expr).map_err(|error| {
+        let reason = reason(&error);
+        refuse(no_time(&reason, &texts, zoned).unwrap_or(reason))
+    })?;
+    for part in std::iter::once(&expr).chain(split_conjunction(&expr)) {
+        let data_type = sql.type_of(part).map_err(failed)?;
+        if data_type != DataType::Boolean {
+            return Err(refuse(format!("'{}' is of type {data_type}, and must be true or false", sql.text(part))));
+        }
+    }
+    if expr.is_volatile() {
+        return Err(refuse(
+            "it calls a function whose value changes with each call, such as random(), and it is evaluated more than \
+             once"
+                .to_owned(),
+        ));
+    }
+    Ok(expr)
 }
 
 /// Returns the reason for an error about texts that are used as times. `texts` are the text columns

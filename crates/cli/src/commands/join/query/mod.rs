@@ -45,6 +45,8 @@ pub struct Query {
     pub on: Vec<(String, String)>,
     /// A SQL predicate that pairs of rows must satisfy. The names of the inputs qualify their columns.
     pub condition: Option<String>,
+    /// A SQL comparison of times, if each row of the left side is to be joined with its nearest row alone.
+    pub asof: Option<String>,
     /// The rows to output.
     pub join: TypeArg,
     /// The expressions to output, as in SQL between `SELECT` and `FROM`. All columns if `None`.
@@ -137,6 +139,7 @@ impl Query {
             right: self.sides.right.path.clone(),
             on: self.on.iter().map(key).collect(),
             condition: self.condition.clone(),
+            asof: self.asof.clone(),
             join_type: self.join.name().to_owned(),
             select: self.select.clone(),
         })

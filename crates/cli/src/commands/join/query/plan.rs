@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use annulus_datafusion::AsOfJoin;
 use annulus_join::{JoinType, Side, Sides};
 use datafusion::{
     catalog::TableProvider,
@@ -9,7 +10,7 @@ use datafusion::{
     datasource::provider_as_source,
     error::DataFusionError,
     logical_expr::{
-        Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Operator,
+        Expr, Extension, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Operator,
         expr::{BinaryExpr, Cast},
         utils::conjunction,
     },
@@ -27,11 +28,18 @@ pub fn plan(
     output: Vec<Expr>,
     tables: Sides<&Arc<dyn TableProvider>>,
 ) -> Result<LogicalPlan, QueryError> {
-    let scan = |side: Side| {
+    let scan = |side: Side| -> Result<Arc<LogicalPlan>, DataFusionError> {
         let (name, _) = &condition.sql.sides[side];
         let source = provider_as_source(Arc::clone(tables[side]));
         LogicalPlanBuilder::scan(name.clone(), source, None)?.build().map(Arc::new)
     };
+    if let Some((comparison, text)) = &condition.asof {
+        let sides = Sides { left: scan(Side::Left)?, right: scan(Side::Right)? }.map(Arc::unwrap_or_clone);
+        let on = condition.predicates.clone();
+        let join_rows = AsOfJoin::try_new(sides.left, sides.right, comparison.clone(), on)
+            .map_err(|error| QueryError::Condition { text: text.clone(), reason: reason(&error) })?;
+        return nearest(join_rows, join, output);
+    }
     // DataFusion finds the keys in the condition.
     let join = Join::try_new(
         scan(Side::Left)?,
@@ -44,6 +52,19 @@ pub fn plan(
         false,
     )?;
     Ok(LogicalPlanBuilder::from(LogicalPlan::Join(join)).project(output)?.build()?)
+}
+
+/// Returns a plan of those rows of an as-of join that have a partner, have none, or both.
+fn nearest(join: AsOfJoin, kind: JoinType, output: Vec<Expr>) -> Result<LogicalPlan, QueryError> {
+    // The time of a partner is not null.
+    let time = join.right_time()?;
+    let rows = LogicalPlanBuilder::from(LogicalPlan::Extension(Extension { node: Arc::new(join) }));
+    let rows = match kind {
+        JoinType::Inner | JoinType::LeftSemi => rows.filter(time.is_not_null())?,
+        JoinType::LeftAnti => rows.filter(time.is_null())?,
+        _ => rows,
+    };
+    Ok(rows.project(output)?.build()?)
 }
 
 /// Returns the join type as DataFusion calls it.
@@ -77,8 +98,9 @@ impl Fallible {
     /// # Errors
     /// If its list is invalid.
     pub fn new(condition: &Condition, query: &Query) -> Result<Self, QueryError> {
-        let Condition { sql, predicates } = condition;
-        let conditions = predicates.iter().filter(|part| may_fail(part)).map(|part| sql.text(part)).collect();
+        let Condition { sql, predicates, asof } = condition;
+        let predicates = predicates.iter().chain(asof.iter().map(|(comparison, _)| comparison));
+        let conditions = predicates.filter(|part| may_fail(part)).map(|part| sql.text(part)).collect();
         let selection = Selection::new(sql, query)?;
         let select = selection.iter().flat_map(|selection| selection.typed(may_fail)).collect();
         Ok(Self { conditions, select })
