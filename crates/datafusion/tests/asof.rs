@@ -5,17 +5,20 @@ use std::{fmt::Write, sync::Arc};
 use annulus_datafusion::{SessionStateBuilderExt, sql};
 use arrow::{
     array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray},
-    datatypes::Int64Type,
+    datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
     util::pretty::pretty_format_batches,
 };
 use datafusion::{
+    catalog::streaming::StreamingTable,
     datasource::MemTable,
     execution::{
-        SessionStateBuilder,
+        SendableRecordBatchStream, SessionStateBuilder, TaskContext,
         memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool},
         runtime_env::RuntimeEnvBuilder,
     },
-    physical_plan::{ExecutionPlan, collect, metrics::MetricsSet},
+    physical_plan::{
+        ExecutionPlan, collect, metrics::MetricsSet, stream::RecordBatchStreamAdapter, streaming::PartitionStream,
+    },
     prelude::{SessionConfig, SessionContext},
 };
 
@@ -385,6 +388,36 @@ async fn rows_of_explain(context: &SessionContext, query: &str) -> String {
     let batches = sql(context, query).await.unwrap().collect().await.unwrap();
     let texts = batches.iter().flat_map(|batch| batch.column(1).as_string::<i32>().iter().flatten().map(str::to_owned));
     texts.collect::<Vec<_>>().join("\n")
+}
+
+/// A stream without an end.
+#[derive(Debug)]
+struct Endless(SchemaRef);
+
+impl PartitionStream for Endless {
+    fn schema(&self) -> &SchemaRef {
+        &self.0
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let times: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+        let batch = RecordBatch::try_new(Arc::clone(&self.0), vec![times]).unwrap();
+        let batches = futures::stream::repeat_with(move || Ok(batch.clone()));
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.0), batches))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_left_side_may_be_endless_but_not_the_right_one() {
+    let context = session(1, None);
+    let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
+    let endless = StreamingTable::try_new(Arc::clone(&schema), vec![Arc::new(Endless(schema))]).unwrap();
+    context.register_table("endless", Arc::new(endless.with_infinite_table(true))).unwrap();
+    context.register_table("r", table(1000, 7)).unwrap();
+    let query = "SELECT l.t, r.t AS rt FROM endless l ASOF JOIN r MATCH_CONDITION (l.t >= r.t) LIMIT 5000";
+    assert_eq!(rows(&context, query).await.len(), 5000);
+    let found = error(&context, "SELECT * FROM r ASOF JOIN endless l MATCH_CONDITION (l.t >= r.t)").await;
+    assert!(found.contains("Cannot execute pipeline breaking queries"), "{found}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// The bytes that an index takes for each row, while it is made.
-const INDEX_BYTES: usize = 32;
+const INDEX_BYTES: usize = 48;
 
 /// The right side, ready to be looked up.
 #[derive(Debug)]

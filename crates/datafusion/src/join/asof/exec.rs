@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use annulus_join::{Side, Sides};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::{
-    common::{ColumnStatistics, Statistics, internal_err, tree_node::TreeNodeRecursion},
+    common::{ColumnStatistics, Statistics, internal_err, stats::Precision, tree_node::TreeNodeRecursion},
     error::Result,
     execution::TaskContext,
     physical_expr::{EquivalenceProperties, PhysicalExpr, equivalence::ProjectionMapping},
@@ -13,7 +13,7 @@ use datafusion::{
         ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
         InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
         StatisticsArgs,
-        execution_plan::{CardinalityEffect, EmissionType},
+        execution_plan::{Boundedness, CardinalityEffect, EmissionType},
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         projection::{EmbeddedProjection, ProjectionExec, try_embed_projection},
     },
@@ -85,7 +85,12 @@ impl AsOfJoinExec {
             partitioning = partitioning.project(&mapping, &equivalences);
             equivalences = equivalences.project(&mapping, Arc::new(schema.project(projection)?));
         }
-        let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, left.boundedness());
+        // The right side is read whole.
+        let boundedness = match inputs.right.boundedness() {
+            Boundedness::Unbounded { .. } => Boundedness::Unbounded { requires_infinite_memory: true },
+            Boundedness::Bounded => left.boundedness(),
+        };
+        let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, boundedness);
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
         let properties = Arc::new(properties);
         Ok(Self { inputs, condition, is_partitioned, projection, properties, metrics, executions })
@@ -283,7 +288,7 @@ impl ExecutionPlan for AsOfJoinExec {
             let columns = projection.iter().map(|&index| statistics.column_statistics[index].clone());
             statistics.column_statistics = columns.collect();
         }
-        statistics.total_byte_size = datafusion::common::stats::Precision::Absent;
+        statistics.total_byte_size = Precision::Absent;
         Ok(Arc::new(statistics))
     }
 

@@ -173,7 +173,7 @@ impl<L: KeyList> KeyTable<L> {
     }
 
     fn grow(&mut self) {
-        let mask = 4 * self.slots.len() - 1;
+        let mask = 2 * self.slots.len() - 1;
         let mut slots = vec![(0, 0); mask + 1];
         for group in 0..self.keys.len() as u32 {
             let hash = L::hash(self.keys.key(group));

@@ -14,11 +14,13 @@ use crate::error::JoinError;
 /// A batch in which more than one row of this number has an earlier time than the row before is not searched
 /// from the last places on.
 const FALLS: usize = 4;
+/// The most groups of which a probe remembers the last place: with more, each has few rows.
+const REMEMBERED: usize = 1 << 16;
 /// The number of rows that are searched for at once.
 const BLOCK: usize = 32;
 
 /// Looks up rows of the left side of an as-of join, batch by batch. It remembers the last place in each
-/// group, which takes 4 bytes for each.
+/// group, which takes 4 bytes for each, unless there are many.
 #[derive(Debug)]
 pub struct AsOfProbe {
     comparison: AsOfComparison,
@@ -28,7 +30,8 @@ pub struct AsOfProbe {
 impl AsOfProbe {
     /// Returns a probe of this index.
     pub fn new(index: &AsOfIndex, comparison: AsOfComparison) -> Self {
-        Self { comparison, places: vec![0; index.groups()] }
+        let groups = index.groups();
+        Self { comparison, places: if groups > REMEMBERED { Vec::new() } else { vec![0; groups] } }
     }
 
     /// Returns the partner of each row of the left side, whose equal keys and time are in `columns`:
@@ -75,7 +78,7 @@ impl AsOfProbe {
             if is_in_group { index.rows[place] } else { NONE }
         };
         let falls = times.windows(2).filter(|pair| pair[1] < pair[0]).count();
-        if falls * FALLS > times.len() {
+        if self.places.is_empty() || falls * FALLS > times.len() {
             return search_blocks(index, groups, times, is_before, row);
         }
         let one = |(&group, &time): (&u32, &W)| {
