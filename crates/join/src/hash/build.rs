@@ -29,6 +29,9 @@ pub struct HashConfig {
     /// They are found without hashing, but not partition by partition: this is for
     /// [`Finder`](crate::Finder).
     pub dense: bool,
+    /// Whether such keys may be beside rows with null keys, which stay in their order as well.
+    /// [`BuildSide::nulls`] does not name them then. Unless null keys match each other.
+    pub dense_beside_nulls: bool,
     /// Whether up to 128 MiB of the memory of tables and columns may stay with the process for later
     /// joins, which then need not have it cleared. Turn this off where memory is limited.
     pub keeps_memory: bool,
@@ -37,7 +40,7 @@ pub struct HashConfig {
 impl HashConfig {
     /// Returns the configuration for one thread.
     pub fn new(partitions: Partitions) -> Self {
-        Self { partitions, threads: 1, dense: false, keeps_memory: true }
+        Self { partitions, threads: 1, dense: false, dense_beside_nulls: false, keeps_memory: true }
     }
 
     /// Sets the number of threads that prepare, including the calling one.
@@ -50,6 +53,12 @@ impl HashConfig {
     #[must_use]
     pub fn with_dense(self, dense: bool) -> Self {
         Self { dense, ..self }
+    }
+
+    /// Sets whether keys that lie close together may be beside null keys.
+    #[must_use]
+    pub fn with_dense_beside_nulls(self, dense_beside_nulls: bool) -> Self {
+        Self { dense_beside_nulls, ..self }
     }
 
     /// Sets whether memory may stay with the process for later joins.
@@ -155,7 +164,8 @@ impl BuildSide {
         &self.compared
     }
 
-    /// Returns the rows with null keys. They match nothing, or each other.
+    /// Returns the rows with null keys, which match nothing, or each other. None if they stayed among rows
+    /// with [dense keys](HashConfig::dense_beside_nulls).
     pub fn nulls(&self) -> Range<u32> {
         self.nulls.clone()
     }

@@ -9,6 +9,7 @@ use std::{
 
 use arrow::{
     array::{Array, ArrayRef},
+    buffer::NullBuffer,
     compute::concat,
 };
 
@@ -48,11 +49,13 @@ pub(super) struct DenseTable {
 }
 
 /// Builds a table for the rows of these pieces, one after the other. O(rows). Returns `None` if a key
-/// is null or there twice, the keys lie too far apart, or they are compared by more than their
-/// numbers.
+/// is there twice, or null where that is not allowed, the keys lie too far apart, or they are compared
+/// by more than their numbers. Rows with null keys are in no place.
 pub(super) fn build(keys: &Keys, pieces: &[KeyedBatch], config: &HashConfig) -> Result<Option<KeyTables>, JoinError> {
     let rows: usize = pieces.iter().map(KeyedBatch::rows).sum();
-    if !keys.are_numbers() || pieces.iter().any(|piece| piece.nulls.is_some()) || rows >= u32::MAX as usize {
+    let allows_nulls = config.dense_beside_nulls && !keys.null_rows_match();
+    let has_nulls = || pieces.iter().any(|piece| piece.nulls.is_some());
+    if !keys.are_numbers() || rows >= u32::MAX as usize || !allows_nulls && has_nulls() {
         return Ok(None);
     }
     let chunks = chunks(pieces);
@@ -135,6 +138,7 @@ pub(super) fn columns(keys: &Keys, pieces: &[KeyedBatch], threads: usize) -> Res
 /// Some rows of a piece.
 pub(super) struct Chunk<'a> {
     keys: &'a KeyValues,
+    nulls: Option<&'a NullBuffer>,
     /// The indices of these rows in the piece.
     rows: Range<usize>,
     /// The number of the first one in the build side.
@@ -142,8 +146,19 @@ pub(super) struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
+    /// Calls `each` with the number and the key of each row whose key is not null.
     #[inline(always)]
     pub(super) fn for_each(&self, mut each: impl FnMut(u32, u64)) {
+        if let Some(nulls) = self.nulls {
+            let key = |row: usize| match self.keys {
+                KeyValues::Narrow(keys) => keys[row].wide(),
+                KeyValues::Wide(keys) => keys[row].wide(),
+            };
+            for (number, row) in (self.first_row..).zip(self.rows.clone()).filter(|&(_, row)| nulls.is_valid(row)) {
+                each(number, key(row));
+            }
+            return;
+        }
         match self.keys {
             KeyValues::Narrow(keys) => {
                 (self.first_row..).zip(&keys[self.rows.clone()]).for_each(|(row, &key)| each(row, key.wide()));
@@ -161,7 +176,7 @@ fn chunks(pieces: &[KeyedBatch]) -> Vec<Chunk<'_>> {
         for start in (0..piece.rows()).step_by(CHUNK) {
             let rows = start..piece.rows().min(start + CHUNK);
             let next = first_row + rows.len() as u32;
-            chunks.push(Chunk { keys: &piece.values, rows, first_row });
+            chunks.push(Chunk { keys: &piece.values, nulls: piece.nulls.as_ref(), rows, first_row });
             first_row = next;
         }
     }
@@ -177,6 +192,10 @@ fn bounds(chunks: &[Chunk<'_>], threads: usize) -> Option<(u64, u64)> {
     };
     let all = parallel::map(threads, chunks.iter().collect(), of_chunk);
     let (least, most) = all.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    if least > most {
+        // All keys are null.
+        return None;
+    }
     Some((least as u64, (most as u64).wrapping_sub(least as u64)))
 }
 

@@ -40,7 +40,7 @@ struct Numbers {
 }
 
 impl RankedTable {
-    /// Builds the table of `rows` rows, whose keys are `numbers` at most from the first one on.
+    /// Builds the table of at most `rows` rows, whose keys are `numbers` at most from the first one on.
     /// O(rows + numbers). Returns `None` if a key is there twice.
     pub(super) fn build(
         chunks: &[Chunk<'_>],

@@ -192,7 +192,6 @@ impl ExecutionPlan for SharedHashJoinExec {
             probe: self.stock.right().execute(partition, context)?,
             batch_rows,
             fetch: self.stock.fetch(),
-            null_aware: self.stock.null_aware,
             metrics: ProbeMetrics::new(&self.metrics, partition),
         };
         Ok(ticket.stream(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::join(setup)))))

@@ -36,6 +36,8 @@ pub(super) struct Layout {
     /// For each column of the output its number in that of `annulus-join`.
     arrange: Vec<usize>,
     nulls_equal: bool,
+    /// Whether rows with null keys decide about the rows of the other side, as in `NOT IN`.
+    null_aware: bool,
     schema: SchemaRef,
 }
 
@@ -55,6 +57,11 @@ pub(super) struct SideLayout {
 }
 
 impl Layout {
+    /// Returns whether rows with null keys decide about the rows of the other side.
+    pub(super) fn is_null_aware(&self) -> bool {
+        self.null_aware
+    }
+
     pub(super) fn new(stock: &HashJoinExec) -> Result<Self> {
         let schemas = Sides { left: stock.left().schema(), right: stock.right().schema() };
         let (_, all) = build_join_schema(&schemas.left, &schemas.right, stock.join_type());
@@ -86,7 +93,8 @@ impl Layout {
         let filter = stock.filter().map(|filter| ExprFilter::new(filter, |side, column| sides[side].place(column)));
         let join = convert::join_type(*stock.join_type());
         let nulls_equal = stock.null_equality() == NullEquality::NullEqualsNull;
-        Ok(Self { sides, join, filter: filter.map(Arc::new), arrange, nulls_equal, schema: stock.schema() })
+        let (filter, null_aware, schema) = (filter.map(Arc::new), stock.null_aware, stock.schema());
+        Ok(Self { sides, join, filter, arrange, nulls_equal, null_aware, schema })
     }
 
     /// Returns whether the join has a filter on pairs.

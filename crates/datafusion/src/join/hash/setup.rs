@@ -33,8 +33,6 @@ pub(super) struct Setup {
     pub(super) batch_rows: usize,
     /// The most rows to output.
     pub(super) fetch: Option<usize>,
-    /// Whether rows with null keys decide about the rows of the other side, as in `NOT IN`.
-    pub(super) null_aware: bool,
     /// Whether the output must be in the order of the probe side.
     pub(super) is_ordered: bool,
     pub(super) metrics: ProbeMetrics,
@@ -65,12 +63,12 @@ impl Setup {
 
     /// Returns whether a null key of the probe side decides about all rows of the build side.
     pub(super) fn decides_by_nulls(&self) -> bool {
-        self.null_aware && !self.layout.has_filter()
+        self.layout.is_null_aware() && !self.layout.has_filter()
     }
 
     /// Returns whether a null key decides about the rows that the filter pairs with it.
     pub(super) fn pairs_nulls(&self) -> bool {
-        self.null_aware && self.layout.has_filter()
+        self.layout.is_null_aware() && self.layout.has_filter()
     }
 
     /// Returns whether rows without a partner must be output between pairs.

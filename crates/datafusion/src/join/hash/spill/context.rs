@@ -97,7 +97,11 @@ impl SpillContext {
     /// Returns the configuration for a table of this many rows.
     pub(in crate::join::hash) fn hash_config(&self, rows: usize) -> HashConfig {
         let partitions = Partitions::at_least(Partitions::for_rows(rows).count().min(MOST_PARTITIONS));
-        HashConfig::new(partitions).with_threads(self.threads).with_dense(true).with_kept_memory(self.budget.is_wide())
+        HashConfig::new(partitions)
+            .with_threads(self.threads)
+            .with_dense(true)
+            .with_dense_beside_nulls(!self.layout.is_null_aware())
+            .with_kept_memory(self.budget.is_wide())
     }
 
     /// Reserves what it takes to make a table of rows whose memory is reserved.
