@@ -1,6 +1,9 @@
 //! A bit for each row of a side: whether it has a match.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use arrow::{
     array::BooleanArray,
@@ -39,6 +42,52 @@ impl MatchBits {
         }
     }
 
+    /// Notes that these rows have a match, with one write for neighbouring ones.
+    ///
+    /// # Panics
+    /// If a row is out of range.
+    pub(crate) fn set_all(&self, rows: &[u32]) {
+        let Some(&first) = rows.first() else { return };
+        let set = |word: usize, bits: u64| {
+            // Most rows that match often match again: reading leaves the line shared.
+            if self.words[word].load(Relaxed) & bits != bits {
+                self.words[word].fetch_or(bits, Relaxed);
+            }
+        };
+        let (mut word, mut bits) = (first as usize / WORD, 0);
+        for &row in rows {
+            let next = row as usize / WORD;
+            if next != word {
+                set(word, bits);
+                (word, bits) = (next, 0);
+            }
+            bits |= 1 << (row as usize % WORD);
+        }
+        set(word, bits);
+    }
+
+    /// Returns those rows of a range that have a match, or those that have none. O(rows).
+    pub(crate) fn rows_in(&self, range: Range<u32>, matched: bool) -> Vec<u32> {
+        let mut found = Vec::new();
+        let (start, end) = (range.start as usize, range.end as usize);
+        for word in start / WORD..end.div_ceil(WORD) {
+            let first = word * WORD;
+            let bits = self.words[word].load(Relaxed);
+            let mut bits = if matched { bits } else { !bits };
+            if first < start {
+                bits &= u64::MAX << (start - first);
+            }
+            if end - first < WORD {
+                bits &= !(u64::MAX << (end - first));
+            }
+            while bits != 0 {
+                found.push(first as u32 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+        found
+    }
+
     /// Returns whether the row has a match.
     ///
     /// # Panics
@@ -58,6 +107,20 @@ impl MatchBits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_rows_that_were_set_or_not() {
+        let matched = MatchBits::new(200);
+        let rows = [3, 5, 63, 64, 64, 5, 127, 128, 199];
+        matched.set_all(&rows);
+        matched.set_all(&[]);
+        for (start, end) in [(0, 200), (0, 0), (5, 64), (63, 65), (64, 128), (100, 199), (130, 131), (200, 200)] {
+            for has_match in [true, false] {
+                let expected: Vec<u32> = (start..end).filter(|row| rows.contains(row) == has_match).collect();
+                assert_eq!(matched.rows_in(start..end, has_match), expected, "{start}..{end}, {has_match}");
+            }
+        }
+    }
 
     #[test]
     fn rows_that_were_set() {

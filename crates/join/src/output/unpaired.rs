@@ -55,7 +55,7 @@ impl Output {
         let rows = range.start as u32..range.end.min(source.rows) as u32;
         let is_marked = alone == UnpairedRows::Marked;
         let rows: Vec<u32> =
-            rows.filter(|&row| is_marked || matched.get(row) == (alone == UnpairedRows::Matched)).collect();
+            if is_marked { rows.collect() } else { matched.rows_in(rows, alone == UnpairedRows::Matched) };
         let nulls = nulls(&other.output.schema, rows.len().min(self.batch_rows));
         let mut builder = BatchBuilder::new(Arc::clone(&own.output.schema), self.batch_rows, Arc::clone(&self.pool));
         let mut emit = |own: RecordBatch, numbers: &[u32]| {

@@ -160,6 +160,6 @@ fn split(pairs: Pairs<'_>, at: usize) -> (Pairs<'_>, Pairs<'_>) {
 
 pub(super) fn mark(matched: Option<&MatchBits>, rows: &[u32]) {
     if let Some(matched) = matched {
-        rows.iter().for_each(|&row| matched.set(row));
+        matched.set_all(rows);
     }
 }
