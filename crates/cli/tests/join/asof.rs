@@ -40,6 +40,9 @@ fn each_row_has_its_nearest_one() {
         let options = [&["--asof", comparison, "--type", kind][..], &select].concat();
         assert_eq!(joined(&folder, &options), expected, "{comparison}, {kind}");
     }
+    // The time of a row without a partner is not null.
+    let never = "t.time >= coalesce(q.time, TIMESTAMP '2000-01-01')";
+    assert_eq!(joined(&folder, &["--asof", never, "--type", "semi", "--select", "t.id"]), "id\n1\n2\n");
     let ids = ["--asof", "t.time >= q.time", "--select", "t.id"];
     assert_eq!(joined(&folder, &[&ids[..], &["--type", "semi"]].concat()), "id\n1\n2\n");
     assert_eq!(joined(&folder, &[&ids[..], &["--type", "anti"]].concat()), "id\n3\n4\n");
@@ -82,10 +85,11 @@ fn wrong_options_are_refused() {
     );
     let folder = inputs();
     for (comparison, expected) in [
-        ("t.time = q.time", "takes a comparison by '>=', '>', '<=' or '<' of both tables"),
-        ("t.time >= q.time OR t.id = 1", "takes a comparison by"),
+        ("t.time = q.time", "begins with a comparison by '>=', '>', '<=' or '<' of both tables"),
+        ("t.time >= q.time OR t.id = 1", "begins with a comparison by"),
+        ("t.time >= max(q.time)", "aggregates, window functions and subqueries are not possible"),
         ("t.time >= q.nothing", "no column 'q.nothing'"),
-        ("t.symbol >= q.symbol", "which this join cannot compare"),
+        ("t.symbol >= q.symbol", "an as-of join compares numbers, dates and times"),
         ("t.time", "must be true or false"),
     ] {
         let join = ["join", "t=trades.csv", "q=quotes.csv", "--asof", comparison, "--output", "out"];

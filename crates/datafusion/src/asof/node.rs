@@ -47,16 +47,13 @@ impl AsOfJoin {
         let match_condition = split_conjunction_owned(match_condition);
         let on = on.into_iter().flat_map(split_conjunction_owned).collect();
         let join = Self::from_parts(left, right, match_condition, on)?;
+        if let Some(volatile) = join.expressions().iter().find(|expr| expr.is_volatile()) {
+            return plan_err!(
+                "the conditions of an as-of join must not change their value with each call, as '{volatile}' does"
+            );
+        }
         join.condition()?;
         Ok(join)
-    }
-
-    /// Returns the time of the right side, which is null in the output if a row has no partner.
-    ///
-    /// # Errors
-    /// If the condition was changed to another form.
-    pub fn right_time(&self) -> Result<Expr> {
-        Ok(self.condition()?.times.right)
     }
 
     fn from_parts(left: LogicalPlan, right: LogicalPlan, match_condition: Vec<Expr>, on: Vec<Expr>) -> Result<Self> {
@@ -88,8 +85,8 @@ impl AsOfJoin {
         let bounds = self.match_condition[1..].to_vec();
         if let Some(bound) = bounds.iter().find(|bound| !bound.column_refs().is_subset(&compared)) {
             return plan_err!(
-                "behind AND, MATCH_CONDITION bounds the distance of the columns that it compares, and '{bound}' has \
-                 others: compare equal columns in ON, and filter the result with WHERE"
+                "behind AND, the match condition of an as-of join bounds the distance of the columns that it compares, \
+                 and '{bound}' has others: name equal columns with ON, and filter the result"
             );
         }
         let on = self.on.iter().map(|expr| match expr {
@@ -98,8 +95,8 @@ impl AsOfJoin {
         });
         let Some(on) = on.map(|pair| pair.map(|(pair, _)| pair.map(Expr::clone))).collect() else {
             return plan_err!(
-                "ON of an ASOF JOIN takes comparisons by '=' of both tables, connected by AND: move other conditions \
-                 to WHERE, or filter a table in a subquery"
+                "ON of an as-of join takes comparisons by '=' of both tables, connected by AND: filter the result, or \
+                 a table in a subquery"
             );
         };
         Ok(Condition { on, times: times.map(Expr::clone), comparison, bounds })
@@ -108,8 +105,8 @@ impl AsOfJoin {
     fn wrong_match<T>(&self) -> Result<T> {
         let written: Vec<_> = self.match_condition.iter().take(1).map(ToString::to_string).collect();
         plan_err!(
-            "MATCH_CONDITION takes a comparison by '>=', '>', '<=' or '<' of both tables, such as (trades.time >= \
-             quotes.time), not '{}'",
+            "the match condition of an as-of join begins with a comparison by '>=', '>', '<=' or '<' of both tables, \
+             such as trades.time >= quotes.time, and not with '{}'",
             written.concat()
         )
     }

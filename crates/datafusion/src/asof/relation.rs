@@ -5,6 +5,7 @@ use datafusion::{
     error::Result,
     logical_expr::{
         Expr, Extension, LogicalPlan, LogicalPlanBuilder,
+        expr_rewriter::normalize_col_with_schemas_and_ambiguity_check,
         planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning},
     },
     sql::sqlparser::ast::{Ident, Join, JoinConstraint, JoinOperator, ObjectName, TableFactor, TableWithJoins},
@@ -69,11 +70,14 @@ fn plan(relation: TableFactor, mut joins: Vec<Join>, context: &mut dyn RelationP
     let left = context.plan(if joins.is_empty() { relation } else { nested(relation, joins) })?;
     let right = context.plan(right)?;
     let schema = left.schema().join(right.schema())?;
-    let match_condition = context.sql_to_expr(match_condition, &schema)?;
+    let sides = [left.schema().as_ref(), right.schema().as_ref()];
+    // A column without its table must be of one of them.
+    let qualified = |expr| normalize_col_with_schemas_and_ambiguity_check(expr, &[&sides], &[]);
+    let match_condition = qualified(context.sql_to_expr(match_condition, &schema)?)?;
     match constraint {
         JoinConstraint::None => join(left, right, match_condition, Vec::new()),
         JoinConstraint::On(on) => {
-            let on = context.sql_to_expr(on, &schema)?;
+            let on = qualified(context.sql_to_expr(on, &schema)?)?;
             join(left, right, match_condition, vec![on])
         }
         JoinConstraint::Using(columns) => {

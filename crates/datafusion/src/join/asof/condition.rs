@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use annulus_join::{AsOfBytes, AsOfComparison, AsOfKeys, Side, Sides};
+use annulus_join::{AsOfBytes, AsOfComparison, AsOfKeys, JoinError, Side, Sides};
 use arrow::{
     array::{ArrayRef, RecordBatch},
     datatypes::{DataType, Schema},
 };
-use datafusion::{common::plan_err, error::Result, physical_expr::PhysicalExpr};
+use datafusion::{
+    common::{plan_datafusion_err, plan_err},
+    error::Result,
+    physical_expr::PhysicalExpr,
+};
 
 use crate::error::from_join;
 
@@ -44,7 +48,14 @@ impl AsOfCondition {
             }
         }
         let (equal, time) = self.types(schemas.left, Side::Left)?;
-        AsOfKeys::try_new(&equal, &time).map_err(from_join)
+        AsOfKeys::try_new(&equal, &time).map_err(|error| match error {
+            JoinError::KeyUnsupported { data_type, .. } => plan_datafusion_err!(
+                "an as-of join compares numbers, dates and times, and {} is of type {data_type}: cast both sides, as \
+                 in CAST(t AS TIMESTAMP)",
+                self.times.left
+            ),
+            error => from_join(error),
+        })
     }
 
     /// Returns the encoder of the keys of a side as bytes.

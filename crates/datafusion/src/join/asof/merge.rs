@@ -95,6 +95,8 @@ impl Merge {
     pub(super) fn stream(self) -> impl Stream<Item = Result<RecordBatch>> + Send {
         stream::try_unfold(self, |mut merge| async move {
             let Some(batch) = merge.left.next().await.transpose()? else { return Ok(None) };
+            // The sides may always have a batch.
+            tokio::task::consume_budget().await;
             let output = merge.join(batch).await?;
             Ok(Some((output, merge)))
         })

@@ -52,8 +52,9 @@ pub(super) const TIME: &str = "annulus as-of time";
 const SORTS_SHARE: usize = 4;
 /// The least memory of a sort, in bytes.
 const MIN_SORT_BYTES: usize = 8 << 20;
-/// The parts of its memory of which a sort reserves one for its merges.
-const MERGE_PARTS: usize = 4;
+/// The share of its memory that a sort reserves for its merges: they hold the keys of all batches in memory as
+/// rows, which may take several times the batches.
+const MERGE_SHARE: (usize, usize) = (2, 3);
 /// The most rows of a batch while it is sorted: merges hold one of each run.
 const SORTED_ROWS: usize = 1024;
 
@@ -280,7 +281,7 @@ fn sort_memory(context: &TaskContext) -> (MemoryReservation, Arc<TaskContext>) {
         if let Ok(rows) = ConfigNonZeroUsize::try_new(SORTED_ROWS.min(options.batch_size.get())) {
             options.batch_size = rows;
         }
-        options.sort_spill_reservation_bytes = options.sort_spill_reservation_bytes.min(bytes / MERGE_PARTS);
+        options.sort_spill_reservation_bytes = bytes / MERGE_SHARE.1 * MERGE_SHARE.0;
         // It would need several times their memory to put batches of views together.
         options.sort_in_place_threshold_bytes = 0;
     });

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use annulus_join::{AsOfProbe, Side, Sides};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::{
+    array::RecordBatch,
+    datatypes::{Schema, SchemaRef},
+};
 use datafusion::{
     error::{DataFusionError, Result},
     execution::{SendableRecordBatchStream, TaskContext},
@@ -36,6 +39,12 @@ pub(super) struct Setup {
     pub(super) metrics: BaselineMetrics,
 }
 
+/// Lets other tasks run now and then, though the input has always a batch.
+async fn cooperative<T>(batch: T) -> T {
+    tokio::task::consume_budget().await;
+    batch
+}
+
 impl Setup {
     /// Returns the output.
     pub(super) fn stream(self, schema: SchemaRef) -> SendableRecordBatchStream {
@@ -58,15 +67,15 @@ impl Setup {
         let Self { layout, condition, metrics, .. } = self;
         let schema = Arc::clone(layout.schema());
         let mut probe = None;
-        let rows = self.left.map(move |batch| {
-            let batch = batch?;
+        let mut look_up = move |batch: RecordBatch| {
             let RightSide::Indexed(right) = right.as_ref() else { return Ok(None) };
             let index = &right.index;
             let _timer = metrics.elapsed_compute().timer();
             let probe = probe.get_or_insert_with(|| AsOfProbe::new(index, condition.comparison));
             let partners = probe.find(index, &condition.columns(Side::Left, &batch)?).map_err(from_join)?;
             layout.output(&batch, |column| right.partners(column, &partners)).map(Some)
-        });
+        };
+        let rows = self.left.then(cooperative).map(move |batch| look_up(batch?));
         let rows = rows.try_filter_map(async |batch| Ok(batch));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }

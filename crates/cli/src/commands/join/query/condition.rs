@@ -14,7 +14,7 @@ use datafusion::{
 
 use super::{
     Query, QueryError,
-    select::{Selection, names_beside},
+    select::{Selection, is_of_one_row, names_beside},
     sql::{Sql, reason},
 };
 
@@ -94,6 +94,9 @@ fn predicate(sql: &Sql, text: &str) -> Result<Expr, QueryError> {
     let refuse = |reason: String| QueryError::Condition { text: text.to_owned(), reason };
     let failed = |error: DataFusionError| refuse(reason(&error));
     let expr = sql.parse(text).map_err(failed)?;
+    if !is_of_one_row(&expr) {
+        return Err(refuse("aggregates, window functions and subqueries are not possible in a condition".to_owned()));
+    }
     let (texts, zoned) = (sql.text_columns(&expr), sql.has_zone(&expr));
     let expr = sql.prepare(expr).map_err(|error| {
         let reason = reason(&error);

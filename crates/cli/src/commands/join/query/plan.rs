@@ -6,12 +6,13 @@ use annulus_datafusion::AsOfJoin;
 use annulus_join::{JoinType, Side, Sides};
 use datafusion::{
     catalog::TableProvider,
-    common::{self, NullEquality, tree_node::TreeNode},
+    common::{self, Column, NullEquality, tree_node::TreeNode},
     datasource::provider_as_source,
     error::DataFusionError,
     logical_expr::{
         Expr, Extension, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Operator,
         expr::{BinaryExpr, Cast},
+        lit,
         utils::conjunction,
     },
 };
@@ -35,10 +36,10 @@ pub fn plan(
     };
     if let Some((comparison, text)) = &condition.asof {
         let sides = Sides { left: scan(Side::Left)?, right: scan(Side::Right)? }.map(Arc::unwrap_or_clone);
-        let on = condition.predicates.clone();
-        let join_rows = AsOfJoin::try_new(sides.left, sides.right, comparison.clone(), on)
+        let right = with_mark(sides.right)?;
+        let nearest = AsOfJoin::try_new(sides.left, right, comparison.clone(), condition.predicates.clone())
             .map_err(|error| QueryError::Condition { text: text.clone(), reason: reason(&error) })?;
-        return nearest(join_rows, join, output);
+        return rows_of(nearest, join, output);
     }
     // DataFusion finds the keys in the condition.
     let join = Join::try_new(
@@ -54,14 +55,23 @@ pub fn plan(
     Ok(LogicalPlanBuilder::from(LogicalPlan::Join(join)).project(output)?.build()?)
 }
 
+/// The column that says that a row has a partner: its time may be an expression that is never null.
+const PARTNER: &str = "annulus as-of partner";
+
+/// Returns the rows of a plan with a last column that is never null.
+fn with_mark(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
+    let columns: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let mark = lit(true).alias(PARTNER);
+    LogicalPlanBuilder::from(plan).project(columns.into_iter().chain([mark]))?.build()
+}
+
 /// Returns a plan of those rows of an as-of join that have a partner, have none, or both.
-fn nearest(join: AsOfJoin, kind: JoinType, output: Vec<Expr>) -> Result<LogicalPlan, QueryError> {
-    // The time of a partner is not null.
-    let time = join.right_time()?;
+fn rows_of(join: AsOfJoin, kind: JoinType, output: Vec<Expr>) -> Result<LogicalPlan, QueryError> {
+    let partner = Expr::Column(Column::new_unqualified(PARTNER));
     let rows = LogicalPlanBuilder::from(LogicalPlan::Extension(Extension { node: Arc::new(join) }));
     let rows = match kind {
-        JoinType::Inner | JoinType::LeftSemi => rows.filter(time.is_not_null())?,
-        JoinType::LeftAnti => rows.filter(time.is_null())?,
+        JoinType::Inner | JoinType::LeftSemi => rows.filter(partner.is_not_null())?,
+        JoinType::LeftAnti => rows.filter(partner.is_null())?,
         _ => rows,
     };
     Ok(rows.project(output)?.build()?)

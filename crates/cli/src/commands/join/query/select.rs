@@ -175,7 +175,7 @@ fn is_plain(options: &WildcardAdditionalOptions) -> bool {
 }
 
 /// Returns whether an expression can be evaluated row by row.
-fn is_of_one_row(expr: &Expr) -> bool {
+pub(super) fn is_of_one_row(expr: &Expr) -> bool {
     use datafusion::common::tree_node::TreeNode;
     let needs_others = |expr: &Expr| {
         Ok(matches!(
