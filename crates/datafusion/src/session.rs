@@ -12,7 +12,7 @@ use crate::{
     parquet_files::ParquetFiles,
     rule::{
         BandJoin, CommonSubplans, CompareByValue, EncodedScans, FastDecimals, KeyFilters, PartitionedTables,
-        RingRepartition, RunAggregates, SharedJoins, SoundBounds,
+        RingRepartition, RunAggregates, SharedJoins, SoundBounds, WholeMergeSides,
     },
     sinks::install_first,
     text_files::TextFiles,
@@ -54,6 +54,7 @@ pub trait SessionStateBuilderExt {
     /// `COPY` writes `""` for empty texts to CSV, and nulls and all floats to JSON.
     /// `ASOF JOIN` works in parentheses and in subqueries of `FROM`, and anywhere with
     /// [`annulus_datafusion::sql`](crate::sql).
+    /// Sorts below merge joins have no limit of those above.
     /// Logical rules mend `NOT IN` and other comparisons with subqueries, of which DataFusion forgets nulls.
     ///
     /// Call it after `with_config`, `with_query_planner`, `with_relation_planners`, `with_analyzer_rules` and
@@ -84,6 +85,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         RingRepartition::default().install(rules);
         RunAggregates::default().install(rules);
         SoundBounds::install(rules);
+        WholeMergeSides.install(rules);
         install_first(WholeFiles, rules);
         folders::install(&mut self);
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;

@@ -52,6 +52,39 @@ async fn both_zeros_are_one_value() {
     expect(&format!("SELECT count(DISTINCT x), count(*) FROM {nan}"), &["2,4"]).await;
 }
 
+/// DataFusion 55.2 copies the limit to the sorts below the join: rows beyond the first ones of a side were lost.
+#[tokio::test]
+async fn a_limit_above_a_merge_join_leaves_its_sides_whole() {
+    let context = session();
+    for statement in [
+        "SET datafusion.optimizer.prefer_hash_join = false",
+        "SET annulus.joins = never",
+        "CREATE TABLE t AS SELECT value AS x FROM range(1000)",
+        "CREATE TABLE u AS SELECT value + 500 AS k FROM range(100000)",
+    ] {
+        context.sql(statement).await.unwrap().collect().await.unwrap();
+    }
+    let first = |rows: std::ops::Range<i64>| rows.map(|row| row.to_string()).collect::<Vec<_>>();
+    for (query, expected) in [
+        ("SELECT t.x FROM t JOIN u ON t.x = u.k ORDER BY t.x, u.k LIMIT 10", first(500..510)),
+        ("SELECT x FROM t WHERE x IN (SELECT k FROM u) ORDER BY 1 LIMIT 10", first(500..510)),
+        ("SELECT x FROM t WHERE x NOT IN (SELECT k FROM u) ORDER BY 1 LIMIT 10", first(0..10)),
+        (
+            "SELECT t.x FROM t LEFT JOIN u ON t.x = u.k ORDER BY 1 DESC LIMIT 2",
+            vec!["999".to_owned(), "998".to_owned()],
+        ),
+        // A limit of the query stays.
+        (
+            "SELECT t.x FROM (SELECT x FROM t ORDER BY x LIMIT 505) t JOIN u ON t.x = u.k ORDER BY 1 LIMIT 10",
+            first(500..505),
+        ),
+    ] {
+        let plan = rows(&context, &format!("EXPLAIN FORMAT INDENT {query}")).await.unwrap().concat();
+        assert!(plan.contains("SortMergeJoinExec"), "{plan}");
+        assert_eq!(rows(&context, query).await.unwrap(), expected, "{query}: {plan}");
+    }
+}
+
 #[tokio::test]
 async fn patterns_of_similar_to_match_whole_texts() {
     let similar = "SELECT 'abc1' SIMILAR TO 'abc', 'abc' SIMILAR TO 'a%', 'abc' NOT SIMILAR TO '_b_', \
