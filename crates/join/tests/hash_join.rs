@@ -101,7 +101,7 @@ fn prepare(case: &Case) -> (BuildSide, Arc<FragmentFormat>, Vec<Fragment>) {
     let partitions = Partitions::at_least(case.partitions);
     let config = HashConfig::new(partitions).with_threads(case.threads).with_dense(case.dense);
     // Half of the cases of all numbers of rows.
-    let config = config.with_dense_beside_nulls(case.batch_rows % 2 == 0);
+    let config = config.with_dense_beside_nulls(case.batch_rows.is_multiple_of(2));
     let keys = Keys::new(&case.build.schema(), &case.build_keys, case.nulls_equal).unwrap();
     let build = BuildSide::prepare(keys, pieces(&case.build, case.batch_rows), &config).unwrap();
     let keys = Keys::new(&case.probe.schema(), &case.probe_keys, case.nulls_equal).unwrap();

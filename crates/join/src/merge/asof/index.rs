@@ -296,7 +296,9 @@ fn grouped<W: TimeWord>(
             shares.push(Vec::new());
         }
         filled += piece.keys.num_rows();
-        shares.last_mut().map(|last| last.push(piece));
+        if let Some(last) = shares.last_mut() {
+            last.push(piece);
+        }
     }
     let runs = parallel::map(threads, shares, |pieces| run::<W>(keys, pieces));
     let mut runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter();
