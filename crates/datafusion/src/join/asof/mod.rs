@@ -14,6 +14,7 @@ mod exec;
 mod layout;
 mod merge;
 mod metrics;
+mod sort;
 mod sorted;
 mod stream;
 

@@ -22,7 +22,8 @@ use super::{
     condition::AsOfCondition,
     layout::Layout,
     merge::Merge,
-    sorted::{Rows, SortedRows, column, number_field, sorted},
+    sort::{column, sorted},
+    sorted::{Rows, SortedRows, number_field},
 };
 use crate::error::from_join;
 
