@@ -246,11 +246,11 @@ async fn a_right_side_beyond_memory_is_sorted_on_disk() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sorts_have_memory_for_their_merges() {
     let mut answers = Vec::new();
-    for pool in [None, Some(200 << 20)] {
+    for pool in [None, Some(260 << 20)] {
         let context = session(1, pool.map(|bytes| Arc::new(GreedyMemoryPool::new(bytes)) as Arc<dyn MemoryPool>));
         context.sql("SET datafusion.execution.batch_size = 8192").await.unwrap();
         let query = "SELECT count(*), sum(r.p) FROM (SELECT value AS t FROM range(1000)) l
-                     ASOF JOIN (SELECT value * 7919 % 3400043 AS t, value AS p FROM range(3400000)) r
+                     ASOF JOIN (SELECT value * 7919 % 5500003 AS t, value AS p FROM range(5500000)) r
                      MATCH_CONDITION (l.t >= r.t)";
         answers.push(rows(&context, query).await);
     }
