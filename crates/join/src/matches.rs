@@ -35,10 +35,13 @@ impl MatchBits {
     /// # Panics
     /// If `row` is out of range.
     pub fn set(&self, row: u32) {
-        let (word, bit) = (&self.words[row as usize / WORD], 1 << (row as usize % WORD));
+        self.set_bits(row as usize / WORD, 1 << (row as usize % WORD));
+    }
+
+    fn set_bits(&self, word: usize, bits: u64) {
         // Most rows that match often match again: reading leaves the line shared.
-        if word.load(Relaxed) & bit == 0 {
-            word.fetch_or(bit, Relaxed);
+        if self.words[word].load(Relaxed) & bits != bits {
+            self.words[word].fetch_or(bits, Relaxed);
         }
     }
 
@@ -48,22 +51,16 @@ impl MatchBits {
     /// If a row is out of range.
     pub(crate) fn set_all(&self, rows: &[u32]) {
         let Some(&first) = rows.first() else { return };
-        let set = |word: usize, bits: u64| {
-            // Most rows that match often match again: reading leaves the line shared.
-            if self.words[word].load(Relaxed) & bits != bits {
-                self.words[word].fetch_or(bits, Relaxed);
-            }
-        };
         let (mut word, mut bits) = (first as usize / WORD, 0);
         for &row in rows {
             let next = row as usize / WORD;
             if next != word {
-                set(word, bits);
+                self.set_bits(word, bits);
                 (word, bits) = (next, 0);
             }
             bits |= 1 << (row as usize % WORD);
         }
-        set(word, bits);
+        self.set_bits(word, bits);
     }
 
     /// Returns those rows of a range that have a match, or those that have none. O(rows).

@@ -24,8 +24,9 @@ pub(crate) struct Values {
     nulls: Option<NullBuffer>,
 }
 
+/// The values of a key column, in place.
 #[derive(Debug)]
-enum Data {
+pub(crate) enum Data {
     B1(ScalarBuffer<u8>),
     B2(ScalarBuffer<u16>),
     B4(ScalarBuffer<u32>),
@@ -96,7 +97,8 @@ impl Values {
 }
 
 impl Data {
-    fn from_column(column: &ArrayRef) -> Self {
+    /// Returns the values of a column of a type for which [`Values::has`] is true.
+    pub(crate) fn from_column(column: &ArrayRef) -> Self {
         match column.data_type() {
             DataType::Utf8 => Self::Bytes(column.as_string::<i32>().clone().into()),
             DataType::Binary => Self::Bytes(column.as_binary().clone()),

@@ -23,7 +23,7 @@ use arrow::{
     row::{RowConverter, SortField},
 };
 
-pub(crate) use compare::Values;
+pub(crate) use compare::{Data, Values};
 pub(crate) use encode::{one_zero, with_wide_offsets};
 pub(crate) use hash::{Key, hash_of};
 

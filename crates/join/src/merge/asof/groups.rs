@@ -3,7 +3,10 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{EncodedKeys, EqualKeys};
-use crate::{key::hash_of, merge::keys::Column};
+use crate::{
+    key::{Data, hash_of},
+    merge::keys::Column,
+};
 
 /// The number of a row without a group: its key is null, or no group has it.
 pub(super) const NONE: u32 = u32::MAX;
@@ -217,13 +220,13 @@ macro_rules! by_key {
                 groups_of!($keys, $rows, |row: usize| bytes.row(row), |key: arrow::row::Row<'_>| table
                     .$method(key.data()))
             }
-            (Groups::Bytes(table), EqualKeys::Bytes(bytes)) => {
+            (Groups::Bytes(table), EqualKeys::InPlace(Data::Bytes(bytes))) => {
                 groups_of!($keys, $rows, |row: usize| bytes.value(row), |key| table.$method(key))
             }
-            (Groups::Bytes(table), EqualKeys::LargeBytes(bytes)) => {
+            (Groups::Bytes(table), EqualKeys::InPlace(Data::LargeBytes(bytes))) => {
                 groups_of!($keys, $rows, |row: usize| bytes.value(row), |key| table.$method(key))
             }
-            (Groups::Bytes(table), EqualKeys::Views(bytes)) => {
+            (Groups::Bytes(table), EqualKeys::InPlace(Data::Views(bytes))) => {
                 groups_of!($keys, $rows, |row: usize| bytes.value(row), |key| table.$method(key))
             }
             // Without equal keys; the types of both sides are the same.

@@ -1,21 +1,17 @@
 //! The right side of an as-of join: the times of each group in ascending order, and their rows.
 
-use std::{cmp::Ordering, mem::take, sync::OnceLock};
+use std::mem::take;
 
-use arrow::{
-    array::{Array, ArrayRef, DynComparator, RecordBatch, make_comparator},
-    compute::{SortOptions, concat},
-    error::ArrowError,
-};
+use arrow::array::{ArrayRef, RecordBatch};
 use rayon::slice::ParallelSliceMut;
 
 use super::{
     AsOfKeys,
     groups::{Groups, NONE},
+    ties::Ties,
 };
 use crate::{
     error::JoinError,
-    key::one_zero,
     merge::{keys::Column, words::Word},
     parallel,
 };
@@ -130,7 +126,7 @@ impl AsOfIndex {
             return Err(JoinError::TooManyRows { rows });
         }
         let pieces = pieces(&keys, columns)?;
-        let ties = Ties { batches, comparators: OnceLock::new() };
+        let ties = Ties::new(batches);
         let (groups, times) = if keys.is_wide {
             let (groups, times) = grouped::<u128>(&keys, pieces, &ties, threads)?;
             (groups, Times::Wide(times))
@@ -188,7 +184,7 @@ impl<W: TimeWord> GroupedTimes<W> {
         let mut starts = vec![0; groups + 1];
         let of_rows = pieces.iter().flat_map(|piece| &piece.groups);
         of_rows.filter(|&&group| group != NONE).for_each(|&group| starts[group as usize + 1] += 1);
-        (0..groups).for_each(|group| starts[group + 1] += starts[group]);
+        add_up(&mut starts);
         let mut clustered = Self::of_rows(starts[groups] as usize);
         let mut places = starts.clone();
         for piece in pieces {
@@ -213,7 +209,7 @@ impl<W: TimeWord> GroupedTimes<W> {
             let counts = run.starts.windows(2).map(|bounds| bounds[1] - bounds[0]);
             map.iter().zip(counts).for_each(|(&group, count)| starts[group as usize + 1] += count);
         }
-        (0..groups).for_each(|group| starts[group + 1] += starts[group]);
+        add_up(&mut starts);
         let rows = starts[groups] as usize;
         let mut merged = Self::of_rows(rows);
         let mut places = starts.clone();
@@ -257,6 +253,13 @@ impl<W: TimeWord> GroupedTimes<W> {
         sorted.into_iter().collect::<Result<(), _>>()?;
         self.add_levels();
         Ok(())
+    }
+}
+
+/// Turns the number of rows of each group, which stands behind it, into the ends of the groups.
+fn add_up(counts: &mut [u32]) {
+    for group in 1..counts.len() {
+        counts[group] += counts[group - 1];
     }
 }
 
@@ -349,60 +352,4 @@ fn sort_group<W: TimeWord>(times: &mut [W], rows: &mut [u32]) {
     for ((time, row), pair) in times.iter_mut().zip(rows).zip(pairs) {
         (*time, *row) = pair;
     }
-}
-
-/// Decides which of the rows with equal keys and equal times counts.
-struct Ties<'a> {
-    batches: &'a [RecordBatch],
-    /// A comparison of each column of all batches, once one is needed.
-    comparators: OnceLock<Result<Vec<DynComparator>, ArrowError>>,
-}
-
-impl Ties<'_> {
-    /// Puts the greatest row of equal times in both their first and their last place, where searches
-    /// end.
-    fn settle<W: TimeWord>(&self, times: &[W], rows: &mut [u32]) -> Result<(), JoinError> {
-        let mut start = 0;
-        while start < times.len() {
-            let equal = times[start + 1..].iter().take_while(|&&time| time == times[start]).count();
-            let end = start + equal;
-            if equal > 0 {
-                let comparators = self.comparators()?;
-                let mut greatest = rows[start];
-                for &row in &rows[start + 1..=end] {
-                    if compare(comparators, row, greatest).is_gt() {
-                        greatest = row;
-                    }
-                }
-                (rows[start], rows[end]) = (greatest, greatest);
-            }
-            start = end + 1;
-        }
-        Ok(())
-    }
-
-    fn comparators(&self) -> Result<&[DynComparator], JoinError> {
-        let comparators = self.comparators.get_or_init(|| {
-            let options = SortOptions { descending: false, nulls_first: true };
-            let columns = self.batches.first().map_or(0, RecordBatch::num_columns);
-            let column = |index| {
-                let columns: Vec<&dyn Array> = self.batches.iter().map(|batch| batch.column(index).as_ref()).collect();
-                concat(&columns)
-            };
-            let columns = (0..columns).map(column).collect::<Result<Vec<_>, _>>()?;
-            // The two zeros only decide where all else is equal. Arrow does not order maps, for example: such
-            // columns decide nothing.
-            let floats = columns.iter().filter(|column| column.data_type().is_floating()).cloned();
-            let columns = columns.iter().map(one_zero).chain(floats);
-            Ok(columns.filter_map(|column| make_comparator(&column, &column, options).ok()).collect())
-        });
-        let failed = |error: &ArrowError| ArrowError::ComputeError(error.to_string()).into();
-        comparators.as_deref().map_err(failed)
-    }
-}
-
-/// Compares two rows. Of those that no column tells apart the later one is greater.
-fn compare(comparators: &[DynComparator], a: u32, b: u32) -> Ordering {
-    let mut orders = comparators.iter().map(|compare| compare(a as usize, b as usize));
-    orders.find(|order| order.is_ne()).unwrap_or_else(|| a.cmp(&b))
 }

@@ -13,13 +13,14 @@ mod bytes;
 mod groups;
 mod index;
 mod probe;
+mod ties;
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, LargeBinaryArray, RecordBatch},
+    array::{Array, ArrayRef, RecordBatch},
     buffer::NullBuffer,
-    datatypes::{DataType, Field, Schema},
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,7 @@ use super::{
     keys::{Column, Encoder, KeyColumns},
     words::shape,
 };
-use crate::error::JoinError;
+use crate::{error::JoinError, key::Data};
 
 /// The comparison of the left row's time with the right row's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,8 +51,8 @@ pub enum AsOfComparison {
 #[derive(Debug)]
 pub struct AsOfKeys {
     encoder: Encoder,
-    /// The types of the equal keys, then that of the time.
-    types: Vec<DataType>,
+    /// The equal keys, then the time.
+    schema: SchemaRef,
     /// Whether the only equal key is a text or bytes, which are read where they are.
     is_text: bool,
     is_wide: bool,
@@ -67,9 +68,8 @@ struct EncodedKeys {
 
 enum EqualKeys {
     Encoded(Column),
-    Bytes(BinaryArray),
-    LargeBytes(LargeBinaryArray),
-    Views(BinaryViewArray),
+    /// Texts or bytes.
+    InPlace(Data),
 }
 
 impl AsOfKeys {
@@ -88,8 +88,9 @@ impl AsOfKeys {
         let is_text = matches!(equal, [Binary | BinaryView | LargeBinary | LargeUtf8 | Utf8 | Utf8View]);
         let encoded = if is_text { Vec::new() } else { equal.to_vec() };
         let encoder = Encoder::new(encoded, false, [Some(time.clone()), None])?;
-        let types = equal.iter().chain([time]).cloned().collect();
-        Ok(Self { encoder, types, is_text, is_wide: bits > 64 })
+        let fields = equal.iter().chain([time]).map(|data_type| Field::new("", data_type.clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(Self { encoder, schema, is_text, is_wide: bits > 64 })
     }
 
     /// Returns the keys of rows as a batch: the equal keys, then the time.
@@ -97,18 +98,17 @@ impl AsOfKeys {
     /// # Errors
     /// If the columns have other types or lengths.
     fn batch(&self, keys: &[ArrayRef]) -> Result<RecordBatch, JoinError> {
-        Ok(RecordBatch::try_new(self.no_rows().schema(), keys.to_vec())?)
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), keys.to_vec())?)
     }
 
     /// Returns the keys of no rows.
     fn no_rows(&self) -> RecordBatch {
-        let fields = self.types.iter().map(|data_type| Field::new("", data_type.clone(), true));
-        RecordBatch::new_empty(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+        RecordBatch::new_empty(Arc::clone(&self.schema))
     }
 
     /// Encodes the keys of a [`batch`](Self::batch).
     fn encode(&self, batch: &RecordBatch) -> Result<EncodedKeys, JoinError> {
-        let time = self.types.len() - 1;
+        let time = self.schema.fields().len() - 1;
         let equal = if self.is_text { Vec::new() } else { (0..time).collect() };
         let columns = KeyColumns { equal, band: Some(time), ..KeyColumns::default() };
         let keys = self.encoder.encode(std::slice::from_ref(batch), &columns, 1)?;
@@ -116,16 +116,8 @@ impl AsOfKeys {
             return Ok(EncodedKeys { equal: EqualKeys::Encoded(keys.equal), times: keys.band, nulls: keys.nulls });
         }
         let texts = batch.column(0);
-        let equal = match texts.data_type() {
-            DataType::Utf8 => EqualKeys::Bytes(texts.as_string::<i32>().clone().into()),
-            DataType::Binary => EqualKeys::Bytes(texts.as_binary().clone()),
-            DataType::LargeUtf8 => EqualKeys::LargeBytes(texts.as_string::<i64>().clone().into()),
-            DataType::LargeBinary => EqualKeys::LargeBytes(texts.as_binary().clone()),
-            DataType::Utf8View => EqualKeys::Views(texts.as_string_view().clone().to_binary_view()),
-            _ => EqualKeys::Views(texts.as_binary_view().clone()),
-        };
         let nulls = NullBuffer::union(keys.nulls.as_ref(), texts.nulls());
-        Ok(EncodedKeys { equal, times: keys.band, nulls })
+        Ok(EncodedKeys { equal: EqualKeys::InPlace(Data::from_column(texts)), times: keys.band, nulls })
     }
 }
 
