@@ -8,11 +8,14 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult, TreeNode},
     },
     error::Result,
-    logical_expr::{Expr, Extension, Filter, LogicalPlan, utils::conjunction},
+    logical_expr::{
+        Expr, Extension, Filter, LogicalPlan,
+        utils::{conjunction, split_conjunction},
+    },
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
 };
 
-use super::node::{AsOfJoin, conjuncts};
+use super::node::AsOfJoin;
 
 /// Moves conjuncts on columns of the left side of an as-of join below it: each row of the output has one of
 /// its rows. A conjunct on columns that equal columns of the right side filters that one as well.
@@ -37,7 +40,8 @@ impl OptimizerRule for AsOfFilters {
         let is_of_left = |expr: &&Expr| {
             expr.column_refs().iter().all(|column| join.left.schema().has_column(column)) && !expr.is_volatile()
         };
-        let (below, above): (Vec<&Expr>, Vec<&Expr>) = conjuncts(&filter.predicate).into_iter().partition(is_of_left);
+        let (below, above): (Vec<&Expr>, Vec<&Expr>) =
+            split_conjunction(&filter.predicate).into_iter().partition(is_of_left);
         let Some(of_left) = conjunction(below.iter().copied().cloned()) else { return Ok(Transformed::no(plan)) };
         let of_right = below.iter().filter_map(|expr| of_right(join, expr));
         let right = filtered(join.right.as_ref().clone(), conjunction(of_right))?;

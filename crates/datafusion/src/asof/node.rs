@@ -8,7 +8,7 @@ use datafusion::{
     error::Result,
     logical_expr::{
         BinaryExpr, Expr, LogicalPlan, Operator, UserDefinedLogicalNodeCore, build_join_schema,
-        utils::{split_conjunction, split_conjunction_owned},
+        utils::split_conjunction_owned,
     },
 };
 
@@ -222,9 +222,4 @@ impl UserDefinedLogicalNodeCore for AsOfJoin {
         // DataFusion adds those of the expressions.
         Some(vec![left, right.into_iter().map(|index| index - left_columns).collect()])
     }
-}
-
-/// Returns the conjuncts of a predicate.
-pub(super) fn conjuncts(predicate: &Expr) -> Vec<&Expr> {
-    split_conjunction(predicate)
 }

@@ -1,5 +1,7 @@
 //! The planner of `ASOF JOIN` in `FROM`.
 
+use std::sync::Arc;
+
 use datafusion::{
     common::{Column, DFSchema, plan_err},
     error::Result,
@@ -10,7 +12,6 @@ use datafusion::{
     },
     sql::sqlparser::ast::{Ident, Join, JoinConstraint, JoinOperator, ObjectName, TableFactor, TableWithJoins},
 };
-use std::sync::Arc;
 
 use super::{
     node::AsOfJoin,

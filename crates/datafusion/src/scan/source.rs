@@ -7,7 +7,10 @@ use std::{
 
 use annulus_parquet::PageBuffers;
 use datafusion::{
-    common::{internal_err, tree_node::TreeNodeRecursion},
+    common::{
+        internal_err,
+        tree_node::{TreeNodeIterator, TreeNodeRecursion},
+    },
     datasource::{
         listing::PartitionedFile,
         physical_plan::{FileScanConfig, FileSource, ParquetSource, parquet::DefaultParquetFileReaderFactory},
@@ -204,12 +207,10 @@ impl FileSource for EncodedParquetSource {
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         let own = self.conjuncts.iter().chain(&self.keys).cloned().chain(self.projection.expr_iter());
-        for expr in own {
-            if f(&expr)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
+        match own.apply_until_stop(|expr| f(&expr))? {
+            TreeNodeRecursion::Stop => Ok(TreeNodeRecursion::Stop),
+            _ => self.stock.apply_expressions(f),
         }
-        self.stock.apply_expressions(f)
     }
 }
 

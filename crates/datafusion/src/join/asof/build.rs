@@ -42,7 +42,7 @@ const INDEX_BYTES: usize = 48;
 /// The right side, ready to be looked up.
 #[derive(Debug)]
 pub(super) enum RightSide {
-    Indexed(Box<IndexedRows>),
+    Indexed(Arc<IndexedRows>),
     /// Rows that do not fit in memory.
     Sorted(SortedRows),
 }
@@ -85,6 +85,8 @@ pub(super) struct Setup {
 /// The rows that were read of a stream, and the stream, if memory ended before it.
 struct ReadRows {
     batches: Vec<RecordBatch>,
+    /// The memory of the rows.
+    bytes: usize,
     rest: Option<SendableRecordBatchStream>,
 }
 
@@ -105,7 +107,7 @@ impl Setup {
         let task = |stream| ended(SpawnedTask::spawn(read(stream, Arc::clone(&memory), Arc::clone(&is_full))));
         let read: Vec<ReadRows> = future::try_join_all(streams.into_iter().map(task).collect::<Vec<_>>()).await?;
         // Columns are put together, which takes the memory of the rows once more.
-        let bytes: usize = read.iter().flat_map(|read| &read.batches).map(rows_bytes).sum();
+        let bytes: usize = read.iter().map(|read| read.bytes).sum();
         if read.iter().any(|read| read.rest.is_some()) || memory.try_grow(bytes).is_err() {
             memory.free();
             let inputs = read.into_iter().map(|read| sorted::chained(&schemas.right, read.batches, read.rest));
@@ -127,7 +129,7 @@ impl Setup {
         let kept_bytes: usize = columns.iter().flatten().map(|column| column.get_buffer_memory_size()).sum();
         memory.resize(kept_bytes + index.memory_bytes());
         metrics.build.memory.set_max(kept_bytes + index.memory_bytes());
-        Ok(RightSide::Indexed(Box::new(IndexedRows { columns, index, _memory: memory })))
+        Ok(RightSide::Indexed(Arc::new(IndexedRows { columns, index, _memory: memory })))
     }
 }
 
@@ -143,21 +145,22 @@ async fn read(
     memory: Arc<MemoryReservation>,
     is_full: Arc<AtomicBool>,
 ) -> Result<ReadRows> {
-    let mut batches = Vec::new();
+    let (mut batches, mut all_bytes) = (Vec::new(), 0);
     loop {
         // Only whether it was set counts.
         if is_full.load(Ordering::Relaxed) {
-            return Ok(ReadRows { batches, rest: Some(stream) });
+            return Ok(ReadRows { batches, bytes: all_bytes, rest: Some(stream) });
         }
         let Some(batch) = stream.next().await.transpose()? else { break };
         if batch.num_rows() == 0 {
             continue;
         }
-        let bytes = rows_bytes(&batch) + INDEX_BYTES * batch.num_rows();
-        if memory.try_grow(bytes).is_err() {
+        let bytes = rows_bytes(&batch);
+        all_bytes += bytes;
+        if memory.try_grow(bytes + INDEX_BYTES * batch.num_rows()).is_err() {
             is_full.store(true, Ordering::Relaxed);
         }
         batches.push(batch);
     }
-    Ok(ReadRows { batches, rest: None })
+    Ok(ReadRows { batches, bytes: all_bytes, rest: None })
 }

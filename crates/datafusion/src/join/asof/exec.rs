@@ -5,7 +5,11 @@ use std::{fmt, sync::Arc};
 use annulus_join::{Side, Sides};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::{
-    common::{ColumnStatistics, Statistics, internal_err, stats::Precision, tree_node::TreeNodeRecursion},
+    common::{
+        ColumnStatistics, Statistics, internal_err,
+        stats::Precision,
+        tree_node::{TreeNodeIterator, TreeNodeRecursion},
+    },
     error::Result,
     execution::TaskContext,
     physical_expr::{EquivalenceProperties, PhysicalExpr, equivalence::ProjectionMapping},
@@ -202,12 +206,7 @@ impl ExecutionPlan for AsOfJoinExec {
     ) -> Result<TreeNodeRecursion> {
         let AsOfCondition { on, times, bounds, .. } = self.condition.as_ref();
         let exprs = on.iter().chain([times]).flat_map(|pair| [&pair.left, &pair.right]).chain(bounds);
-        for expr in exprs {
-            if visit(expr)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        exprs.apply_until_stop(visit)
     }
 
     fn replace_children(

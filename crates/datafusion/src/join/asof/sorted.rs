@@ -60,7 +60,7 @@ impl Rows {
     /// Sorts the rows of the right side, and writes them to disk.
     ///
     /// # Errors
-    /// If an input fails, there is no memory to sort at all, or the disk is full.
+    /// If an input fails, the sort gets too little memory, or the disk is full.
     pub(super) async fn write(&self, inputs: Vec<SendableRecordBatchStream>, metrics: &Metrics) -> Result<SortedRows> {
         let schema = self.sorted_schema(false);
         let input = RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream::select_all(inputs));

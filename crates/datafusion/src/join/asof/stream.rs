@@ -18,7 +18,7 @@ use datafusion::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
-    build::{BuildFuture, RightSide},
+    build::{BuildFuture, IndexedRows, RightSide},
     condition::AsOfCondition,
     layout::Layout,
     merge::Merge,
@@ -58,27 +58,25 @@ impl Setup {
     async fn start(self) -> Result<SendableRecordBatchStream> {
         let right = self.build.clone().await.map_err(|error| DataFusionError::from(&error))?;
         match right.as_ref() {
-            RightSide::Indexed(_) => self.look_up(right),
+            RightSide::Indexed(rows) => Ok(self.look_up(Arc::clone(rows))),
             RightSide::Sorted(rows) => self.merge(rows),
         }
     }
 
     /// Looks each row of the left side up in the index.
-    fn look_up(self, right: Arc<RightSide>) -> Result<SendableRecordBatchStream> {
+    fn look_up(self, right: Arc<IndexedRows>) -> SendableRecordBatchStream {
         let Self { layout, condition, metrics, .. } = self;
         let schema = Arc::clone(layout.schema());
         let mut probe = None;
         let mut look_up = move |batch: RecordBatch| {
-            let RightSide::Indexed(right) = right.as_ref() else { return Ok(None) };
             let index = &right.index;
             let _timer = metrics.elapsed_compute().timer();
             let probe = probe.get_or_insert_with(|| AsOfProbe::new(index, condition.comparison));
             let partners = probe.find(index, &condition.columns(Side::Left, &batch)?).map_err(from_join)?;
-            layout.output(&batch, |column| right.partners(column, &partners)).map(Some)
+            layout.output(&batch, |column| right.partners(column, &partners))
         };
         let rows = self.left.then(cooperative).map(move |batch| look_up(batch?));
-        let rows = rows.try_filter_map(async |batch| Ok(batch));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
     }
 
     /// Sorts the left side, and merges it with the right one.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use datafusion::{
-    common::{Statistics, internal_err, tree_node::TreeNodeRecursion},
+    common::{
+        Statistics, internal_err,
+        tree_node::{TreeNodeIterator, TreeNodeRecursion},
+    },
     config::ConfigOptions,
     error::Result,
     execution::TaskContext,
@@ -103,12 +106,7 @@ impl ExecutionPlan for KeyFilterExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for filter in &self.filters {
-            if f(filter)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        self.filters.iter().apply_until_stop(f)
     }
 
     fn replace_children(
