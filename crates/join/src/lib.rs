@@ -10,6 +10,7 @@ mod key_filter;
 mod loops;
 mod matches;
 mod merge;
+mod nearest;
 mod output;
 mod pairs;
 mod parallel;
@@ -33,6 +34,7 @@ pub use merge::{
     AsOfBytes, AsOfComparison, AsOfIndex, AsOfKeys, AsOfProbe, Band, BandParts, Comparison, KeyPair, MergeBuild,
     MergeCondition, MergeFragment, MergeJoin, MergePosition, Offset, ProbeLimits, Term,
 };
+pub use nearest::{NearestLists, Neighbour};
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
 pub use pairs::RequiredPairs;
 pub use sides::{Side, Sides};

@@ -1,0 +1,9 @@
+//! The nearest-rows join: for each row of the left side, the `k` rows of the right side that are
+//! nearest by a distance.
+//!
+//! Each left row has a list of its best right rows so far. Any part of the right side may be offered
+//! to the lists, in any order and by any method: the lists end up with the same rows.
+
+mod lists;
+
+pub use lists::{NearestLists, Neighbour};
