@@ -20,27 +20,30 @@ mod grouping;
 mod join;
 mod logical;
 mod metrics;
+mod nearest;
 mod parquet_files;
 mod report;
 mod rule;
 mod scan;
 mod session;
 mod sinks;
+mod sql;
 mod table;
 mod text_files;
 mod whole_files;
 
 pub use aggregate::RunAggregateExec;
-pub use asof::{AnnulusPlanner, AsOfJoin, AsOfPlanner, AsOfRelations, install_planners, nest_asof_joins, sql};
+pub use asof::AsOfJoin;
 pub use choice::profile;
 pub use compare::{Comparisons, Incomparable, compare};
 pub use config::{AnnulusConfig, DataPath, ExchangeTuning, Joins};
 pub use exec::{CommonSubplanExec, InTurnExec, RingRepartitionExec};
 pub use join::{
-    AsOfCondition, AsOfJoinExec, BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec, PairMethod,
-    SharedHashJoinExec,
+    AsOfCondition, AsOfJoinExec, BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec,
+    NearestCondition, NearestJoinExec, PairMethod, SharedHashJoinExec,
 };
 pub use metrics::ExchangeReport;
+pub use nearest::{NearestJoin, NearestOrder};
 pub use parquet_files::write_parquet;
 pub use report::exchange_report;
 pub use rule::{
@@ -48,6 +51,7 @@ pub use rule::{
     why_stock_repartitions, why_stock_scans,
 };
 pub use session::SessionStateBuilderExt;
+pub use sql::{AnnulusPlanner, JoinPlanner, JoinRelations, install_planners, nearest_as_condition, nest_joins, sql};
 pub use table::{
     DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_units, is_of_each_process, reading_options,
     register_dataset, unit_bytes,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use datafusion::{execution::SessionStateBuilder, optimizer::OptimizerRule};
 
 use crate::{
-    asof,
     compare::Comparisons,
     config::AnnulusConfig,
     folders, logical,
@@ -15,6 +14,7 @@ use crate::{
         RingRepartition, RunAggregates, SharedJoins, SoundBounds, WholeMergeSides,
     },
     sinks::install_first,
+    sql,
     text_files::TextFiles,
     whole_files::WholeFiles,
 };
@@ -52,8 +52,8 @@ pub trait SessionStateBuilderExt {
     /// The folders of `COPY ... PARTITIONED BY` are named as those of a dataset, and the folder of nulls
     /// is null in tables of files.
     /// `COPY` writes `""` for empty texts to CSV, and nulls and all floats to JSON.
-    /// `ASOF JOIN` works in parentheses and in subqueries of `FROM`, and anywhere with
-    /// [`annulus_datafusion::sql`](crate::sql).
+    /// `ASOF JOIN` works in parentheses and in subqueries of `FROM`. Anywhere else, it works with
+    /// [`annulus_datafusion::sql`](crate::sql), as `JOIN ... NEAREST` does.
     /// Sorts below merge joins have no limit of those above.
     /// Logical rules mend `NOT IN` and other comparisons with subqueries, of which DataFusion forgets nulls.
     ///
@@ -73,7 +73,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         }
         // The usual nanoseconds hold 584 years only, and other values wrap.
         options.execution.parquet.coerce_int96.get_or_insert_with(|| "us".to_owned());
-        asof::install_planners(&mut self);
+        sql::install_planners(&mut self);
         logical::install(self.optimizer().get_or_insert_default());
         Comparisons::install(&mut self.analyzer().get_or_insert_default().rules);
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;

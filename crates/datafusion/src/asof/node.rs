@@ -12,12 +12,14 @@ use datafusion::{
     },
 };
 
+use crate::sql::without_moved;
+
 /// A join of each row of `left` with the nearest row of `right`, or with nulls if there is none. The output
 /// has the columns of both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AsOfJoin {
-    pub(super) left: Arc<LogicalPlan>,
-    pub(super) right: Arc<LogicalPlan>,
+    pub(crate) left: Arc<LogicalPlan>,
+    pub(crate) right: Arc<LogicalPlan>,
     /// The comparison of times, then the bounds of their distance.
     match_condition: Vec<Expr>,
     /// Comparisons by `=`.
@@ -26,11 +28,11 @@ pub struct AsOfJoin {
 }
 
 /// The condition by sides, as the operator has it.
-pub(super) struct Condition {
-    pub(super) on: Vec<Sides<Expr>>,
-    pub(super) times: Sides<Expr>,
-    pub(super) comparison: AsOfComparison,
-    pub(super) bounds: Vec<Expr>,
+pub(crate) struct Condition {
+    pub(crate) on: Vec<Sides<Expr>>,
+    pub(crate) times: Sides<Expr>,
+    pub(crate) comparison: AsOfComparison,
+    pub(crate) bounds: Vec<Expr>,
 }
 
 impl AsOfJoin {
@@ -62,7 +64,7 @@ impl AsOfJoin {
     }
 
     /// Returns the same join of other inputs, which have the columns that it needs.
-    pub(super) fn with_inputs(&self, left: LogicalPlan, right: LogicalPlan) -> Result<Self> {
+    pub(crate) fn with_inputs(&self, left: LogicalPlan, right: LogicalPlan) -> Result<Self> {
         Self::from_parts(left, right, self.match_condition.clone(), self.on.clone())
     }
 
@@ -70,7 +72,7 @@ impl AsOfJoin {
     ///
     /// # Errors
     /// If it has another form than [`try_new`](Self::try_new) takes.
-    pub(super) fn condition(&self) -> Result<Condition> {
+    pub(crate) fn condition(&self) -> Result<Condition> {
         let (comparison, times) = match self.match_condition.first() {
             Some(Expr::BinaryExpr(BinaryExpr { left, op, right })) => {
                 match (self.sides(left, right), comparison(*op)) {
@@ -132,7 +134,7 @@ impl AsOfJoin {
     }
 
     /// Returns the columns of the right side that equal one of the left side in all pairs.
-    pub(super) fn equal_columns(&self) -> Vec<Sides<&Column>> {
+    pub(crate) fn equal_columns(&self) -> Vec<Sides<&Column>> {
         let pair = |expr| match expr {
             &Expr::BinaryExpr(BinaryExpr { ref left, op: Operator::Eq, ref right }) => match self.sides(left, right)? {
                 (Sides { left: Expr::Column(left), right: Expr::Column(right) }, _) => Some(Sides { left, right }),
@@ -198,18 +200,7 @@ impl UserDefinedLogicalNodeCore for AsOfJoin {
         let Ok([left, right]) = <[LogicalPlan; 2]>::try_from(inputs) else {
             return plan_err!("an AsOfJoin has two inputs");
         };
-        // DataFusion 55.2 moves a predicate without columns, such as random() < 0.1, to all inputs of a node.
-        // It holds or does not for the rows of the output, which are those of the left side.
-        let right = match (&left, right) {
-            (LogicalPlan::Filter(moved), LogicalPlan::Filter(filter))
-                if filter.predicate == moved.predicate
-                    && filter.predicate.column_refs().is_empty()
-                    && filter.input == self.right =>
-            {
-                Arc::unwrap_or_clone(filter.input)
-            }
-            (_, right) => right,
-        };
+        let right = without_moved(&left, right, &self.right);
         let on = exprs.split_off(self.match_condition.len().min(exprs.len()));
         // Rules that turn a comparison around give it the name that it had.
         let unnamed = |exprs: Vec<Expr>| exprs.into_iter().map(Expr::unalias).collect();

@@ -1,12 +1,19 @@
 //! Reads all of one side of a join.
 
-use arrow::array::RecordBatch;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use annulus_rows::rows_bytes;
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
     common::runtime::SpawnedTask,
     error::{DataFusionError, Result},
-    execution::{SendableRecordBatchStream, TaskContext},
+    execution::{SendableRecordBatchStream, TaskContext, memory_pool::MemoryReservation},
+    physical_plan::stream::RecordBatchStreamAdapter,
 };
-use futures::{StreamExt, future};
+use futures::{StreamExt, future, stream};
 
 use crate::error::from_panic;
 
@@ -36,6 +43,66 @@ async fn read<K: Keeper>(mut stream: SendableRecordBatchStream, mut keeper: K) -
         }
     }
     Ok(keeper)
+}
+
+/// The rows that were read of a stream.
+pub(super) struct ReadRows {
+    pub(super) batches: Vec<RecordBatch>,
+    /// The memory of the rows.
+    pub(super) bytes: usize,
+    /// The stream, if memory ended before it.
+    pub(super) rest: Option<SendableRecordBatchStream>,
+}
+
+impl ReadRows {
+    /// Returns the rows that were read, and then those of the rest of the stream.
+    pub(super) fn into_stream(self, schema: &SchemaRef) -> SendableRecordBatchStream {
+        let batches = stream::iter(self.batches.into_iter().map(Ok));
+        let rest = stream::iter(self.rest).flatten();
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches.chain(rest)))
+    }
+}
+
+/// Reads these streams at once, each in a task of its own, until they end, or until memory is full for one
+/// of them. Takes the memory of the rows, and `row_bytes` more for each of them.
+///
+/// # Errors
+/// The first error or panic of a stream.
+pub(super) async fn read_while_fitting(
+    streams: Vec<SendableRecordBatchStream>,
+    memory: &Arc<MemoryReservation>,
+    row_bytes: usize,
+) -> Result<Vec<ReadRows>> {
+    let is_full = Arc::new(AtomicBool::new(false));
+    let read = |stream| read_one(stream, Arc::clone(memory), Arc::clone(&is_full), row_bytes);
+    let tasks: Vec<_> = streams.into_iter().map(|stream| SpawnedTask::spawn(read(stream))).collect();
+    future::try_join_all(tasks.into_iter().map(ended)).await
+}
+
+async fn read_one(
+    mut stream: SendableRecordBatchStream,
+    memory: Arc<MemoryReservation>,
+    is_full: Arc<AtomicBool>,
+    row_bytes: usize,
+) -> Result<ReadRows> {
+    let (mut batches, mut all_bytes) = (Vec::new(), 0);
+    loop {
+        // Only whether it was set counts.
+        if is_full.load(Ordering::Relaxed) {
+            return Ok(ReadRows { batches, bytes: all_bytes, rest: Some(stream) });
+        }
+        let Some(batch) = stream.next().await.transpose()? else { break };
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        let bytes = rows_bytes(&batch);
+        all_bytes += bytes;
+        if memory.try_grow(bytes + row_bytes * batch.num_rows()).is_err() {
+            is_full.store(true, Ordering::Relaxed);
+        }
+        batches.push(batch);
+    }
+    Ok(ReadRows { batches, bytes: all_bytes, rest: None })
 }
 
 /// Returns what a task returns, or its panic as an error.

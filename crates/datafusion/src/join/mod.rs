@@ -12,6 +12,9 @@
 //! right side -> all partitions at once -> times by key         asof/build.rs
 //! left side  -> rows looked up where they are -> output        asof/stream.rs
 //!
+//! right side -> all partitions at once -> blocks               nearest/build.rs
+//! left side  -> nearest rows of all blocks -> output           nearest/stream.rs
+//!
 //! a join that another crate runs -> its columns and its condition    described.rs
 //! ```
 
@@ -24,6 +27,7 @@ mod hash;
 mod key_filter;
 mod loops;
 mod morsels;
+mod nearest;
 mod properties;
 
 pub use asof::{AsOfCondition, AsOfJoinExec};
@@ -33,6 +37,7 @@ pub use hash::SharedHashJoinExec;
 pub use key_filter::KeyFilterExec;
 pub(crate) use key_filter::{arrives, current, is_worthwhile};
 pub use morsels::MorselJoinExec;
+pub use nearest::{NearestCondition, NearestJoinExec};
 
 /// A join on a band or an inequality, by sorting.
 pub type BandJoinExec = MorselJoinExec<band::BandPlan>;

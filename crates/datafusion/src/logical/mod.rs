@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 
-use crate::asof::AsOfFilters;
+use crate::sql::LeftFilters;
 use dictionaries::PlainDictionaries;
 use orders::DistinctOrders;
 use subqueries::NullAwareSubqueries;
@@ -22,7 +22,7 @@ type Rules = Vec<Arc<dyn OptimizerRule + Send + Sync>>;
 /// Adds the rules to those of a session, unless they are there.
 pub(crate) fn install(optimizer: &mut Optimizer) {
     insert(Arc::new(NullAwareSubqueries), 0, &mut optimizer.rules);
-    insert(Arc::new(AsOfFilters), 0, &mut optimizer.rules);
+    insert(Arc::new(LeftFilters), 0, &mut optimizer.rules);
     insert(Arc::new(DistinctOrders), optimizer.rules.len(), &mut optimizer.rules);
     insert(Arc::new(PlainDictionaries), optimizer.rules.len(), &mut optimizer.rules);
 }

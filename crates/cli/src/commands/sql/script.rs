@@ -5,7 +5,7 @@ mod show;
 
 use std::path::PathBuf;
 
-use annulus_datafusion::nest_asof_joins;
+use annulus_datafusion::{nearest_as_condition, nest_joins};
 use annulus_distributed::ResidentStatement;
 use anyhow::{Error, Result, anyhow};
 use datafusion::{
@@ -171,23 +171,26 @@ fn parse(dialect: &dyn Dialect, written: &[TokenWithSpan], meant: &[TokenWithSpa
 }
 
 /// Parses a statement of DataFusion. Queries that begin with `FROM` and have no `SELECT` return all
-/// columns. Returns whether there are any.
+/// columns. Returns whether the text of the statement is another one.
 fn stock(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<(Statement, bool)> {
     let parse = |tokens: Vec<TokenWithSpan>| {
         let mut statements = DFParserBuilder::new(tokens).with_dialect(dialect).build()?.parse_statements()?;
         let mut statement = statements.pop_front().ok_or_else(|| plan_datafusion_err!("expected a statement"))?;
         as_standard(&mut statement)?;
-        nest_asof_joins(&mut statement);
+        nest_joins(&mut statement);
         unquote_folders(&mut statement);
         Ok::<_, DataFusionError>(statement)
     };
-    match parse(tokens.to_vec()) {
+    let replaced = nearest_as_condition(tokens);
+    let is_replaced = replaced.is_some();
+    let tokens = replaced.unwrap_or_else(|| tokens.to_vec());
+    match parse(tokens.clone()) {
         Ok(mut statement) => {
             let is_completed = from_first::complete(&mut statement);
-            Ok((statement, is_completed))
+            Ok((statement, is_completed || is_replaced))
         }
         // The parser takes no condition without SELECT.
-        Err(error) => match from_first::with_select(tokens).map(parse) {
+        Err(error) => match from_first::with_select(&tokens).map(parse) {
             Some(Ok(statement)) => Ok((statement, true)),
             _ => Err(error.into()),
         },

@@ -1,13 +1,9 @@
 //! The right side: read by a task for each of its partitions, then indexed by all threads. If it does not
 //! fit in memory, it is sorted on disk (`sorted`).
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use annulus_join::{AsOfIndex, Side, Sides};
-use annulus_rows::rows_bytes;
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array},
     compute::{concat, take},
@@ -22,8 +18,8 @@ use datafusion::{
     },
 };
 use futures::{
-    FutureExt, StreamExt,
-    future::{self, BoxFuture, Shared},
+    FutureExt,
+    future::{BoxFuture, Shared},
 };
 
 use super::{
@@ -33,7 +29,7 @@ use super::{
 };
 use crate::{
     error::from_join,
-    join::collect::{ended, threads},
+    join::collect::{ended, read_while_fitting, threads},
 };
 
 /// The bytes that an index takes for each row, while it is made.
@@ -82,14 +78,6 @@ pub(super) struct Setup {
     pub(super) metrics: Metrics,
 }
 
-/// The rows that were read of a stream, and the stream, if memory ended before it.
-struct ReadRows {
-    batches: Vec<RecordBatch>,
-    /// The memory of the rows.
-    bytes: usize,
-    rest: Option<SendableRecordBatchStream>,
-}
-
 impl Setup {
     /// Returns the right side in the making, which starts now, in a task, or when it is first polled.
     /// Dropping it ends the task.
@@ -103,14 +91,12 @@ impl Setup {
         let Self { condition, schemas, streams, columns, context, metrics } = self;
         let consumer = MemoryConsumer::new("AsOfJoinExec").with_can_spill(true);
         let memory = Arc::new(consumer.register(context.memory_pool()));
-        let is_full = Arc::new(AtomicBool::new(false));
-        let task = |stream| ended(SpawnedTask::spawn(read(stream, Arc::clone(&memory), Arc::clone(&is_full))));
-        let read: Vec<ReadRows> = future::try_join_all(streams.into_iter().map(task).collect::<Vec<_>>()).await?;
+        let read = read_while_fitting(streams, &memory, INDEX_BYTES).await?;
         // Columns are put together, which takes the memory of the rows once more.
         let bytes: usize = read.iter().map(|read| read.bytes).sum();
         if read.iter().any(|read| read.rest.is_some()) || memory.try_grow(bytes).is_err() {
             memory.free();
-            let inputs = read.into_iter().map(|read| sorted::chained(&schemas.right, read.batches, read.rest));
+            let inputs = read.into_iter().map(|read| read.into_stream(&schemas.right));
             let right = sorted::Rows { side: Side::Right, schema: schemas.right.clone(), condition, context };
             return Ok(RightSide::Sorted(right.write(inputs.collect(), &metrics).await?));
         }
@@ -137,30 +123,4 @@ impl Setup {
 fn concatenated(batches: &[RecordBatch], index: usize, data_type: &DataType) -> Result<ArrayRef> {
     let columns: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
     if columns.is_empty() { Ok(new_empty_array(data_type)) } else { Ok(concat(&columns)?) }
-}
-
-/// Reads a stream until it ends, or until memory is full for one of the streams.
-async fn read(
-    mut stream: SendableRecordBatchStream,
-    memory: Arc<MemoryReservation>,
-    is_full: Arc<AtomicBool>,
-) -> Result<ReadRows> {
-    let (mut batches, mut all_bytes) = (Vec::new(), 0);
-    loop {
-        // Only whether it was set counts.
-        if is_full.load(Ordering::Relaxed) {
-            return Ok(ReadRows { batches, bytes: all_bytes, rest: Some(stream) });
-        }
-        let Some(batch) = stream.next().await.transpose()? else { break };
-        if batch.num_rows() == 0 {
-            continue;
-        }
-        let bytes = rows_bytes(&batch);
-        all_bytes += bytes;
-        if memory.try_grow(bytes + INDEX_BYTES * batch.num_rows()).is_err() {
-            is_full.store(true, Ordering::Relaxed);
-        }
-        batches.push(batch);
-    }
-    Ok(ReadRows { batches, bytes: all_bytes, rest: None })
 }

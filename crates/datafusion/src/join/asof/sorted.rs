@@ -145,14 +145,3 @@ impl fmt::Debug for SortedRows {
 pub(super) fn number_field() -> Arc<Field> {
     Arc::new(Field::new("annulus as-of row", DataType::UInt64, false))
 }
-
-/// Returns batches, and then those of a stream.
-pub(super) fn chained(
-    schema: &SchemaRef,
-    batches: Vec<RecordBatch>,
-    rest: Option<SendableRecordBatchStream>,
-) -> SendableRecordBatchStream {
-    let batches = stream::iter(batches.into_iter().map(Ok));
-    let rest = stream::iter(rest).flatten();
-    Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches.chain(rest)))
-}

@@ -3,31 +3,25 @@
 use std::{collections::HashSet, sync::Arc};
 
 use annulus_join::{FilterColumn, JoinError, LoopCondition, MatchingRows, RowCondition, Side, Sides};
-use arrow::{
-    array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch},
-    datatypes::SchemaRef,
-};
+use arrow::array::{Array, BooleanArray, BooleanBufferBuilder, RecordBatch};
 use datafusion::{
     common::{
         ScalarValue,
         cast::as_boolean_array,
-        internal_datafusion_err, internal_err,
-        tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+        internal_datafusion_err,
+        tree_node::{TreeNode, TreeNodeRecursion},
     },
     error::Result,
     logical_expr::{ColumnarValue, Operator},
     physical_expr::{
         PhysicalExpr,
-        expressions::{BinaryExpr, Column, LikeExpr},
+        expressions::{BinaryExpr, LikeExpr},
         utils::collect_columns,
     },
     physical_plan::joins::utils::JoinFilter,
 };
 
-use super::{
-    once::Once,
-    value::{Row, RowValue, takes_constants},
-};
+use super::pair_expr::{OneRow, PairExpr};
 use crate::{
     error::into_join,
     join::{convert::side, morsels::RowsPlan},
@@ -36,12 +30,7 @@ use crate::{
 /// A condition over columns of both sides.
 #[derive(Debug)]
 pub(in crate::join) struct PairCondition {
-    expr: Arc<dyn PhysicalExpr>,
-    /// The columns of the expression, by their places in `columns`.
-    places: Vec<FilterColumn>,
-    schema: SchemaRef,
-    /// The columns of each side, by their places in what is read.
-    columns: Sides<Vec<usize>>,
+    expr: PairExpr,
     /// The side that patterns are made of, if it is one.
     patterns: Option<Side>,
 }
@@ -63,37 +52,13 @@ impl PairCondition {
         let places: Vec<_> = places.collect::<Result<_>>()?;
         let (expr, schema) = (Arc::clone(filter.expression()), Arc::clone(filter.schema()));
         let patterns = pattern_side(&expr, &places)?;
-        Ok(Self { expr, places, schema, columns, patterns })
-    }
-
-    /// Returns the condition over columns of the other side, with those of `one` as the values of a
-    /// row, which is the first one.
-    fn of_one_row(&self, one: Side, batch: &RecordBatch) -> Result<OneRow> {
-        let columns: Vec<ArrayRef> = self.columns[one].iter().map(|&column| Arc::clone(batch.column(column))).collect();
-        let constants = takes_constants(&self.expr, self.schema.fields().iter().map(|field| field.data_type()));
-        let row = Arc::new(Row::new(&columns, constants)?);
-        let moved = Arc::clone(&self.expr).transform_down(|expr| {
-            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
-            let (Some(place), Some(field)) =
-                (self.places.get(column.index()), self.schema.fields().get(column.index()))
-            else {
-                return internal_err!("the filter of a join has no column {column}");
-            };
-            let moved: Arc<dyn PhysicalExpr> = if place.side == one {
-                let field = Arc::clone(field);
-                Arc::new(RowValue::new(Arc::clone(&row), place.index, field))
-            } else {
-                Arc::new(Column::new(column.name(), place.index))
-            };
-            Ok(Transformed::yes(moved))
-        })?;
-        Ok(OneRow { expr: if constants { Once::wrap_in(moved.data)? } else { moved.data }, row })
+        Ok(Self { expr: PairExpr { expr, places, schema, columns }, patterns })
     }
 }
 
 impl LoopCondition for PairCondition {
     fn columns(&self, side: Side) -> &[usize] {
-        &self.columns[side]
+        &self.expr.columns[side]
     }
 
     fn prefers(&self) -> Option<Side> {
@@ -101,8 +66,42 @@ impl LoopCondition for PairCondition {
     }
 
     fn of_rows(&self, one: Side, rows: &RecordBatch) -> Result<Box<dyn RowCondition>, JoinError> {
-        Ok(Box::new(self.of_one_row(one, rows).map_err(into_join)?))
+        Ok(Box::new(self.expr.of_one_row(one, rows).map_err(into_join)?))
     }
+}
+
+impl RowCondition for OneRow {
+    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<MatchingRows, JoinError> {
+        let mut kept = Vec::new();
+        let evaluated = self.evaluate(row, others, |rows, values| {
+            kept.push((rows, matching(values)?));
+            Ok(())
+        });
+        evaluated.map_err(into_join)?;
+        if kept.len() == 1 {
+            return Ok(kept.remove(0).1);
+        }
+        let mut all = BooleanBufferBuilder::new(others.num_rows());
+        for (rows, piece) in kept {
+            match piece {
+                MatchingRows::All => all.append_n(rows, true),
+                MatchingRows::None => all.append_n(rows, false),
+                MatchingRows::Some(some) => all.append_buffer(&match some.nulls() {
+                    Some(nulls) => some.values() & nulls.inner(),
+                    None => some.values().clone(),
+                }),
+            }
+        }
+        Ok(MatchingRows::Some(BooleanArray::new(all.finish(), None)))
+    }
+}
+
+fn matching(values: ColumnarValue) -> Result<MatchingRows> {
+    Ok(match values {
+        ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => MatchingRows::All,
+        ColumnarValue::Scalar(_) => MatchingRows::None,
+        ColumnarValue::Array(kept) => MatchingRows::Some(as_boolean_array(&kept)?.clone()),
+    })
 }
 
 /// Returns the side whose columns all patterns of an expression have, and the other has none in them.
@@ -125,58 +124,6 @@ fn pattern_side(expr: &Arc<dyn PhysicalExpr>, places: &[FilterColumn]) -> Result
 fn is_regex(op: &Operator) -> bool {
     use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch};
     matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch)
-}
-
-/// A condition over columns of one side, and the row of the other whose values are constants in it.
-struct OneRow {
-    expr: Arc<dyn PhysicalExpr>,
-    row: Arc<Row>,
-}
-
-impl OneRow {
-    fn kept(&self, row: usize, others: &RecordBatch) -> Result<MatchingRows> {
-        self.row.set(row as u32)?;
-        let most = self.row.most_rows();
-        if others.num_rows() <= most {
-            return self.kept_at_once(others);
-        }
-        let mut kept = BooleanBufferBuilder::new(others.num_rows());
-        for start in (0..others.num_rows()).step_by(most) {
-            let rows = most.min(others.num_rows() - start);
-            match self.kept_at_once(&others.slice(start, rows))? {
-                MatchingRows::All => kept.append_n(rows, true),
-                MatchingRows::None => kept.append_n(rows, false),
-                MatchingRows::Some(some) => kept.append_buffer(&match some.nulls() {
-                    Some(nulls) => some.values() & nulls.inner(),
-                    None => some.values().clone(),
-                }),
-            }
-        }
-        Ok(MatchingRows::Some(BooleanArray::new(kept.finish(), None)))
-    }
-
-    fn kept_at_once(&self, others: &RecordBatch) -> Result<MatchingRows> {
-        Ok(match self.expr.evaluate(others)? {
-            ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => MatchingRows::All,
-            ColumnarValue::Scalar(_) => MatchingRows::None,
-            ColumnarValue::Array(kept) if kept.len() == others.num_rows() => {
-                MatchingRows::Some(as_boolean_array(&kept)?.clone())
-            }
-            ColumnarValue::Array(kept) => {
-                return internal_err!(
-                    "a filter returned {} values for {} pairs of rows",
-                    kept.len(),
-                    others.num_rows()
-                );
-            }
-        })
-    }
-}
-
-impl RowCondition for OneRow {
-    fn keep(&mut self, row: usize, others: &RecordBatch) -> Result<MatchingRows, JoinError> {
-        self.kept(row, others).map_err(into_join)
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@
 
 mod condition;
 mod once;
+mod pair_expr;
 mod plan;
 mod value;
 
 pub(super) use condition::PairCondition;
+pub(super) use pair_expr::PairExpr;
 pub use plan::LoopPlan;

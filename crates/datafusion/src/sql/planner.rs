@@ -6,7 +6,7 @@ use annulus_join::Sides;
 use async_trait::async_trait;
 use datafusion::{
     catalog::Session,
-    common::{DFSchema, internal_err},
+    common::DFSchema,
     error::Result,
     execution::context::QueryPlanner,
     logical_expr::{
@@ -18,31 +18,32 @@ use datafusion::{
     physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner},
 };
 
-use super::node::{AsOfJoin, Condition};
 use crate::{
+    asof::{AsOfJoin, Condition},
     config::PlacementMode,
-    join::{AsOfCondition, AsOfJoinExec},
+    join::{AsOfCondition, AsOfJoinExec, NearestCondition, NearestJoinExec},
+    nearest::NearestJoin,
 };
 
-/// DataFusion's planner of queries, with [`AsOfPlanner`].
+/// DataFusion's planner of queries, with [`JoinPlanner`].
 #[derive(Debug)]
 pub struct AnnulusPlanner;
 
-/// Plans an [`AsOfJoin`] as an [`AsOfJoinExec`]. A session with a query planner of its own adds it to the
-/// extension planners there.
+/// Plans an [`AsOfJoin`] as an [`AsOfJoinExec`], and a [`NearestJoin`] as a [`NearestJoinExec`]. A session with a
+/// query planner of its own adds it to the extension planners there.
 #[derive(Debug)]
-pub struct AsOfPlanner;
+pub struct JoinPlanner;
 
 #[async_trait]
 impl QueryPlanner for AnnulusPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(AsOfPlanner)]);
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(JoinPlanner)]);
         planner.create_physical_plan(plan, session).await
     }
 }
 
 #[async_trait]
-impl ExtensionPlanner for AsOfPlanner {
+impl ExtensionPlanner for JoinPlanner {
     async fn plan_extension(
         &self,
         planner: &dyn PhysicalPlanner,
@@ -52,10 +53,17 @@ impl ExtensionPlanner for AsOfPlanner {
         session: &dyn Session,
         planning: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let (&[left_plan, right_plan], [left, right]) = (logical_inputs, physical_inputs) else { return Ok(None) };
+        let inputs = Sides { left: Arc::clone(left), right: Arc::clone(right) };
+        // What all partitions share is in the memory of one process.
+        let is_of_one_process = PlacementMode::from_options(session.config_options()) != PlacementMode::Shipped;
+        if let Some(join) = node.as_any().downcast_ref::<NearestJoin>() {
+            let schema = left_plan.schema().join(right_plan.schema())?;
+            let by = planner.create_physical_expr(join.by(), &schema, session, planning)?;
+            let condition = NearestCondition { by, order: join.order(), k: join.k(), keeps_left: join.keeps_left() };
+            return Ok(Some(Arc::new(NearestJoinExec::try_new(inputs, condition, !is_of_one_process)?)));
+        }
         let Some(join) = node.as_any().downcast_ref::<AsOfJoin>() else { return Ok(None) };
-        let (&[left_plan, right_plan], [left, right]) = (logical_inputs, physical_inputs) else {
-            return internal_err!("an AsOfJoin has two inputs");
-        };
         let schemas = Sides { left: left_plan.schema(), right: right_plan.schema() };
         let physical = |expr: &Expr, schema: &DFSchema| planner.create_physical_expr(expr, schema, session, planning);
         let of_sides = |pair: &Sides<Expr>| -> Result<Sides<Arc<dyn PhysicalExpr>>> {
@@ -66,9 +74,6 @@ impl ExtensionPlanner for AsOfPlanner {
         let bounds = conjunction(bounds).map(|bounds| physical(&bounds, node.schema())).transpose()?;
         let on = on.iter().map(of_sides).collect::<Result<_>>()?;
         let condition = AsOfCondition { on, times: of_sides(&times)?, comparison, bounds };
-        let inputs = Sides { left: Arc::clone(left), right: Arc::clone(right) };
-        // One index for all partitions is in the memory of one process.
-        let is_partitioned = PlacementMode::from_options(session.config_options()) == PlacementMode::Shipped;
-        Ok(Some(Arc::new(AsOfJoinExec::try_new(inputs, condition, is_partitioned)?)))
+        Ok(Some(Arc::new(AsOfJoinExec::try_new(inputs, condition, !is_of_one_process)?)))
     }
 }

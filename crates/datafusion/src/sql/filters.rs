@@ -1,4 +1,4 @@
-//! The rule that filters the left side of an as-of join before it.
+//! The rule that filters the left side of an as-of or nearest-rows join before it.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use datafusion::{
     },
     error::Result,
     logical_expr::{
-        Expr, Extension, Filter, LogicalPlan,
+        Expr, Extension, Filter, LogicalPlan, UserDefinedLogicalNode,
         utils::{conjunction, split_conjunction},
     },
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
 };
 
-use super::node::AsOfJoin;
+use crate::{asof::AsOfJoin, nearest::NearestJoin};
 
-/// Moves conjuncts on columns of the left side of an as-of join below it: each row of the output has one of
-/// its rows. A conjunct on columns that equal columns of the right side filters that one as well.
+/// Moves conjuncts on columns of the left side of these joins below them: each row of the output has one of its
+/// rows. A conjunct on columns that equal columns of the right side of an as-of join filters that one as well.
 #[derive(Debug)]
-pub(crate) struct AsOfFilters;
+pub(crate) struct LeftFilters;
 
-impl OptimizerRule for AsOfFilters {
+impl OptimizerRule for LeftFilters {
     fn name(&self) -> &str {
-        "annulus_asof_filters"
+        "annulus_left_filters"
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {
@@ -36,17 +36,27 @@ impl OptimizerRule for AsOfFilters {
         let LogicalPlan::Extension(Extension { node }) = filter.input.as_ref() else {
             return Ok(Transformed::no(plan));
         };
-        let Some(join) = node.as_any().downcast_ref::<AsOfJoin>() else { return Ok(Transformed::no(plan)) };
+        let asof = node.as_any().downcast_ref::<AsOfJoin>();
+        let nearest = node.as_any().downcast_ref::<NearestJoin>();
+        let ((Some((left, right)), _) | (None, Some((left, right)))) =
+            (asof.map(|join| (&join.left, &join.right)), nearest.map(|join| (&join.left, &join.right)))
+        else {
+            return Ok(Transformed::no(plan));
+        };
         let is_of_left = |expr: &&Expr| {
-            expr.column_refs().iter().all(|column| join.left.schema().has_column(column)) && !expr.is_volatile()
+            expr.column_refs().iter().all(|column| left.schema().has_column(column)) && !expr.is_volatile()
         };
         let (below, above): (Vec<&Expr>, Vec<&Expr>) =
             split_conjunction(&filter.predicate).into_iter().partition(is_of_left);
         let Some(of_left) = conjunction(below.iter().copied().cloned()) else { return Ok(Transformed::no(plan)) };
-        let of_right = below.iter().filter_map(|expr| of_right(join, expr));
-        let right = filtered(join.right.as_ref().clone(), conjunction(of_right))?;
-        let left = filtered(join.left.as_ref().clone(), Some(of_left))?;
-        let node = Arc::new(join.with_inputs(left, right)?);
+        let of_right = below.iter().filter_map(|expr| of_right(asof?, expr));
+        let right = filtered(right.as_ref().clone(), conjunction(of_right))?;
+        let left = filtered(left.as_ref().clone(), Some(of_left))?;
+        let node: Arc<dyn UserDefinedLogicalNode> = match (asof, nearest) {
+            (Some(join), _) => Arc::new(join.with_inputs(left, right)?),
+            (None, Some(join)) => Arc::new(join.with_inputs(left, right)?),
+            (None, None) => return Ok(Transformed::no(plan)),
+        };
         let joined = LogicalPlan::Extension(Extension { node });
         Ok(Transformed::yes(filtered(joined, conjunction(above.into_iter().cloned()))?))
     }
@@ -82,4 +92,21 @@ fn of_right(join: &AsOfJoin, expr: &Expr) -> Option<Expr> {
         _ => Ok(Transformed::no(expr)),
     };
     expr.clone().transform(replace).data().ok()
+}
+
+/// Returns the new right side of these joins without a filter that was moved to both sides.
+///
+/// DataFusion 55.2 moves a predicate without columns, such as random() < 0.1, to all inputs of a node. It holds
+/// or does not for the rows of the output, which are those of the left side. `before` is the right side before.
+pub(crate) fn without_moved(left: &LogicalPlan, right: LogicalPlan, before: &Arc<LogicalPlan>) -> LogicalPlan {
+    match (left, right) {
+        (LogicalPlan::Filter(moved), LogicalPlan::Filter(filter))
+            if filter.predicate == moved.predicate
+                && filter.predicate.column_refs().is_empty()
+                && filter.input == *before =>
+        {
+            Arc::unwrap_or_clone(filter.input)
+        }
+        (_, right) => right,
+    }
 }

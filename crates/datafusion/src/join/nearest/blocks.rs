@@ -1,0 +1,151 @@
+//! The right side, in blocks that are prepared one by one.
+
+use std::{fmt, sync::Arc};
+
+use annulus_join::JoinError;
+use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
+use datafusion::{
+    common::{
+        hash_utils::{RandomState, create_hashes},
+        internal_err,
+    },
+    error::Result,
+    execution::{memory_pool::MemoryReservation, spill_file::SpillFile},
+    physical_plan::SpillManager,
+};
+use futures::TryStreamExt;
+
+use crate::error::from_join;
+
+/// The seed of the numbers that decide between rows of equal distance.
+const TIE_SEED: u64 = 0x6e65_6172;
+
+/// The bytes that a block takes for each row, beside the row.
+pub(super) const ROW_BYTES: usize = size_of::<u64>();
+
+/// Rows of the right side, prepared.
+pub(super) struct Block {
+    /// The number of the first row.
+    pub(super) first: u32,
+    pub(super) rows: RecordBatch,
+    /// A number that depends on the values of a row alone.
+    pub(super) ties: Vec<u64>,
+}
+
+/// The blocks of the right side.
+pub(super) enum Blocks {
+    Memory { blocks: Vec<Arc<Block>>, _memory: Arc<MemoryReservation> },
+    Disk(BlocksOnDisk),
+}
+
+/// Blocks on disk. Each has a file, which is removed with this.
+pub(super) struct BlocksOnDisk {
+    pub(super) manager: SpillManager,
+    pub(super) blocks: Vec<BlockOnDisk>,
+    /// The number of all rows.
+    pub(super) rows: usize,
+}
+
+pub(super) struct BlockOnDisk {
+    pub(super) file: Arc<dyn SpillFile>,
+    /// The number of the first row.
+    pub(super) first: u32,
+    /// The memory of its rows.
+    pub(super) bytes: usize,
+}
+
+impl Block {
+    /// Prepares the rows of some batches.
+    ///
+    /// # Errors
+    /// If they are too many for a batch.
+    pub(super) fn new(schema: &SchemaRef, batches: &[RecordBatch], first: u32) -> Result<Self> {
+        let rows = concat_batches(schema, batches)?;
+        let mut ties = vec![0u64; rows.num_rows()];
+        // Columns of a type that has no hash decide nothing.
+        for column in rows.columns() {
+            let mut hashes = vec![0; rows.num_rows()];
+            if create_hashes([column], &RandomState::with_seed(TIE_SEED), &mut hashes).is_ok() {
+                ties.iter_mut().zip(hashes).for_each(|(tie, hash)| *tie = tie.rotate_left(5) ^ hash);
+            }
+        }
+        Ok(Self { first, rows, ties })
+    }
+}
+
+impl Blocks {
+    /// Returns the number of blocks.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Memory { blocks, .. } => blocks.len(),
+            Self::Disk(disk) => disk.blocks.len(),
+        }
+    }
+
+    /// Returns the number of the first row of each block.
+    pub(super) fn firsts(&self) -> Vec<u32> {
+        match self {
+            Self::Memory { blocks, .. } => blocks.iter().map(|block| block.first).collect(),
+            Self::Disk(disk) => disk.blocks.iter().map(|block| block.first).collect(),
+        }
+    }
+
+    /// Returns the number of all rows.
+    pub(super) fn rows(&self) -> usize {
+        match self {
+            Self::Memory { blocks, .. } => blocks.iter().map(|block| block.rows.num_rows()).sum(),
+            Self::Disk(disk) => disk.rows,
+        }
+    }
+
+    /// Returns a block. One that is on disk is read.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) async fn block(&self, schema: &SchemaRef, number: usize) -> Result<Arc<Block>> {
+        match self {
+            Self::Memory { blocks, .. } => Ok(Arc::clone(&blocks[number])),
+            Self::Disk(disk) => {
+                let Some(block) = disk.blocks.get(number) else { return internal_err!("no block {number}") };
+                let stream = disk.manager.read_spill_as_stream_unbuffered(Arc::clone(&block.file), None)?;
+                let batches: Vec<RecordBatch> = stream.try_collect().await?;
+                Ok(Arc::new(Block::new(schema, &batches, block.first)?))
+            }
+        }
+    }
+}
+
+impl BlocksOnDisk {
+    /// Returns the memory of a row, on average.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.blocks.iter().map(|block| block.bytes).sum::<usize>().div_ceil(self.rows.max(1))
+    }
+
+    /// Writes the rows of a block, if there are any, and removes them from `rows`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn write(&mut self, rows: &mut Vec<RecordBatch>, first: u32, bytes: usize) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let file = self.manager.spill_record_batch_and_finish(rows, "a nearest-rows join")?;
+        rows.clear();
+        self.blocks.extend(file.map(|file| BlockOnDisk { file, first, bytes }));
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Returns the number of the row that follows `rows` ones.
+///
+/// # Errors
+/// If it does not fit in 32 bits.
+pub(super) fn row_number(rows: usize) -> Result<u32> {
+    u32::try_from(rows).map_err(|_| from_join(JoinError::TooManyRows { rows }))
+}

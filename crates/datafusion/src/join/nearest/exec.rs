@@ -1,0 +1,268 @@
+//! The operator.
+
+use std::{fmt, sync::Arc};
+
+use annulus_join::Sides;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::{
+    common::{Statistics, internal_err, stats::Precision, tree_node::TreeNodeRecursion},
+    error::Result,
+    execution::TaskContext,
+    physical_expr::{EquivalenceProperties, PhysicalExpr, equivalence::ProjectionMapping},
+    physical_plan::{
+        ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+        InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
+        StatisticsArgs,
+        execution_plan::{Boundedness, CardinalityEffect, EmissionType},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics},
+        projection::{EmbeddedProjection, ProjectionExec, try_embed_projection},
+    },
+};
+use tokio::runtime::Handle;
+
+use super::{
+    build::{self, BuildFuture},
+    condition::NearestCondition,
+    method::Method,
+    output::{Layout, joined},
+    stream,
+};
+use crate::{
+    delegate,
+    executions::{Executions, OutputPartition},
+    join::hash::BuildMetrics,
+};
+
+/// A join of each row of the left side with the rows of the right side that are nearest.
+///
+/// All partitions of the left side meet all rows of the right side, so neither side is repartitioned, and the
+/// output has the left side's partitions and order. A right side that does not fit in memory is read from disk,
+/// once or twice for as many rows of the left side as fit in memory.
+#[derive(Debug)]
+pub struct NearestJoinExec {
+    inputs: Sides<Arc<dyn ExecutionPlan>>,
+    condition: NearestCondition,
+    method: Arc<Method>,
+    is_single: bool,
+    /// The columns of the output, of those of both sides.
+    projection: Option<Vec<usize>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    executions: Executions<BuildFuture>,
+}
+
+impl NearestJoinExec {
+    /// Returns the join of two inputs. With `is_single`, both must have one partition.
+    ///
+    /// # Errors
+    /// If the expression cannot be evaluated with the columns of the inputs.
+    pub fn try_new(
+        inputs: Sides<Arc<dyn ExecutionPlan>>,
+        condition: NearestCondition,
+        is_single: bool,
+    ) -> Result<Self> {
+        Self::build(inputs, condition, is_single, None)
+    }
+
+    fn build(
+        inputs: Sides<Arc<dyn ExecutionPlan>>,
+        condition: NearestCondition,
+        is_single: bool,
+        projection: Option<Vec<usize>>,
+    ) -> Result<Self> {
+        let schemas = inputs.as_ref().map(|input| input.schema());
+        let schema = Arc::new(joined(schemas.as_ref(), condition.keeps_left));
+        let method = Arc::new(condition.method(&schema, schemas.left.fields().len())?);
+        let left = &inputs.left;
+        let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
+        // The columns of the left side have the same indices.
+        equivalences.add_equivalence_group(left.equivalence_properties().eq_group().clone())?;
+        equivalences.add_orderings(left.equivalence_properties().oeq_class().iter().cloned());
+        let mut partitioning = left.output_partitioning().clone();
+        if let Some(projection) = &projection {
+            let mapping = ProjectionMapping::from_indices(projection, &schema)?;
+            partitioning = partitioning.project(&mapping, &equivalences);
+            equivalences = equivalences.project(&mapping, Arc::new(schema.project(projection)?));
+        }
+        // The right side is read whole.
+        let boundedness = match inputs.right.boundedness() {
+            Boundedness::Unbounded { .. } => Boundedness::Unbounded { requires_infinite_memory: true },
+            Boundedness::Bounded => left.boundedness(),
+        };
+        let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, boundedness);
+        let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
+        let properties = Arc::new(properties);
+        Ok(Self { inputs, condition, method, is_single, projection, properties, metrics, executions })
+    }
+
+    /// Returns the condition.
+    pub fn condition(&self) -> &NearestCondition {
+        &self.condition
+    }
+
+    /// Returns whether both inputs must have one partition.
+    pub fn is_single(&self) -> bool {
+        self.is_single
+    }
+
+    /// Returns the columns of the output, of those of the left side and then of the right side; all if there
+    /// is none.
+    pub fn projection(&self) -> Option<&[usize]> {
+        self.projection.as_deref()
+    }
+
+    /// Returns the columns of both sides.
+    pub fn joined_schema(&self) -> Schema {
+        joined(self.inputs.as_ref().map(|input| input.schema()).as_ref(), self.condition.keeps_left)
+    }
+
+    fn right_schema(&self) -> SchemaRef {
+        self.inputs.right.schema()
+    }
+
+    fn layout(&self) -> Result<Layout> {
+        let joined = self.joined_schema();
+        let all = || (0..joined.fields().len()).collect();
+        let projection = self.projection.clone().unwrap_or_else(all);
+        Layout::new(&joined, self.inputs.left.schema().fields().len(), &projection)
+    }
+
+    /// Returns the right side in the making.
+    fn start(&self, context: &Arc<TaskContext>) -> Result<BuildFuture> {
+        let right = &self.inputs.right;
+        let partitions = 0..right.output_partitioning().partition_count();
+        let streams = partitions.map(|partition| right.execute(partition, Arc::clone(context)));
+        let setup = build::Setup {
+            schema: self.right_schema(),
+            streams: streams.collect::<Result<_>>()?,
+            context: Arc::clone(context),
+            metrics: BuildMetrics::new(&self.metrics),
+            files: SpillMetrics::new(&self.metrics, 0),
+        };
+        Ok(setup.start(Handle::try_current().is_ok()))
+    }
+}
+
+impl EmbeddedProjection for NearestJoinExec {
+    fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
+        let projection = match (&self.projection, projection) {
+            (Some(own), Some(of_own)) => Some(of_own.into_iter().map(|index| own[index]).collect()),
+            (own, None) => own.clone(),
+            (None, projection) => projection,
+        };
+        Self::build(self.inputs.clone(), self.condition.clone(), self.is_single, projection)
+    }
+}
+
+impl DisplayAs for NearestJoinExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let NearestCondition { by, order, k, keeps_left } = &self.condition;
+        let kind = if *keeps_left { "Left" } else { "Inner" };
+        if let DisplayFormatType::TreeRender = format {
+            return writeln!(f, "type={kind}\nk={k}\n{order}={by}\nmethod={}", self.method);
+        }
+        write!(f, "NearestJoinExec: type={kind}, k={k}, {order}={by}, method={}", self.method)?;
+        if let Some(projection) = &self.projection {
+            let schema = self.joined_schema();
+            let names = projection.iter().map(|&index| format!("{}@{index}", schema.field(index).name()));
+            write!(f, ", projection=[{}]", names.collect::<Vec<_>>().join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for NearestJoinExec {
+    delegate!(self.replace_children: with_new_children);
+
+    fn name(&self) -> &'static str {
+        "NearestJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.inputs.left, &self.inputs.right]
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        visit(&self.condition.by)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Ok([left, right]) = <[Arc<dyn ExecutionPlan>; 2]>::try_from(children) else {
+            return internal_err!("NearestJoinExec needs two children");
+        };
+        let (condition, projection) = (self.condition.clone(), self.projection.clone());
+        Ok(Arc::new(Self::build(Sides { left, right }, condition, self.is_single, projection)?))
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        let distribution =
+            if self.is_single { Distribution::SinglePartition } else { Distribution::UnspecifiedDistribution };
+        InputDistributionRequirements::new(vec![distribution; 2])
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        // The right side is read whole, however it is partitioned.
+        vec![!self.is_single, false]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        // DataFusion would take the columns of a projection for those of all inputs.
+        vec![self.projection.is_none(), false]
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let own = OutputPartition { index: partition, count: self.properties.partitioning.partition_count() };
+        let (build, ticket) = self.executions.share(own, &context, || self.start(&context))?;
+        let setup = stream::Setup {
+            method: Arc::clone(&self.method),
+            k: self.condition.k,
+            keeps_left: self.condition.keeps_left,
+            layout: self.layout()?,
+            right_schema: self.right_schema(),
+            build,
+            left: self.inputs.left.execute(partition, Arc::clone(&context))?,
+            context,
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        };
+        Ok(ticket.stream(setup.stream()))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition), ChildStats::Skip]
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if let Some(rows) = inputs[0].num_rows.get_value() {
+            statistics.num_rows = Precision::Inexact(rows.saturating_mul(self.condition.k));
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        if self.condition.keeps_left { CardinalityEffect::GreaterEqual } else { CardinalityEffect::Unknown }
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        try_embed_projection(projection, self)
+    }
+}
