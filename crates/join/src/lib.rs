@@ -34,7 +34,7 @@ pub use merge::{
     AsOfBytes, AsOfComparison, AsOfIndex, AsOfKeys, AsOfProbe, Band, BandParts, Comparison, KeyPair, MergeBuild,
     MergeCondition, MergeFragment, MergeJoin, MergePosition, Offset, ProbeLimits, Term,
 };
-pub use nearest::{NearestLists, Neighbour};
+pub use nearest::{LineIndex, NearestLists, Neighbour, PlaneFormula, PlaneIndex};
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
 pub use pairs::RequiredPairs;
 pub use sides::{Side, Sides};

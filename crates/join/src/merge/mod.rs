@@ -21,7 +21,7 @@ mod second;
 mod sort;
 mod spans;
 mod travel;
-mod words;
+pub(crate) mod words;
 
 use std::{ops::Range, sync::Arc};
 
@@ -31,6 +31,7 @@ use arrow::{
     row::{RowConverter, SortField},
 };
 
+pub(crate) use asof::partition_point_near;
 pub use asof::{AsOfBytes, AsOfComparison, AsOfIndex, AsOfKeys, AsOfProbe};
 pub use comparison::{BandParts, Comparison, Term};
 pub use condition::{Band, KeyPair, MergeCondition, Offset};

@@ -10,7 +10,7 @@ use arrow::{
 };
 
 /// An unsigned integer that holds one value, or several neighbouring ones.
-pub(super) trait Word: Copy + Ord + Default + Send + Sync {
+pub(crate) trait Word: Copy + Ord + Default + Send + Sync {
     const MIN: Self;
     const MAX: Self;
     /// Shifts the word up by `bits` bits and puts `value` into the low ones.
@@ -60,7 +60,7 @@ word!(u64);
 word!(u128);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Unsigned,
     Signed,
     Float,
@@ -68,7 +68,7 @@ pub(super) enum Kind {
 
 /// Returns the bits and the kind of a type's values; `None` for types whose values are not single
 /// numbers.
-pub(super) fn shape(data_type: &DataType) -> Option<(u32, Kind)> {
+pub(crate) fn shape(data_type: &DataType) -> Option<(u32, Kind)> {
     use DataType::*;
     Some(match data_type {
         Boolean | UInt8 => (8, Kind::Unsigned),
@@ -89,7 +89,7 @@ pub(super) fn shape(data_type: &DataType) -> Option<(u32, Kind)> {
 
 /// Appends the values of a column, of a type that has a [`shape`], to the words of its rows. Nulls
 /// are represented by arbitrary values.
-pub(super) fn append<W: Word>(array: &dyn Array, words: &mut [W]) {
+pub(crate) fn append<W: Word>(array: &dyn Array, words: &mut [W]) {
     let Some((bits, kind)) = shape(array.data_type()) else { return };
     let data = array.to_data();
     if let Some(booleans) = array.as_any().downcast_ref::<arrow::array::BooleanArray>() {
@@ -130,13 +130,13 @@ fn mask(bits: u32) -> u64 {
 
 /// Returns the word of a float of `bits` bits; `value` is its bits.
 #[inline]
-pub(super) fn float_word(value: u64, bits: u32) -> u64 {
+pub(crate) fn float_word(value: u64, bits: u32) -> u64 {
     let magnitude = value & !sign(bits);
     if value & sign(bits) == 0 || magnitude == 0 { magnitude | sign(bits) } else { !value & mask(bits) }
 }
 
 /// Returns the bits of the float that has this word; it has `bits` bits.
 #[inline]
-pub(super) fn float_bits(word: u64, bits: u32) -> u64 {
+pub(crate) fn float_bits(word: u64, bits: u32) -> u64 {
     if word & sign(bits) != 0 { word & !sign(bits) } else { !word & mask(bits) }
 }

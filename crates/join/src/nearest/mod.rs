@@ -4,6 +4,12 @@
 //! Each left row has a list of its best right rows so far. Any part of the right side may be offered
 //! to the lists, in any order and by any method: the lists end up with the same rows.
 
+mod line;
 mod lists;
+mod pace;
+mod plane;
+mod ties;
 
+pub use line::LineIndex;
 pub use lists::{NearestLists, Neighbour};
+pub use plane::{PlaneFormula, PlaneIndex};

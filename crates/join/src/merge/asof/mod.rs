@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use bytes::AsOfBytes;
 pub use index::AsOfIndex;
 pub use probe::AsOfProbe;
+pub(crate) use probe::partition_point_near;
 
 use super::{
     keys::{Column, Encoder, KeyColumns},

@@ -150,7 +150,7 @@ fn search_blocks<W: TimeWord>(
 
 /// Returns the number of values for which `is_before` is true, which come first. Searches from `hint` on in
 /// steps that double.
-fn partition_point_near<W: Copy>(values: &[W], hint: usize, is_before: impl Fn(W) -> bool) -> usize {
+pub(crate) fn partition_point_near<W: Copy>(values: &[W], hint: usize, is_before: impl Fn(W) -> bool) -> usize {
     let hint = hint.min(values.len());
     let mut step = 1;
     let (mut low, mut high);
