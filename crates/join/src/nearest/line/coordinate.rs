@@ -82,7 +82,7 @@ macro_rules! float {
             #[inline]
             fn distance(self, other: Self) -> u64 {
                 let distance = (self - other).abs();
-                if distance.is_nan() { Self::NAN } else { distance.to_bits().into() }
+                if distance.is_nan() { <Self as Coordinate>::NAN } else { distance.to_bits().into() }
             }
 
             #[inline]

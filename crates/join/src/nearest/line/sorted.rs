@@ -48,9 +48,16 @@ impl<T: Coordinate> SortedValues<T> {
         lists: &mut NearestLists<u64>,
         pace: &mut Pace<'_>,
     ) -> Result<(), JoinError> {
+        let values = T::read(left).into_iter().enumerate().filter(|(row, _)| left.is_valid(*row));
+        let mut order: Vec<(u64, usize)> = values.map(|(row, value)| (value.word(), row)).collect();
+        // In the order of the right values, the next place is a few steps away.
+        if !order.is_sorted() {
+            order.sort_unstable();
+        }
         let mut place = 0;
-        for (row, value) in T::read(left).into_iter().enumerate().filter(|(row, _)| left.is_valid(*row)) {
+        for (word, row) in order {
             pace.step(1)?;
+            let value = T::from_word(word);
             match value.distance_to_numbers() {
                 Some(distance) => self.offer_to_special(value, distance, row, lists, pace)?,
                 None => {

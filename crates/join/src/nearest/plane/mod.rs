@@ -133,11 +133,17 @@ impl PlaneIndex {
         check_lists(xs.len(), lists)?;
         let pace = &mut Pace::new(check);
         let nulls = NullBuffer::union(xs.nulls(), ys.nulls());
-        for (row, (&x, &y)) in xs.values().iter().zip(ys.values()).enumerate() {
+        let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        // Rows that are near each other are searched one after the other: they need the same nodes.
+        let mut order = Vec::with_capacity(xs.len());
+        for (row, (&x, &y)) in xs.values().iter().zip(ys.values()).enumerate().filter(|(row, _)| is_valid(*row)) {
             pace.step(1)?;
-            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
-                self.nearest_to([x, y], row, lists, pace)?;
-            }
+            order.push((self.tree.place_on_curve([x, y]), row));
+        }
+        order.sort_unstable();
+        for (_, row) in order {
+            pace.step(1)?;
+            self.nearest_to([xs.value(row), ys.value(row)], row, lists, pace)?;
         }
         Ok(())
     }

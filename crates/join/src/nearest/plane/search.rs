@@ -1,7 +1,7 @@
 //! The search for the points that are nearest to a point.
 
 use super::{
-    formula::{PlaneFormula, squared},
+    formula::{Limit, PlaneFormula, squared},
     tree::PointTree,
 };
 use crate::{
@@ -43,7 +43,7 @@ impl Search<'_> {
             let mut steps = 1;
             while !self.tree.ties.is_leaf(candidate.node) {
                 let (near, far) = self.halves(candidate.node);
-                if far.square <= limit {
+                if far.square <= limit.far {
                     waiting[depth] = far;
                     depth += 1;
                 }
@@ -78,18 +78,17 @@ impl Search<'_> {
 
     /// Returns whether no row of a node can enter the list.
     #[inline]
-    fn is_too_far(&self, candidate: Candidate, limit: f64, lists: &NearestLists<u64>) -> bool {
-        candidate.square > limit
-            || lists.farthest(self.row).is_some_and(|farthest| {
-                let distance = self.formula.word(candidate.square);
-                distance > farthest.distance
-                    || distance == farthest.distance && self.tree.ties.least(candidate.node).at(distance) >= *farthest
-            })
+    fn is_too_far(&self, candidate: Candidate, limit: Limit, lists: &NearestLists<u64>) -> bool {
+        if candidate.square < limit.near || candidate.square > limit.far {
+            return candidate.square > limit.far;
+        }
+        let nearest = self.tree.ties.least(candidate.node).at(self.formula.word(candidate.square));
+        lists.farthest(self.row).is_some_and(|farthest| nearest > *farthest)
     }
 
     /// Offers the points of a leaf, and returns the new limit.
     #[inline]
-    fn offer_leaf(&self, node: usize, mut limit: f64, lists: &mut NearestLists<u64>) -> f64 {
+    fn offer_leaf(&self, node: usize, mut limit: Limit, lists: &mut NearestLists<u64>) -> Limit {
         let range = self.tree.ties.range(node);
         let mut squares = [0.0; LEAF_ROWS];
         let points = self.tree.xs[range.clone()].iter().zip(&self.tree.ys[range.clone()]);
@@ -97,7 +96,7 @@ impl Search<'_> {
             *square = squared(self.at, [x, y]);
         }
         for (place, square) in range.zip(squares) {
-            if square <= limit && lists.offer(self.row, self.tree.ties.tie(place).at(self.formula.word(square))) {
+            if square <= limit.far && lists.offer(self.row, self.tree.ties.tie(place).at(self.formula.word(square))) {
                 limit = self.formula.limit(lists.farthest(self.row));
             }
         }

@@ -11,6 +11,9 @@ use crate::{
 /// The nodes for each thread that are divided by themselves.
 const NODES_PER_THREAD: usize = 4;
 
+/// The first node that a point is not followed below, to find its place on the curve.
+const CELLS: usize = 1 << 8;
+
 /// A point with finite coordinates, and its row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
@@ -73,6 +76,15 @@ fn greater(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }
 }
 
+/// Puts a zero before each bit of a number.
+fn spread(number: u8) -> u32 {
+    let mut bits = u32::from(number);
+    for (shift, mask) in [(4, 0x0F0F), (2, 0x3333), (1, 0x5555)] {
+        bits = (bits | bits << shift) & mask;
+    }
+    bits
+}
+
 impl PointTree {
     pub(super) fn new(mut points: Vec<Point>, threads: usize) -> Self {
         let count = points.len();
@@ -106,6 +118,19 @@ impl PointTree {
             };
         }
         tree
+    }
+
+    /// Returns a number for a point. Points with numbers that are near each other are mostly near each
+    /// other too: it is that of a node, then that of a square in its rectangle, on a curve through all.
+    pub(super) fn place_on_curve(&self, at: [f64; 2]) -> u32 {
+        let mut node = 1;
+        while !self.ties.is_leaf(node) && node < CELLS {
+            let [one, other] = [2 * node, 2 * node + 1].map(|node| self.rectangles[node].squared(at));
+            node = 2 * node + usize::from(other < one);
+        }
+        let Rectangle { low, high } = self.rectangles[node];
+        let share = |axis: usize| ((at[axis] - low[axis]) / (high[axis] - low[axis]) * 256.0) as u8;
+        (node as u32) << 16 | spread(share(0)) | spread(share(1)) << 1
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
