@@ -2,7 +2,8 @@
 //! nearest by a distance.
 //!
 //! Each left row has a list of its best right rows so far. Any part of the right side may be offered
-//! to the lists, in any order and by any method: the lists end up with the same rows.
+//! to the lists, in any order and by any method: the lists end up with the same rows. A [`LineIndex`] and
+//! a [`PlaneIndex`] leave rows out that are too far.
 
 mod line;
 mod lists;

@@ -33,7 +33,7 @@ impl Tie {
     pub(super) const MAX: Self = Self { tie: u64::MAX, row: u32::MAX };
 
     #[inline]
-    pub(super) fn at(self, distance: u64) -> Neighbour<u64> {
+    pub(super) fn with_distance(self, distance: u64) -> Neighbour<u64> {
         Neighbour { distance, tie: self.tie, row: self.row }
     }
 }
@@ -108,7 +108,7 @@ impl TieTree {
             return Ok(());
         }
         if range.len() <= LEAF_ROWS {
-            range.for_each(|place| _ = lists.offer(left, self.tie(place).at(distance)));
+            range.for_each(|place| _ = lists.offer(left, self.tie(place).with_distance(distance)));
             return pace.step(LEAF_ROWS);
         }
         self.descend(1, &range, distance, left, lists, pace)
@@ -125,12 +125,12 @@ impl TieTree {
     ) -> Result<(), JoinError> {
         let of_node = self.range(node);
         let common = of_node.start.max(range.start)..of_node.end.min(range.end);
-        let is_too_far = |farthest: &Neighbour<u64>| self.least[node].at(distance) > *farthest;
+        let is_too_far = |farthest: &Neighbour<u64>| self.least[node].with_distance(distance) > *farthest;
         if common.is_empty() || lists.farthest(left).is_some_and(is_too_far) {
             return Ok(());
         }
         if self.is_leaf(node) {
-            common.for_each(|place| _ = lists.offer(left, self.tie(place).at(distance)));
+            common.for_each(|place| _ = lists.offer(left, self.tie(place).with_distance(distance)));
             return pace.step(LEAF_ROWS);
         }
         pace.step(1)?;

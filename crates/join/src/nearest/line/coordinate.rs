@@ -7,15 +7,11 @@ use arrow::{
 
 use crate::merge::words::{append, float_bits, float_word};
 
-/// The word of an infinite distance of 64-bit floats.
-pub(in crate::nearest) const INFINITE: u64 = f64::INFINITY.to_bits();
-/// The word of a distance that is not a number.
+/// The word of a distance of 64-bit floats that is not a number.
 pub(in crate::nearest) const NAN: u64 = 0x7FF8_0000_0000_0000;
 
 /// A value of a line: a float, or the word of a whole number in the order of numbers.
 pub(super) trait Coordinate: Copy + PartialOrd + Send + Sync {
-    /// The word of an infinite distance.
-    const INFINITE: u64;
     /// The word of a distance that is not a number.
     const NAN: u64;
 
@@ -32,7 +28,6 @@ pub(super) trait Coordinate: Copy + PartialOrd + Send + Sync {
 }
 
 impl Coordinate for u64 {
-    const INFINITE: u64 = Self::MAX;
     const NAN: u64 = Self::MAX;
 
     fn read(array: &dyn Array) -> Vec<Self> {
@@ -63,7 +58,6 @@ impl Coordinate for u64 {
 macro_rules! float {
     ($float:ty, $bits:ty, $arrow:ty, $width:literal, $nan:expr) => {
         impl Coordinate for $float {
-            const INFINITE: u64 = <$float>::INFINITY.to_bits() as u64;
             const NAN: u64 = $nan;
 
             fn read(array: &dyn Array) -> Vec<Self> {

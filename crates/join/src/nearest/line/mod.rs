@@ -9,7 +9,7 @@ mod sorted;
 
 use arrow::{array::Array, datatypes::DataType, error::ArrowError};
 
-pub(super) use coordinate::{INFINITE, NAN};
+pub(super) use coordinate::NAN;
 use sorted::SortedValues;
 
 use super::{NearestLists, pace::Pace};

@@ -91,7 +91,7 @@ impl<T: Coordinate> SortedValues<T> {
                 break;
             }
             let at = if is_before { start - 1 } else { end };
-            if !lists.offer(row, self.ties.tie(at).at(nearest)) {
+            if !lists.offer(row, self.ties.tie(at).with_distance(nearest)) {
                 return Ok(());
             }
             if is_before {
@@ -117,7 +117,7 @@ impl<T: Coordinate> SortedValues<T> {
         self.ties.offer_equal(self.numbers..self.values.len(), T::NAN, row, lists, pace)
     }
 
-    /// Offers rows to a left row that is infinite or not a number.
+    /// Offers rows to a left row that is infinite or not a number; all finite ones are at `distance`.
     fn offer_to_special(
         &self,
         value: T,
@@ -126,15 +126,15 @@ impl<T: Coordinate> SortedValues<T> {
         lists: &mut NearestLists<u64>,
         pace: &mut Pace<'_>,
     ) -> Result<(), JoinError> {
-        let numbers = &self.values[..self.numbers];
-        // An infinity is infinitely far from all but itself.
-        let same = numbers.partition_point(|right| *right < value)..numbers.partition_point(|right| *right <= value);
         if distance == T::NAN {
-            return self.ties.offer_equal(0..self.values.len(), T::NAN, row, lists, pace);
+            return self.ties.offer_equal(0..self.values.len(), distance, row, lists, pace);
         }
+        // An infinity is infinitely far from all numbers but itself.
+        let numbers = &self.values[..self.numbers];
+        let same = numbers.partition_point(|right| *right < value)..numbers.partition_point(|right| *right <= value);
         for (range, distance) in [
-            (0..same.start, T::INFINITE),
-            (same.end..self.numbers, T::INFINITE),
+            (0..same.start, distance),
+            (same.end..self.numbers, distance),
             (same, T::NAN),
             (self.numbers..self.values.len(), T::NAN),
         ] {

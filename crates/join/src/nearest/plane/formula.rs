@@ -2,6 +2,8 @@
 
 use crate::nearest::{Neighbour, line::NAN};
 
+/// The word of an infinite distance.
+pub(super) const INFINITE: u64 = f64::INFINITY.to_bits();
 /// Squares that are less may have lost digits.
 const TINY: f64 = f64::MIN_POSITIVE / f64::EPSILON;
 

@@ -12,16 +12,17 @@ mod tree;
 use arrow::{
     array::{Array, Float64Array},
     buffer::NullBuffer,
+    error::ArrowError,
 };
 
 pub use formula::PlaneFormula;
-use formula::squared;
+use formula::{INFINITE, squared};
 use search::Search;
 use tree::{Point, PointTree};
 
 use super::{
     NearestLists,
-    line::{INFINITE, check_lists, check_rows},
+    line::{check_lists, check_rows},
     pace::Pace,
     ties::Tie,
 };
@@ -167,7 +168,7 @@ impl PlaneIndex {
         }
         for class in &self.classes {
             let distance = self.formula.word(squared(at, class.at));
-            let entered = class.ties.iter().take_while(|tie| lists.offer(row, tie.at(distance))).count();
+            let entered = class.ties.iter().take_while(|tie| lists.offer(row, tie.with_distance(distance))).count();
             pace.step(entered + 1)?;
         }
         Ok(())
@@ -191,7 +192,6 @@ fn class_of(coordinate: f64) -> f64 {
 
 /// Checks that each point has both coordinates.
 fn check_coordinates(xs: &Float64Array, ys: &Float64Array) -> Result<(), JoinError> {
-    use arrow::error::ArrowError;
     if xs.len() != ys.len() {
         let message = format!("{} x coordinates but {} y coordinates; each point needs both", xs.len(), ys.len());
         return Err(ArrowError::InvalidArgumentError(message).into());

@@ -82,7 +82,7 @@ impl Search<'_> {
         if candidate.square < limit.near || candidate.square > limit.far {
             return candidate.square > limit.far;
         }
-        let nearest = self.tree.ties.least(candidate.node).at(self.formula.word(candidate.square));
+        let nearest = self.tree.ties.least(candidate.node).with_distance(self.formula.word(candidate.square));
         lists.farthest(self.row).is_some_and(|farthest| nearest > *farthest)
     }
 
@@ -96,7 +96,9 @@ impl Search<'_> {
             *square = squared(self.at, [x, y]);
         }
         for (place, square) in range.zip(squares) {
-            if square <= limit.far && lists.offer(self.row, self.tree.ties.tie(place).at(self.formula.word(square))) {
+            if square <= limit.far
+                && lists.offer(self.row, self.tree.ties.tie(place).with_distance(self.formula.word(square)))
+            {
                 limit = self.formula.limit(lists.farthest(self.row));
             }
         }
