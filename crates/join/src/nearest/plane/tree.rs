@@ -151,10 +151,17 @@ fn divide(points: &mut [Point], count: usize, node: usize, depth: u32) {
     divide(second, count, 2 * node + 1, depth);
 }
 
-/// Moves the points that are less in the longer direction before the others.
+/// Moves the points that are less in the longer direction before the others. Of equal points, those with
+/// the least ties come first: a search finds them together.
 fn halve(points: &mut [Point], middle: usize) {
-    let axis = Rectangle::around(points.iter().map(|point| point.at)).longer_axis();
-    if middle < points.len() {
-        points.select_nth_unstable_by(middle, |a, b| a.at[axis].total_cmp(&b.at[axis]));
+    if middle >= points.len() {
+        return;
     }
+    let rectangle = Rectangle::around(points.iter().map(|point| point.at));
+    if rectangle.low == rectangle.high {
+        points.select_nth_unstable_by_key(middle, |point| point.tie);
+        return;
+    }
+    let axis = rectangle.longer_axis();
+    points.select_nth_unstable_by(middle, |a, b| a.at[axis].total_cmp(&b.at[axis]));
 }
