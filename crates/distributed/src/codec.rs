@@ -2,7 +2,7 @@
 
 use std::{any::Any, sync::Arc};
 
-use annulus_datafusion::{AsOfCondition, AsOfJoinExec, UnitScan};
+use annulus_datafusion::{AsOfCondition, AsOfJoinExec, NearestCondition, NearestJoinExec, NearestOrder, UnitScan};
 use annulus_join::{AsOfComparison, Sides};
 use datafusion::{
     arrow::datatypes::SchemaRef,
@@ -62,6 +62,15 @@ enum Sent {
         table: TableInfo,
         workers: usize,
     },
+    Nearest {
+        /// The expression over the columns of both sides, as a projection of an empty input.
+        by: Vec<u8>,
+        order: NearestOrder,
+        k: usize,
+        keeps_left: bool,
+        is_single: bool,
+        projection: Option<Vec<usize>>,
+    },
     Scan {
         shares: Shares,
         projection: Option<Vec<usize>>,
@@ -88,6 +97,8 @@ impl PhysicalExtensionCodec for AnnulusCodec {
             Sent::Cyclo { id, meeting_at: meeting_at.into(), workers, filter, why: node.why().to_owned(), join }
         } else if let Some(node) = node.downcast_ref::<KeepExec>() {
             Sent::Keep { table: node.table().as_ref().clone(), workers: node.workers() }
+        } else if let Some(node) = node.downcast_ref::<NearestJoinExec>() {
+            nearest(node)?
         } else if let Some(node) = node.downcast_ref::<ResidentScanExec>() {
             let (shares, projection) = (node.shares().as_ref().clone(), node.projection().cloned());
             Sent::Scan { shares, projection, partitions: node.partitions() }
@@ -137,6 +148,17 @@ impl PhysicalExtensionCodec for AnnulusCodec {
                 [input] => Ok(Arc::new(KeepExec::new(Arc::clone(input), Arc::new(table), workers))),
                 _ => internal_err!("a table is created from {} inputs", inputs.len()),
             },
+            Sent::Nearest { by, order, k, keeps_left, is_single, projection } => {
+                let [left, right] = inputs else {
+                    return internal_err!("a nearest-rows join has {} inputs", inputs.len());
+                };
+                let by = projected(&by, context)?.pop();
+                let by = by.ok_or_else(|| internal_datafusion_err!("a nearest-rows join was sent without an order"))?;
+                let inputs = Sides { left: Arc::clone(left), right: Arc::clone(right) };
+                let condition = NearestCondition { by, order, k, keeps_left };
+                let join = NearestJoinExec::try_new(inputs, condition, is_single)?;
+                Ok(Arc::new(join.with_projection(projection)?))
+            }
             Sent::Scan { shares, projection, partitions } => {
                 Ok(Arc::new(ResidentScanExec::new(Arc::new(shares), projection, partitions, None)?))
             }
@@ -164,6 +186,19 @@ fn asof(node: &AsOfJoinExec) -> Result<Sent> {
         bounds: bounds.as_ref().map(|bounds| projection_of([bounds], joined)).transpose()?,
         comparison: *comparison,
         is_partitioned: node.is_partitioned(),
+        projection: node.projection().map(<[usize]>::to_vec),
+    })
+}
+
+/// Returns a nearest-rows join to be encoded.
+fn nearest(node: &NearestJoinExec) -> Result<Sent> {
+    let NearestCondition { by, order, k, keeps_left } = node.condition();
+    Ok(Sent::Nearest {
+        by: projection_of([by], Arc::new(node.joined_schema()))?,
+        order: *order,
+        k: *k,
+        keeps_left: *keeps_left,
+        is_single: node.is_single(),
         projection: node.projection().map(<[usize]>::to_vec),
     })
 }

@@ -11,6 +11,7 @@ mod equal;
 #[cfg(target_os = "linux")]
 mod faults;
 mod folder;
+mod nearest;
 mod select;
 mod single;
 mod tables;

@@ -48,6 +48,7 @@ fn workers_write_what_one_process_writes() {
         &["--on", "k", "--select", "a.k + 1 AS n, b.name", "--suffix", "_b"],
         &["--where", "a.k = b.k AND a.x > 100"],
         &["--on", "k", "--asof", "a.t >= b.t", "--type", "left", "--select", "a.k, a.t, b.t AS bt"],
+        &["--nearest", "2 BY DISTANCE abs(a.t - b.t)", "--type", "left", "--select", "a.k, abs(a.t - b.t) AS d"],
     ]
     .into_iter()
     .enumerate()
@@ -64,6 +65,7 @@ fn workers_write_what_one_process_writes() {
             Annulus::new(["verify", output]).at(at).succeeds();
             // DataFusion computes the casts of a band's sums in the command's own stage, and so joins there.
             let is_here = output == &there && condition.contains(&"a.t BETWEEN b.t - 2 AND b.t + 2");
+            let is_here = is_here || condition.contains(&"--nearest");
             let is_divided = at.join(output).join("host-01").exists();
             assert!(is_divided || is_here || rows.is_empty(), "{condition:?}: one worker only");
         }

@@ -115,6 +115,9 @@ pub struct JoinSettings {
     /// The comparison of times of an as-of join.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asof: Option<String>,
+    /// The order of a nearest-rows join, such as `10 BY DISTANCE abs(a.x - b.x)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
     /// The type of the join, like `inner`.
     #[serde(rename = "type")]
     pub join_type: String,
@@ -245,6 +248,7 @@ impl JoinSettings {
             ("on", Some(on.join(","))),
             ("where", self.condition.clone()),
             ("asof", self.asof.clone()),
+            ("nearest", self.nearest.clone()),
             ("type", Some(self.join_type.clone())),
             ("select", self.select.clone()),
         ]

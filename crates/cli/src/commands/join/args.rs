@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use super::{
     query::{Input, Query},
-    values::{InputsArg, TypeArg},
+    values::{InputsArg, NearestArg, TypeArg},
 };
 use crate::{
     cluster::ClusterArgs,
@@ -25,6 +25,8 @@ Examples:
     --output near --cluster 4
   annulus join t=trades/ q=quotes/ --on symbol --asof 't.time >= q.time' \\
     --type left --output out
+  annulus join c=customers/ s=shops/ --output nearest \\
+    --nearest '3 BY DISTANCE power(c.x - s.x, 2) + power(c.y - s.y, 2)'
   annulus join users.csv banned.csv --on id --type anti --output clean
   annulus join o=orders/ i=items/ --on id --output totals \\
     --select 'o.id, i.price * i.count AS total'
@@ -79,6 +81,13 @@ pub struct JoinArgs {
     /// semi and anti.
     #[arg(long, value_name = "COMPARISON", conflicts_with = "condition")]
     asof: Option<String>,
+    /// Nearest rows of RIGHT: "[K] BY DISTANCE EXPRESSION" or BY SIMILARITY
+    ///
+    /// K rows at most for each row of LEFT (default 1): those with the smallest distance or the
+    /// largest similarity, such as '10 BY SIMILARITY inner_product(a.v, b.v)'. Rows of which the
+    /// expression is null are not near. The types are inner and left.
+    #[arg(long, value_name = "NEAREST", conflicts_with_all = ["condition", "asof", "on"])]
+    nearest: Option<NearestArg>,
     /// Join type: which rows without a match to keep
     #[arg(long = "type", value_name = "TYPE", default_value = "inner")]
     join: TypeArg,
@@ -163,8 +172,12 @@ pub struct JoinJob {
 impl JoinArgs {
     /// Checks that there is a condition, and where the join runs.
     fn check_places(&self) -> Result<()> {
-        if self.on.is_empty() && self.condition.is_none() && self.asof.is_none() {
+        let is_pairing = self.condition.is_some() || self.asof.is_some() || self.nearest.is_some();
+        if self.on.is_empty() && !is_pairing {
             bail!("no join condition: give --on COLUMNS, --where PREDICATE, or both");
+        }
+        if self.nearest.is_some() && !matches!(self.join, TypeArg::Inner | TypeArg::Left) {
+            bail!("--nearest cannot be used with --type {}: expected inner or left", self.join.name());
         }
         if self.asof.is_some() && !matches!(self.join, TypeArg::Inner | TypeArg::Left | TypeArg::Semi | TypeArg::Anti) {
             bail!("--asof cannot be used with --type {}: expected inner, left, semi or anti", self.join.name());
@@ -223,6 +236,7 @@ impl JoinArgs {
             on: self.on.iter().map(pair).collect(),
             condition: self.condition,
             asof: self.asof,
+            nearest: self.nearest,
             join: self.join,
             select: self.select,
             suffix: self.suffix,

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use annulus_join::JoinError;
+use annulus_rows::rows_bytes;
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 use datafusion::{
     common::{
@@ -15,13 +16,15 @@ use datafusion::{
 };
 use futures::TryStreamExt;
 
+use super::method::{Index, Method};
 use crate::error::from_join;
 
 /// The seed of the numbers that decide between rows of equal distance.
 const TIE_SEED: u64 = 0x6e65_6172;
 
-/// The bytes that a block takes for each row, beside the row.
-pub(super) const ROW_BYTES: usize = size_of::<u64>();
+/// The bytes that a block takes for each row, beside the row: its tie, and its place in an index while that is
+/// made.
+pub(super) const ROW_BYTES: usize = 64;
 
 /// Rows of the right side, prepared.
 pub(super) struct Block {
@@ -30,6 +33,7 @@ pub(super) struct Block {
     pub(super) rows: RecordBatch,
     /// A number that depends on the values of a row alone.
     pub(super) ties: Vec<u64>,
+    pub(super) index: Index,
 }
 
 /// The blocks of the right side.
@@ -55,11 +59,17 @@ pub(super) struct BlockOnDisk {
 }
 
 impl Block {
-    /// Prepares the rows of some batches.
+    /// Prepares the rows of some batches on this many threads.
     ///
     /// # Errors
-    /// If they are too many for a batch.
-    pub(super) fn new(schema: &SchemaRef, batches: &[RecordBatch], first: u32) -> Result<Self> {
+    /// If they are too many for a batch, or an expression fails.
+    pub(super) fn new(
+        method: &Method,
+        schema: &SchemaRef,
+        batches: &[RecordBatch],
+        first: u32,
+        threads: usize,
+    ) -> Result<Self> {
         let rows = concat_batches(schema, batches)?;
         let mut ties = vec![0u64; rows.num_rows()];
         // Columns of a type that has no hash decide nothing.
@@ -69,7 +79,13 @@ impl Block {
                 ties.iter_mut().zip(hashes).for_each(|(tie, hash)| *tie = tie.rotate_left(5) ^ hash);
             }
         }
-        Ok(Self { first, rows, ties })
+        let index = method.index(&rows, &ties, first, threads)?;
+        Ok(Self { first, rows, ties, index })
+    }
+
+    /// Returns the memory of the block in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        rows_bytes(&self.rows) + size_of_val(&self.ties[..]) + self.index.memory_bytes()
     }
 }
 
@@ -102,14 +118,14 @@ impl Blocks {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(super) async fn block(&self, schema: &SchemaRef, number: usize) -> Result<Arc<Block>> {
+    pub(super) async fn block(&self, method: &Method, schema: &SchemaRef, number: usize) -> Result<Arc<Block>> {
         match self {
             Self::Memory { blocks, .. } => Ok(Arc::clone(&blocks[number])),
             Self::Disk(disk) => {
                 let Some(block) = disk.blocks.get(number) else { return internal_err!("no block {number}") };
                 let stream = disk.manager.read_spill_as_stream_unbuffered(Arc::clone(&block.file), None)?;
                 let batches: Vec<RecordBatch> = stream.try_collect().await?;
-                Ok(Arc::new(Block::new(schema, &batches, block.first)?))
+                Ok(Arc::new(Block::new(method, schema, &batches, block.first, 1)?))
             }
         }
     }

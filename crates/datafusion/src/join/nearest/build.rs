@@ -20,9 +20,12 @@ use futures::{
     stream,
 };
 
-use super::blocks::{Block, Blocks, BlocksOnDisk, ROW_BYTES, row_number};
+use super::{
+    blocks::{Block, Blocks, BlocksOnDisk, ROW_BYTES, row_number},
+    method::Method,
+};
 use crate::join::{
-    collect::{ReadRows, ended, read_while_fitting},
+    collect::{ReadRows, ended, read_while_fitting, threads},
     hash::BuildMetrics,
 };
 
@@ -38,6 +41,7 @@ pub(super) type BuildFuture = Shared<BoxFuture<'static, Result<Arc<Blocks>, Arc<
 
 /// What is needed to read the right side.
 pub(super) struct Setup {
+    pub(super) method: Arc<Method>,
     pub(super) schema: SchemaRef,
     pub(super) streams: Vec<SendableRecordBatchStream>,
     pub(super) context: Arc<TaskContext>,
@@ -55,7 +59,7 @@ impl Setup {
     }
 
     async fn build(self) -> Result<Blocks> {
-        let Self { schema, streams, context, metrics, files } = self;
+        let Self { method, schema, streams, context, metrics, files } = self;
         let consumer = MemoryConsumer::new("NearestJoinExec").with_can_spill(true);
         let memory = Arc::new(consumer.register(context.memory_pool()));
         let read = read_while_fitting(streams, &memory, ROW_BYTES).await?;
@@ -68,12 +72,12 @@ impl Setup {
         let _timer = metrics.time.timer();
         let (mut blocks, mut rows) = (Vec::new(), 0);
         for batches in divided(read.into_iter().flat_map(|read| read.batches)) {
-            let block = Block::new(&schema, &batches, row_number(rows)?)?;
+            let block = Block::new(&method, &schema, &batches, row_number(rows)?, threads(&context))?;
             rows += block.rows.num_rows();
             row_number(rows)?;
             blocks.push(Arc::new(block));
         }
-        let bytes = blocks.iter().map(|block| rows_bytes(&block.rows)).sum::<usize>() + rows * ROW_BYTES;
+        let bytes = blocks.iter().map(|block| block.memory_bytes()).sum::<usize>();
         memory.resize(bytes);
         metrics.rows.add(rows);
         metrics.memory.set_max(bytes);

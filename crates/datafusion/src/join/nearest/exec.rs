@@ -133,6 +133,7 @@ impl NearestJoinExec {
         let partitions = 0..right.output_partitioning().partition_count();
         let streams = partitions.map(|partition| right.execute(partition, Arc::clone(context)));
         let setup = build::Setup {
+            method: Arc::clone(&self.method),
             schema: self.right_schema(),
             streams: streams.collect::<Result<_>>()?,
             context: Arc::clone(context),

@@ -2,18 +2,22 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_join::{CancelToken, FilterColumn, JoinError, Side, Sides};
+use annulus_join::{CancelToken, FilterColumn, JoinError, LineIndex, PlaneIndex, Side, Sides};
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions},
     datatypes::{DataType, Schema, SchemaRef},
 };
 use datafusion::{
-    common::tree_node::{Transformed, TransformedResult, TreeNode},
+    common::{
+        cast::as_float64_array,
+        internal_err,
+        tree_node::{Transformed, TransformedResult, TreeNode},
+    },
     error::Result,
     physical_expr::{PhysicalExpr, expressions::Column, utils::collect_columns},
 };
 
-use super::{blocks::Block, scores::Lists};
+use super::{blocks::Block, forms::Form, scores::Lists};
 use crate::{error::from_join, join::loops::PairExpr, nearest::NearestOrder};
 
 /// The most rows of the right side that the expression is evaluated for at once.
@@ -25,7 +29,23 @@ pub(super) struct Method {
     order: NearestOrder,
     /// The type of the expression's values.
     data_type: DataType,
-    pairs: PairExpr,
+    search: Search,
+}
+
+#[derive(Debug)]
+enum Search {
+    /// All pairs of rows are compared.
+    Pairs(PairExpr),
+    /// Rows are looked up in an index.
+    Index(Form),
+}
+
+/// The index of a block.
+#[derive(Debug)]
+pub(super) enum Index {
+    None,
+    Line(LineIndex),
+    Plane(PlaneIndex),
 }
 
 impl Method {
@@ -39,17 +59,39 @@ impl Method {
         joined: &Schema,
         left_columns: usize,
     ) -> Result<Self> {
-        Ok(Self { order, data_type: by.data_type(joined)?, pairs: pair_expr(by, joined, left_columns)? })
-    }
-
-    /// Returns the name that `EXPLAIN` shows.
-    pub(super) fn name(&self) -> &'static str {
-        "all pairs"
+        let form = match order {
+            NearestOrder::Distance => Form::from_expr(by, joined, left_columns)?,
+            NearestOrder::Similarity => None,
+        };
+        let search = match form {
+            Some(form) => Search::Index(form),
+            None => Search::Pairs(pair_expr(by, joined, left_columns)?),
+        };
+        Ok(Self { order, data_type: by.data_type(joined)?, search })
     }
 
     /// Returns empty lists for left rows.
     pub(super) fn lists(&self, rows: usize, k: usize) -> Lists {
         Lists::new(&self.data_type, rows, k)
+    }
+
+    /// Returns the index of a block whose first row has the number `first`.
+    ///
+    /// # Errors
+    /// If an expression fails.
+    pub(super) fn index(&self, rows: &RecordBatch, ties: &[u64], first: u32, threads: usize) -> Result<Index> {
+        Ok(match &self.search {
+            Search::Pairs(_) => Index::None,
+            Search::Index(Form::Line(sides)) => {
+                let values = values(&sides.right, rows)?;
+                Index::Line(LineIndex::try_new(&values, ties, first, threads).map_err(from_join)?)
+            }
+            Search::Index(Form::Plane { xs, ys, formula }) => {
+                let (xs, ys) = (values(&xs.right, rows)?, values(&ys.right, rows)?);
+                let (xs, ys) = (as_float64_array(&xs)?, as_float64_array(&ys)?);
+                Index::Plane(PlaneIndex::try_new(xs, ys, *formula, ties, first, threads).map_err(from_join)?)
+            }
+        })
     }
 
     /// Offers all rows of a block to the lists of all rows of a chunk.
@@ -63,16 +105,39 @@ impl Method {
         lists: &mut Lists,
         token: &CancelToken,
     ) -> Result<()> {
-        let others = project(&block.rows, &self.pairs.columns.right)?;
+        let mut check = || token.check().map_err(JoinError::from);
+        match (&self.search, &block.index, lists) {
+            (Search::Pairs(pairs), _, lists) => self.offer_pairs(pairs, chunk, block, lists, &mut check),
+            (Search::Index(Form::Line(sides)), Index::Line(index), Lists::Words(lists)) => {
+                index.nearest(&values(&sides.left, chunk)?, lists, &mut check).map_err(from_join)
+            }
+            (Search::Index(Form::Plane { xs, ys, .. }), Index::Plane(index), Lists::Words(lists)) => {
+                let (xs, ys) = (values(&xs.left, chunk)?, values(&ys.left, chunk)?);
+                let (xs, ys) = (as_float64_array(&xs)?, as_float64_array(&ys)?);
+                index.nearest(xs, ys, lists, &mut check).map_err(from_join)
+            }
+            _ => internal_err!("a block without the index of its method"),
+        }
+    }
+
+    fn offer_pairs(
+        &self,
+        pairs: &PairExpr,
+        chunk: &RecordBatch,
+        block: &Block,
+        lists: &mut Lists,
+        check: &mut dyn FnMut() -> Result<(), JoinError>,
+    ) -> Result<()> {
+        let others = project(&block.rows, &pairs.columns.right)?;
         if chunk.num_rows() == 0 {
             return Ok(());
         }
-        let one = self.pairs.of_one_row(Side::Left, chunk)?;
+        let one = pairs.of_one_row(Side::Left, chunk)?;
         for start in (0..others.num_rows()).step_by(PIECE_ROWS) {
             let rows = PIECE_ROWS.min(others.num_rows() - start);
             let piece = others.slice(start, rows);
             for row in 0..chunk.num_rows() {
-                token.check().map_err(|cancelled| from_join(JoinError::from(cancelled)))?;
+                check().map_err(from_join)?;
                 let mut next = start;
                 one.evaluate(row, &piece, |rows, values| {
                     let values = values.into_array(rows)?;
@@ -86,9 +151,23 @@ impl Method {
     }
 }
 
+impl Index {
+    /// Returns the memory of the index in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Line(index) => index.memory_bytes(),
+            Self::Plane(index) => index.memory_bytes(),
+        }
+    }
+}
+
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match &self.search {
+            Search::Pairs(_) => "all pairs",
+            Search::Index(form) => form.name(),
+        })
     }
 }
 
@@ -113,6 +192,11 @@ fn pair_expr(by: &Arc<dyn PhysicalExpr>, joined: &Schema, left_columns: usize) -
     });
     let places = places.collect();
     Ok(PairExpr { expr, places, schema: Arc::new(joined.project(&indices)?), columns })
+}
+
+/// Returns the values of an expression for each row of a batch.
+fn values(expr: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<ArrayRef> {
+    expr.evaluate(rows)?.into_array(rows.num_rows())
 }
 
 /// Returns some columns of a batch, which keeps its number of rows.

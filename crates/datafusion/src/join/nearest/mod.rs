@@ -13,6 +13,7 @@ mod build;
 mod chunks;
 mod condition;
 mod exec;
+mod forms;
 mod method;
 mod output;
 mod places;

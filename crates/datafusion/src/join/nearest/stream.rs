@@ -179,7 +179,7 @@ impl Search {
             // The error says that the pool is full.
             let _full = self.block_memory.try_grow(2 * disk.blocks[number].bytes);
         }
-        self.blocks.block(&self.right_schema, number).await
+        self.blocks.block(&self.method, &self.right_schema, number).await
     }
 
     /// Returns the rows of the right side with these numbers, in parts, and the place of each of them.

@@ -17,6 +17,7 @@ use super::{
     select::{Selection, is_of_one_row, names_beside},
     sql::{Sql, reason},
 };
+use crate::commands::join::values::NearestArg;
 
 /// The condition of a join.
 pub struct Condition {
@@ -25,6 +26,8 @@ pub struct Condition {
     pub(super) predicates: Vec<Expr>,
     /// The comparison of times of an as-of join, and its text.
     pub(super) asof: Option<(Expr, String)>,
+    /// The expression of a nearest-rows join, and what was typed.
+    pub(super) nearest: Option<(Expr, NearestArg)>,
 }
 
 impl Condition {
@@ -53,7 +56,11 @@ impl Condition {
             predicates.extend(split_conjunction_owned(predicate(&sql, text)?));
         }
         let asof = query.asof.as_ref().map(|text| Ok::<_, QueryError>((predicate(&sql, text)?, text.clone())));
-        Ok(Self { asof: asof.transpose()?, sql, predicates })
+        let nearest = query
+            .nearest
+            .as_ref()
+            .map(|nearest| Ok::<_, QueryError>((expression(&sql, &nearest.by)?, nearest.clone())));
+        Ok(Self { asof: asof.transpose()?, nearest: nearest.transpose()?, sql, predicates })
     }
 
     /// Returns the expressions that the query outputs, with their names.
@@ -93,6 +100,23 @@ impl Condition {
 fn predicate(sql: &Sql, text: &str) -> Result<Expr, QueryError> {
     let refuse = |reason: String| QueryError::Condition { text: text.to_owned(), reason };
     let failed = |error: DataFusionError| refuse(reason(&error));
+    let expr = expression(sql, text)?;
+    for part in std::iter::once(&expr).chain(split_conjunction(&expr)) {
+        let data_type = sql.type_of(part).map_err(failed)?;
+        if data_type != DataType::Boolean {
+            return Err(refuse(format!("'{}' is of type {data_type}, and must be true or false", sql.text(part))));
+        }
+    }
+    Ok(expr)
+}
+
+/// Parses an expression over the columns of both sides.
+///
+/// # Errors
+/// If it is invalid, or changes its value with each call.
+fn expression(sql: &Sql, text: &str) -> Result<Expr, QueryError> {
+    let refuse = |reason: String| QueryError::Condition { text: text.to_owned(), reason };
+    let failed = |error: DataFusionError| refuse(reason(&error));
     let expr = sql.parse(text).map_err(failed)?;
     if !is_of_one_row(&expr) {
         return Err(refuse("aggregates, window functions and subqueries are not possible in a condition".to_owned()));
@@ -102,12 +126,6 @@ fn predicate(sql: &Sql, text: &str) -> Result<Expr, QueryError> {
         let reason = reason(&error);
         refuse(no_time(&reason, &texts, zoned).unwrap_or(reason))
     })?;
-    for part in std::iter::once(&expr).chain(split_conjunction(&expr)) {
-        let data_type = sql.type_of(part).map_err(failed)?;
-        if data_type != DataType::Boolean {
-            return Err(refuse(format!("'{}' is of type {data_type}, and must be true or false", sql.text(part))));
-        }
-    }
     if expr.is_volatile() {
         return Err(refuse(
             "it calls a function whose value changes with each call, such as random(), and it is evaluated more than \

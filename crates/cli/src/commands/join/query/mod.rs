@@ -31,7 +31,7 @@ use tokio::task::spawn_blocking;
 
 use self::condition::Condition;
 pub use self::{error::QueryError, plan::Fallible};
-use super::values::TypeArg;
+use super::values::{NearestArg, TypeArg};
 use crate::{
     inputs::{InputSource, Inputs},
     objects,
@@ -47,6 +47,8 @@ pub struct Query {
     pub condition: Option<String>,
     /// A SQL comparison of times, if each row of the left side is to be joined with its nearest row alone.
     pub asof: Option<String>,
+    /// The order of the right side's rows, if each row of the left side is to be joined with the nearest ones.
+    pub nearest: Option<NearestArg>,
     /// The rows to output.
     pub join: TypeArg,
     /// The expressions to output, as in SQL between `SELECT` and `FROM`. All columns if `None`.
@@ -140,6 +142,7 @@ impl Query {
             on: self.on.iter().map(key).collect(),
             condition: self.condition.clone(),
             asof: self.asof.clone(),
+            nearest: self.nearest.as_ref().map(ToString::to_string),
             join_type: self.join.name().to_owned(),
             select: self.select.clone(),
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_datafusion::AsOfJoin;
+use annulus_datafusion::{AsOfJoin, NearestJoin};
 use annulus_join::{JoinType, Side, Sides};
 use datafusion::{
     catalog::TableProvider,
@@ -40,6 +40,14 @@ pub fn plan(
         let nearest = AsOfJoin::try_new(sides.left, right, comparison.clone(), condition.predicates.clone())
             .map_err(|error| QueryError::Condition { text: text.clone(), reason: reason(&error) })?;
         return rows_of(nearest, join, output);
+    }
+    if let Some((by, nearest)) = &condition.nearest {
+        let sides = Sides { left: scan(Side::Left)?, right: scan(Side::Right)? }.map(Arc::unwrap_or_clone);
+        let keeps_left = join == JoinType::Left;
+        let join = NearestJoin::try_new(sides.left, sides.right, by.clone(), nearest.order, nearest.k, keeps_left)
+            .map_err(|error| QueryError::Condition { text: nearest.to_string(), reason: reason(&error) })?;
+        let rows = LogicalPlanBuilder::from(LogicalPlan::Extension(Extension { node: Arc::new(join) }));
+        return Ok(rows.project(output)?.build()?);
     }
     // DataFusion finds the keys in the condition.
     let join = Join::try_new(
@@ -108,8 +116,9 @@ impl Fallible {
     /// # Errors
     /// If its list is invalid.
     pub fn new(condition: &Condition, query: &Query) -> Result<Self, QueryError> {
-        let Condition { sql, predicates, asof } = condition;
-        let predicates = predicates.iter().chain(asof.iter().map(|(comparison, _)| comparison));
+        let Condition { sql, predicates, asof, nearest } = condition;
+        let asof = asof.iter().map(|(comparison, _)| comparison);
+        let predicates = predicates.iter().chain(asof).chain(nearest.iter().map(|(by, _)| by));
         let conditions = predicates.filter(|part| may_fail(part)).map(|part| sql.text(part)).collect();
         let selection = Selection::new(sql, query)?;
         let select = selection.iter().flat_map(|selection| selection.typed(may_fail)).collect();
