@@ -43,6 +43,22 @@ pub enum JoinError {
         /// The key's type.
         data_type: DataType,
     },
+    /// Vectors that are compared have different lengths.
+    #[error(
+        "a vector of the left side has {left} elements, and one of the right side {right}; make their lengths equal"
+    )]
+    VectorLengths {
+        /// The number of elements of a left vector.
+        left: usize,
+        /// The number of elements of a right vector.
+        right: usize,
+    },
+    /// Columns of this type are not vectors.
+    #[error("a vector cannot be {data_type}; cast it to a list of Float16, Float32, Float64 or Int8")]
+    VectorsUnsupported {
+        /// The column's type.
+        data_type: DataType,
+    },
     /// The build side has more rows than 32-bit numbers can count.
     #[error(
         "{rows} rows on the build side, but a host can join with at most 4294967295; use more hosts or more revolutions"
@@ -50,6 +66,20 @@ pub enum JoinError {
     TooManyRows {
         /// The number of rows of the build side.
         rows: usize,
+    },
+    /// Columns of this type cannot be compared as texts.
+    #[error("texts are {data_type}, which a join of texts cannot compare; cast them to Utf8")]
+    TextsUnsupported {
+        /// The column's type.
+        data_type: DataType,
+    },
+    /// A side has another number of hashes of keys than of rows.
+    #[error("{hashes} hashes of keys for {rows} texts; give one for each row")]
+    KeyHashes {
+        /// The number of rows.
+        rows: usize,
+        /// The number of hashes.
+        hashes: usize,
     },
     /// A row of the probe side does not fit in a fragment.
     #[error("a row takes {bytes} bytes as a fragment, but fragments have at most {max_bytes}; make them larger")]

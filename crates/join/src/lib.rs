@@ -16,6 +16,7 @@ mod pairs;
 mod parallel;
 mod sides;
 mod sink;
+mod texts;
 mod types;
 mod views;
 
@@ -34,9 +35,16 @@ pub use merge::{
     AsOfBytes, AsOfComparison, AsOfIndex, AsOfKeys, AsOfProbe, Band, BandParts, Comparison, KeyPair, MergeBuild,
     MergeCondition, MergeFragment, MergeJoin, MergePosition, Offset, ProbeLimits, Term,
 };
-pub use nearest::{LineIndex, NearestLists, Neighbour, PlaneFormula, PlaneIndex};
+pub use nearest::{
+    LineIndex, NearestLists, Neighbour, PlaneFormula, PlaneIndex, RightVectors, VectorBlock, VectorMetric,
+    VectorPosition, VectorThreshold, nearest_vectors, vector_pairs,
+};
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
 pub use pairs::RequiredPairs;
 pub use sides::{Side, Sides};
 pub use sink::{MOST_PAIRS, MOST_UNCHECKED_ROWS, PairSink};
+pub use texts::{
+    EditDistance, SetMeasure, TextBuild, TextCondition, TextFragment, TextJoin, TextPosition, TextStatistics,
+    TokenSimilarity, Tokens,
+};
 pub use types::{Emission, JoinType, UnpairedRows};

@@ -59,6 +59,11 @@ impl<'a, S: PairSink> PairBuffer<'a, S> {
         }
     }
 
+    /// Returns the sink, which may not have got the last pairs yet.
+    pub(crate) fn sink(&self) -> &S {
+        self.sink
+    }
+
     /// Hands on the pairs in the buffer.
     fn flush(&mut self) -> Result<(), JoinError> {
         match std::mem::take(&mut self.len) {

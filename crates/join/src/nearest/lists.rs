@@ -50,6 +50,11 @@ impl<D: Ord + Clone + Default> NearestLists<D> {
         self.lengths.len()
     }
 
+    /// Returns the largest number of right rows in a list.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
     /// Returns the farthest right row in the list of a left row, if the list is full: only nearer rows
     /// still enter it.
     #[inline]

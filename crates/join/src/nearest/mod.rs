@@ -10,7 +10,11 @@ mod lists;
 mod pace;
 mod plane;
 mod ties;
+mod vectors;
 
 pub use line::LineIndex;
 pub use lists::{NearestLists, Neighbour};
 pub use plane::{PlaneFormula, PlaneIndex};
+pub use vectors::{
+    RightVectors, VectorBlock, VectorMetric, VectorPosition, VectorThreshold, nearest_vectors, vector_pairs,
+};
