@@ -16,8 +16,10 @@ mod error;
 mod exec;
 pub mod executions;
 mod folders;
+mod functions;
 mod grouping;
 mod join;
+mod join_nodes;
 mod logical;
 mod metrics;
 mod nearest;
@@ -40,7 +42,7 @@ pub use config::{AnnulusConfig, DataPath, ExchangeTuning, Joins};
 pub use exec::{CommonSubplanExec, InTurnExec, RingRepartitionExec};
 pub use join::{
     AsOfCondition, AsOfJoinExec, BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec,
-    NearestCondition, NearestJoinExec, PairMethod, SharedHashJoinExec,
+    NearestCondition, NearestJoinExec, PairMethod, SharedHashJoinExec, SimilarityJoinExec,
 };
 pub use metrics::ExchangeReport;
 pub use nearest::{NearestJoin, NearestOrder};

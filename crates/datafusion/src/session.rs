@@ -7,7 +7,7 @@ use datafusion::{execution::SessionStateBuilder, optimizer::OptimizerRule};
 use crate::{
     compare::Comparisons,
     config::AnnulusConfig,
-    folders, logical,
+    folders, functions, logical,
     parquet_files::ParquetFiles,
     rule::{
         BandJoin, CommonSubplans, CompareByValue, EncodedScans, FastDecimals, KeyFilters, PartitionedTables,
@@ -74,6 +74,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         // The usual nanoseconds hold 584 years only, and other values wrap.
         options.execution.parquet.coerce_int96.get_or_insert_with(|| "us".to_owned());
         sql::install_planners(&mut self);
+        functions::install(&mut self);
         logical::install(self.optimizer().get_or_insert_default());
         Comparisons::install(&mut self.analyzer().get_or_insert_default().rules);
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;

@@ -12,7 +12,7 @@ use datafusion::{
     },
 };
 
-use crate::sql::without_moved;
+use crate::join_nodes::{columns_by_side, without_moved};
 
 /// A join of each row of `left` with the nearest row of `right`, or with nulls if there is none. The output
 /// has the columns of both.
@@ -208,9 +208,7 @@ impl UserDefinedLogicalNodeCore for AsOfJoin {
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let left_columns = self.left.schema().fields().len();
-        let (left, right): (Vec<usize>, Vec<usize>) = output_columns.iter().partition(|&&index| index < left_columns);
         // DataFusion adds those of the expressions.
-        Some(vec![left, right.into_iter().map(|index| index - left_columns).collect()])
+        Some(columns_by_side(output_columns, self.left.schema().fields().len()))
     }
 }

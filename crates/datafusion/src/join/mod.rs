@@ -7,6 +7,7 @@
 //! left side  -> all partitions at once -> parts                morsels/build.rs
 //! right side -> in morsels, joined with all parts -> output    morsels/probe.rs
 //!               by sorting and merging                         band/
+//!               by an index of texts, or of vectors            similarity/
 //!               by comparing all pairs                         loops/
 //!
 //! right side -> all partitions at once -> times by key         asof/build.rs
@@ -29,6 +30,7 @@ mod loops;
 mod morsels;
 mod nearest;
 mod properties;
+mod similarity;
 
 pub use asof::{AsOfCondition, AsOfJoinExec};
 pub(crate) use band::as_nested_loops;
@@ -38,9 +40,14 @@ pub use key_filter::KeyFilterExec;
 pub(crate) use key_filter::{arrives, current, is_worthwhile};
 pub use morsels::MorselJoinExec;
 pub use nearest::{NearestCondition, NearestJoinExec};
+pub(crate) use similarity::is_similarity;
 
 /// A join on a band or an inequality, by sorting.
 pub type BandJoinExec = MorselJoinExec<band::BandPlan>;
+
+/// A join of rows that are similar: of texts within an edit distance or with common tokens, or of vectors within a
+/// distance.
+pub type SimilarityJoinExec = MorselJoinExec<similarity::SimilarityPlan>;
 
 /// A join by nested loops: all pairs are compared, on any condition.
 pub type LoopJoinExec = MorselJoinExec<loops::LoopPlan>;

@@ -10,7 +10,7 @@ use datafusion::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::sql::without_moved;
+use crate::join_nodes::{columns_by_side, without_moved};
 
 /// The most neighbours of a row, as in Spark.
 const MOST_NEIGHBOURS: usize = 100_000;
@@ -158,9 +158,7 @@ impl UserDefinedLogicalNodeCore for NearestJoin {
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let left_columns = self.left.schema().fields().len();
-        let (left, right): (Vec<usize>, Vec<usize>) = output_columns.iter().partition(|&&index| index < left_columns);
         // DataFusion adds those of the expressions.
-        Some(vec![left, right.into_iter().map(|index| index - left_columns).collect()])
+        Some(columns_by_side(output_columns, self.left.schema().fields().len()))
     }
 }

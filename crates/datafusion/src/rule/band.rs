@@ -16,7 +16,7 @@ use datafusion::{
     physical_optimizer::PhysicalOptimizerRule,
     physical_plan::{
         ExecutionPlan,
-        joins::{HashJoinExec, NestedLoopJoinExec},
+        joins::{HashJoinExec, NestedLoopJoinExec, utils::JoinFilter},
         statistics::StatisticsContext,
     },
 };
@@ -24,7 +24,7 @@ use datafusion::{
 use crate::{
     choice::profile::{self, JoinCosts, Known},
     config::{AnnulusConfig, Joins},
-    join::{BandJoinExec, LoopJoinExec, as_nested_loops},
+    join::{BandJoinExec, LoopJoinExec, SimilarityJoinExec, as_nested_loops, is_similarity},
 };
 
 /// The pairs of rows up to which DataFusion's operator compares all of them in less time than it
@@ -40,9 +40,10 @@ const PAIRS_OF_A_ROW: f64 = 16.0;
 /// narrow.
 const MARGIN: f64 = 1.5;
 
-/// Replaces `NestedLoopJoinExec` by [`BandJoinExec`] where its condition has a band or an
-/// inequality, else by [`LoopJoinExec`], and `HashJoinExec` by the first where its filter has a band
-/// and its equal keys are few.
+/// Replaces `NestedLoopJoinExec` by [`SimilarityJoinExec`] where its condition bounds the likeness of texts or of
+/// vectors, by [`BandJoinExec`] where it has a band or an inequality, else by [`LoopJoinExec`]. Replaces
+/// `HashJoinExec` by the first where its filter bounds the likeness of texts, and by the second where it has a
+/// band, if its equal keys are few.
 ///
 /// Nested-loops joins of unbounded inputs stay DataFusion's own, and with `annulus.joins = auto`
 /// those of few rows. A hash join is replaced with `annulus.keyed_bands = auto` if statistics show
@@ -83,6 +84,9 @@ impl BandJoin {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let replaced = plan.transform_up(|node| {
             let Some((stock, why)) = candidate(&node, options, joins)? else { return Ok(Transformed::no(node)) };
+            if let Some(ours) = SimilarityJoinExec::try_new(&stock, why.as_str())? {
+                return Ok(Transformed::yes(Arc::new(ours)));
+            }
             if let Some(ours) = BandJoinExec::replace(Arc::clone(&stock), &why)? {
                 return Ok(Transformed::yes(ours));
             }
@@ -163,6 +167,9 @@ fn why_not_looped(stock: &NestedLoopJoinExec, joins: Joins) -> Option<String> {
 /// If the file that `annulus.profile` names cannot be read as a profile.
 fn why_not_hashed(stock: &HashJoinExec, options: &AnnulusConfig) -> Result<Option<String>> {
     let Some(filter) = stock.filter() else { return Ok(None) };
+    if is_similarity(filter) {
+        return Ok(why_not_filtered(stock, filter));
+    }
     match options.keyed_bands {
         Joins::Never => return Ok(None),
         Joins::Always => return Ok(Some("annulus.keyed_bands".to_owned())),
@@ -174,6 +181,19 @@ fn why_not_hashed(stock: &HashJoinExec, options: &AnnulusConfig) -> Result<Optio
     let Some(work) = Work::from_plan(stock).filter(|work| work.pairs > FEW_PAIRS as f64) else { return Ok(None) };
     let Known::Profile(profile) = profile::known(&options.profile)? else { return Ok(work.by_rule()) };
     Ok(profile.joins.map_or_else(|| work.by_rule(), |costs| work.by_costs(costs)))
+}
+
+/// Returns why a hash join that compares the texts of all pairs with equal keys is worth an index of the texts, or
+/// `None` if it has few pairs.
+fn why_not_filtered(stock: &HashJoinExec, filter: &JoinFilter) -> Option<String> {
+    if let Some(why) = advice::attached_to(filter) {
+        return Some(why.to_owned());
+    }
+    match Work::from_plan(stock) {
+        Some(work) if work.pairs <= PAIRS_OF_A_ROW * work.rows => None,
+        Some(work) => Some(work.to_string()),
+        None => Some("the number of pairs with equal keys is unknown".to_owned()),
+    }
 }
 
 /// What a hash join with a filter has to do.

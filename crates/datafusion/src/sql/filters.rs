@@ -93,20 +93,3 @@ fn of_right(join: &AsOfJoin, expr: &Expr) -> Option<Expr> {
     };
     expr.clone().transform(replace).data().ok()
 }
-
-/// Returns the new right side of these joins without a filter that was moved to both sides.
-///
-/// DataFusion 55.2 moves a predicate without columns, such as random() < 0.1, to all inputs of a node. It holds
-/// or does not for the rows of the output, which are those of the left side. `before` is the right side before.
-pub(crate) fn without_moved(left: &LogicalPlan, right: LogicalPlan, before: &Arc<LogicalPlan>) -> LogicalPlan {
-    match (left, right) {
-        (LogicalPlan::Filter(moved), LogicalPlan::Filter(filter))
-            if filter.predicate == moved.predicate
-                && filter.predicate.column_refs().is_empty()
-                && filter.input == *before =>
-        {
-            Arc::unwrap_or_clone(filter.input)
-        }
-        (_, right) => right,
-    }
-}

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
 
-pub(crate) use filters::{LeftFilters, without_moved};
+pub(crate) use filters::LeftFilters;
 pub use planner::{AnnulusPlanner, JoinPlanner};
 pub use relation::JoinRelations;
 pub use statement::{nest_joins, sql};

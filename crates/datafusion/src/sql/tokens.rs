@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 /// The function that stands for the words in a parsed statement: `nearest_rows(k, 'distance') = expr`.
 pub(super) const NEAREST_ROWS: &str = "nearest_rows";
 
-/// Returns the tokens of a statement with each `{EXACT | APPROX} NEAREST [k] BY {DISTANCE | SIMILARITY} expr` as
+/// Returns the tokens of a statement with each `[EXACT | APPROX] NEAREST [k] BY {DISTANCE | SIMILARITY} expr` as
 /// a condition `ON nearest_rows(k, 'distance') = expr`, which [`nest_joins`](super::nest_joins) and the planners
 /// of the session know. Returns `None` if there is none.
 pub fn nearest_as_condition(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
@@ -44,8 +44,12 @@ struct Nearest {
 impl Nearest {
     /// Returns what the first tokens say, if they are such words.
     fn from_tokens(tokens: &[&Token]) -> Option<Self> {
-        let ([how, nearest], rest) = tokens.split_first_chunk::<2>()?;
-        word(how, &["exact", "approx"])?;
+        // As in DuckDB, the first word may be left out.
+        let rest = match tokens {
+            [how, rest @ ..] if word(how, &["exact", "approx"]).is_some() => rest,
+            rest => rest,
+        };
+        let [nearest, rest @ ..] = rest else { return None };
         word(nearest, &["nearest"])?;
         let (k, rest) = match rest {
             [k @ Token::Number(..), rest @ ..] => ((*k).clone(), rest),

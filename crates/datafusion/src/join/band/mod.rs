@@ -14,3 +14,4 @@ pub(super) use filter::narrowed;
 pub(crate) use keyed::as_nested_loops;
 pub use plan::BandPlan;
 pub(super) use plan::merge_condition;
+pub(super) use term::{Columns, Key};

@@ -21,16 +21,16 @@ use datafusion::{
 use super::whole;
 
 /// A key: an expression over the columns of one side.
-pub(super) type Key = Arc<dyn PhysicalExpr>;
+pub(in crate::join) type Key = Arc<dyn PhysicalExpr>;
 
 /// The columns that the filter of a join reads.
-pub(super) struct Columns<'a> {
+pub(in crate::join) struct Columns<'a> {
     schema: &'a SchemaRef,
     places: &'a [ColumnIndex],
 }
 
 impl<'a> Columns<'a> {
-    pub(super) fn new(filter: &'a JoinFilter) -> Self {
+    pub(in crate::join) fn new(filter: &'a JoinFilter) -> Self {
         Self { schema: filter.schema(), places: filter.column_indices() }
     }
 
@@ -44,13 +44,13 @@ impl<'a> Columns<'a> {
     }
 
     /// Returns the expression as a key, with no offset.
-    pub(super) fn whole(&self, expr: &Key) -> Option<Term<Key>> {
+    pub(in crate::join) fn whole(&self, expr: &Key) -> Option<Term<Key>> {
         let side = self.only_side(expr)?;
         Some(Term { key: self.of_side(expr)?, side, offset: Offset::Int(0) })
     }
 
     /// Returns the type of an expression.
-    pub(super) fn type_of(&self, expr: &Key) -> Option<DataType> {
+    pub(in crate::join) fn type_of(&self, expr: &Key) -> Option<DataType> {
         expr.data_type(self.schema).ok()
     }
 

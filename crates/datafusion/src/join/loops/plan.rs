@@ -1,7 +1,7 @@
 //! A join by nested loops.
 
 use annulus_join::{LoopCondition, Loops, Sides};
-use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
+use arrow::array::RecordBatch;
 use datafusion::{
     common::utils::memory::RecordBatchMemoryCounter,
     error::Result,
@@ -11,7 +11,7 @@ use datafusion::{
 use super::condition::PairCondition;
 use crate::{
     error::from_join,
-    join::morsels::{Method, Names, RowsPlan, Step},
+    join::morsels::{Method, Names, RowsPlan, Step, whole},
 };
 
 /// The rows, and the bytes of memory, of which either makes a part of the left side large enough.
@@ -103,16 +103,5 @@ impl Method for LoopPlan {
             }
         };
         loops.some(&mut writer.sink(&left.rows, rows)).map_err(from_join)
-    }
-}
-
-/// Returns the rows of these batches in one. A single batch is not copied.
-fn whole(schema: &SchemaRef, mut batches: Vec<RecordBatch>) -> Result<RecordBatch> {
-    match (batches.pop(), batches.is_empty()) {
-        (Some(batch), true) => Ok(batch),
-        (last, _) => {
-            batches.extend(last);
-            Ok(concat_batches(schema, &batches)?)
-        }
     }
 }

@@ -30,4 +30,4 @@ mod side;
 pub use exec::MorselJoinExec;
 pub use method::Method;
 pub(in crate::join) use method::{Names, Step};
-pub(in crate::join) use rows::RowsPlan;
+pub(in crate::join) use rows::{RowsPlan, whole};

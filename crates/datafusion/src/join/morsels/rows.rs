@@ -5,6 +5,7 @@ use std::sync::Arc;
 use annulus_join::{FilterColumn, JoinType, Output, OutputSpec, PairFilter, Side, Sides};
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
+    compute::concat_batches,
     datatypes::SchemaRef,
 };
 use datafusion::{
@@ -142,4 +143,18 @@ fn arrangement(output: &[Option<FilterColumn>], sides: &Sides<SideInput>) -> Res
     });
     let order = order.collect::<Result<_>>()?;
     Ok((columns, order))
+}
+
+/// Returns the rows of these batches in one. A single batch is not copied.
+///
+/// # Errors
+/// If they are too many for a batch.
+pub(in crate::join) fn whole(schema: &SchemaRef, mut batches: Vec<RecordBatch>) -> Result<RecordBatch> {
+    match (batches.pop(), batches.is_empty()) {
+        (Some(batch), true) => Ok(batch),
+        (last, _) => {
+            batches.extend(last);
+            Ok(concat_batches(schema, &batches)?)
+        }
+    }
 }

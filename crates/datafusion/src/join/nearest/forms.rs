@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::{PlaneFormula, Side, Sides};
+use annulus_join::{PlaneFormula, Side, Sides, VectorMetric};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::{
     common::{
@@ -18,6 +18,11 @@ use datafusion::{
     },
 };
 
+use crate::{
+    join::similarity::{vector_argument, vector_metric},
+    nearest::NearestOrder,
+};
+
 /// An expression of each side, over its own columns.
 pub(super) type SideExprs = Sides<Arc<dyn PhysicalExpr>>;
 
@@ -28,6 +33,8 @@ pub(super) enum Form {
     Line(SideExprs),
     /// The distance of two points, or its square.
     Plane { xs: SideExprs, ys: SideExprs, formula: PlaneFormula },
+    /// A function of two vectors.
+    Vectors { vectors: SideExprs, metric: VectorMetric },
 }
 
 impl Form {
@@ -36,8 +43,19 @@ impl Form {
     ///
     /// # Errors
     /// If the expression is invalid.
-    pub(super) fn from_expr(by: &Arc<dyn PhysicalExpr>, joined: &Schema, left_columns: usize) -> Result<Option<Self>> {
+    pub(super) fn from_expr(
+        by: &Arc<dyn PhysicalExpr>,
+        order: NearestOrder,
+        joined: &Schema,
+        left_columns: usize,
+    ) -> Result<Option<Self>> {
         let reader = Reader { joined, left_columns };
+        if let Some(vectors) = reader.vectors(by, order)? {
+            return Ok(Some(vectors));
+        }
+        if order == NearestOrder::Similarity {
+            return Ok(None);
+        }
         if let Some([inside]) = arguments(by, &["abs"])
             && let Some(sides) = reader.difference(inside)?
         {
@@ -57,6 +75,7 @@ impl Form {
         match self {
             Self::Line(_) => "line",
             Self::Plane { .. } => "plane",
+            Self::Vectors { .. } => "vectors",
         }
     }
 }
@@ -68,9 +87,27 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Returns the function of two vectors that an expression is, if the order is that of its metric.
+    fn vectors(&self, by: &Arc<dyn PhysicalExpr>, order: NearestOrder) -> Result<Option<Form>> {
+        let Some(function) = by.downcast_ref::<ScalarFunctionExpr>() else { return Ok(None) };
+        let (Some(metric), [a, b]) = (vector_metric(function.fun().name()), function.args()) else { return Ok(None) };
+        let (Some(a), Some(b)) = (vector_argument(a, self.joined), vector_argument(b, self.joined)) else {
+            return Ok(None);
+        };
+        if metric.is_similarity() != (order == NearestOrder::Similarity) {
+            return Ok(None);
+        }
+        Ok(self.sides(&a, &b)?.map(|vectors| Form::Vectors { vectors, metric }))
+    }
+
     /// Returns the sides of a difference of an expression of the left side and one of the right side.
     fn difference(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Option<SideExprs>> {
         let Some((first, second)) = operands(expr, Operator::Minus) else { return Ok(None) };
+        self.sides(first, second)
+    }
+
+    /// Returns two expressions by the side whose columns they have; `None` if they are not of one side each.
+    fn sides(&self, first: &Arc<dyn PhysicalExpr>, second: &Arc<dyn PhysicalExpr>) -> Result<Option<SideExprs>> {
         let (left, right) = match (self.side(first), self.side(second)) {
             (Some(Side::Left), Some(Side::Right)) => (first, second),
             (Some(Side::Right), Some(Side::Left)) => (second, first),

@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_join::{CancelToken, FilterColumn, JoinError, LineIndex, PlaneIndex, Side, Sides};
+use annulus_join::{
+    CancelToken, FilterColumn, JoinError, LineIndex, PlaneIndex, RightVectors, Side, Sides, VectorBlock,
+    nearest_vectors,
+};
 use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions},
     datatypes::{DataType, Schema, SchemaRef},
@@ -46,6 +49,7 @@ pub(super) enum Index {
     None,
     Line(LineIndex),
     Plane(PlaneIndex),
+    Vectors(VectorBlock),
 }
 
 impl Method {
@@ -59,11 +63,7 @@ impl Method {
         joined: &Schema,
         left_columns: usize,
     ) -> Result<Self> {
-        let form = match order {
-            NearestOrder::Distance => Form::from_expr(by, joined, left_columns)?,
-            NearestOrder::Similarity => None,
-        };
-        let search = match form {
+        let search = match Form::from_expr(by, order, joined, left_columns)? {
             Some(form) => Search::Index(form),
             None => Search::Pairs(pair_expr(by, joined, left_columns)?),
         };
@@ -91,6 +91,9 @@ impl Method {
                 let (xs, ys) = (as_float64_array(&xs)?, as_float64_array(&ys)?);
                 Index::Plane(PlaneIndex::try_new(xs, ys, *formula, ties, first, threads).map_err(from_join)?)
             }
+            Search::Index(Form::Vectors { vectors, metric }) => {
+                Index::Vectors(VectorBlock::try_new(&values(&vectors.right, rows)?, *metric).map_err(from_join)?)
+            }
         })
     }
 
@@ -115,6 +118,11 @@ impl Method {
                 let (xs, ys) = (values(&xs.left, chunk)?, values(&ys.left, chunk)?);
                 let (xs, ys) = (as_float64_array(&xs)?, as_float64_array(&ys)?);
                 index.nearest(xs, ys, lists, &mut check).map_err(from_join)
+            }
+            (Search::Index(Form::Vectors { vectors, metric }), Index::Vectors(right), Lists::Words(lists)) => {
+                let left = VectorBlock::try_new(&values(&vectors.left, chunk)?, *metric).map_err(from_join)?;
+                let right = RightVectors { block: right, ties: &block.ties, first_row: block.first };
+                nearest_vectors(&left, 0..left.rows(), right, lists, &mut check).map_err(from_join)
             }
             _ => internal_err!("a block without the index of its method"),
         }
@@ -158,6 +166,7 @@ impl Index {
             Self::None => 0,
             Self::Line(index) => index.memory_bytes(),
             Self::Plane(index) => index.memory_bytes(),
+            Self::Vectors(vectors) => vectors.memory_bytes(),
         }
     }
 }

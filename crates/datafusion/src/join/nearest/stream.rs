@@ -70,7 +70,7 @@ impl Setup {
             right_schema: self.right_schema,
             blocks,
             metrics: self.metrics,
-            cancel: Cancelling::default(),
+            cancel: CancelOnDrop::default(),
         };
         Ok(Rows {
             chunks: Chunks::new(self.left, memory(), k, right_row_bytes, is_large),
@@ -84,9 +84,9 @@ impl Setup {
 
 /// Cancels its token when it is dropped.
 #[derive(Default)]
-struct Cancelling(CancelToken);
+struct CancelOnDrop(CancelToken);
 
-impl Drop for Cancelling {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
@@ -134,7 +134,7 @@ struct Search {
     right_schema: SchemaRef,
     blocks: Arc<Blocks>,
     metrics: BaselineMetrics,
-    cancel: Cancelling,
+    cancel: CancelOnDrop,
 }
 
 impl Search {
