@@ -25,7 +25,7 @@ pub enum Settings {
     /// Those of a [`split`](crate::split()).
     Partition(Box<PartitionSettings>),
     /// Those of a join.
-    Join(JoinSettings),
+    Join(Box<JoinSettings>),
     /// Those of a member of a [`Collection`](crate::Collection).
     Member {
         /// The member's number.

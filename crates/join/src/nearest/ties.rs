@@ -147,5 +147,5 @@ impl TieTree {
 pub(super) fn node_range(rows: usize, node: usize) -> Range<usize> {
     let depth = node.ilog2();
     let (rows, index) = (rows as u64, node as u64 - (1 << depth));
-    (index * rows >> depth) as usize..((index + 1) * rows >> depth) as usize
+    ((index * rows) >> depth) as usize..(((index + 1) * rows) >> depth) as usize
 }

@@ -128,6 +128,8 @@ fn is_regex(op: &Operator) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::physical_expr::expressions::Column;
+
     use super::*;
 
     #[test]

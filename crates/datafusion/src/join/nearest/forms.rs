@@ -23,8 +23,10 @@ use crate::{
     nearest::NearestOrder,
 };
 
+type Expr = Arc<dyn PhysicalExpr>;
+
 /// An expression of each side, over its own columns.
-pub(super) type SideExprs = Sides<Arc<dyn PhysicalExpr>>;
+pub(super) type SideExprs = Sides<Expr>;
 
 /// What an expression computes.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ impl Form {
     /// # Errors
     /// If the expression is invalid.
     pub(super) fn from_expr(
-        by: &Arc<dyn PhysicalExpr>,
+        by: &Expr,
         order: NearestOrder,
         joined: &Schema,
         left_columns: usize,
@@ -88,7 +90,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Returns the function of two vectors that an expression is, if the order is that of its metric.
-    fn vectors(&self, by: &Arc<dyn PhysicalExpr>, order: NearestOrder) -> Result<Option<Form>> {
+    fn vectors(&self, by: &Expr, order: NearestOrder) -> Result<Option<Form>> {
         let Some(function) = by.downcast_ref::<ScalarFunctionExpr>() else { return Ok(None) };
         let (Some(metric), [a, b]) = (vector_metric(function.fun().name()), function.args()) else { return Ok(None) };
         let (Some(a), Some(b)) = (vector_argument(a, self.joined), vector_argument(b, self.joined)) else {
@@ -101,13 +103,13 @@ impl Reader<'_> {
     }
 
     /// Returns the sides of a difference of an expression of the left side and one of the right side.
-    fn difference(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Option<SideExprs>> {
+    fn difference(&self, expr: &Expr) -> Result<Option<SideExprs>> {
         let Some((first, second)) = operands(expr, Operator::Minus) else { return Ok(None) };
         self.sides(first, second)
     }
 
     /// Returns two expressions by the side whose columns they have; `None` if they are not of one side each.
-    fn sides(&self, first: &Arc<dyn PhysicalExpr>, second: &Arc<dyn PhysicalExpr>) -> Result<Option<SideExprs>> {
+    fn sides(&self, first: &Expr, second: &Expr) -> Result<Option<SideExprs>> {
         let (left, right) = match (self.side(first), self.side(second)) {
             (Some(Side::Left), Some(Side::Right)) => (first, second),
             (Some(Side::Right), Some(Side::Left)) => (second, first),
@@ -117,7 +119,7 @@ impl Reader<'_> {
     }
 
     /// Returns the sides of the difference of which an expression is the square.
-    fn square(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Option<SideExprs>> {
+    fn square(&self, expr: &Expr) -> Result<Option<SideExprs>> {
         let base = match (operands(expr, Operator::Multiply), arguments(expr, &["power", "pow"])) {
             (Some((a, b)), _) if a == b => a,
             (_, Some([base, exponent])) if is_two(exponent) => base,
@@ -134,7 +136,7 @@ impl Reader<'_> {
     }
 
     /// Returns the side whose columns an expression has.
-    fn side(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
+    fn side(&self, expr: &Expr) -> Option<Side> {
         let columns = collect_columns(expr);
         let is_left = |column: &Column| column.index() < self.left_columns;
         match (columns.is_empty(), columns.iter().all(is_left), columns.iter().any(is_left)) {
@@ -145,11 +147,11 @@ impl Reader<'_> {
     }
 
     /// Returns an expression with columns of the right side as it has them itself.
-    fn of_right(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        let moved = |expr: Arc<dyn PhysicalExpr>| match expr.downcast_ref::<Column>() {
+    fn of_right(&self, expr: &Expr) -> Result<Expr> {
+        let moved = |expr: Expr| match expr.downcast_ref::<Column>() {
             Some(column) => {
                 let own = Column::new(column.name(), column.index().saturating_sub(self.left_columns));
-                Ok(Transformed::yes(Arc::new(own) as Arc<dyn PhysicalExpr>))
+                Ok(Transformed::yes(Arc::new(own) as Expr))
             }
             None => Ok(Transformed::no(expr)),
         };
@@ -157,17 +159,17 @@ impl Reader<'_> {
     }
 }
 
-fn operands(expr: &Arc<dyn PhysicalExpr>, op: Operator) -> Option<(&Arc<dyn PhysicalExpr>, &Arc<dyn PhysicalExpr>)> {
+fn operands(expr: &Expr, op: Operator) -> Option<(&Expr, &Expr)> {
     let binary = expr.downcast_ref::<BinaryExpr>()?;
     (*binary.op() == op).then(|| (binary.left(), binary.right()))
 }
 
-fn arguments<'a>(expr: &'a Arc<dyn PhysicalExpr>, names: &[&str]) -> Option<&'a [Arc<dyn PhysicalExpr>]> {
+fn arguments<'a>(expr: &'a Expr, names: &[&str]) -> Option<&'a [Expr]> {
     let function = expr.downcast_ref::<ScalarFunctionExpr>()?;
     names.contains(&function.fun().name()).then(|| function.args())
 }
 
-fn is_two(expr: &Arc<dyn PhysicalExpr>) -> bool {
+fn is_two(expr: &Expr) -> bool {
     let value = expr.downcast_ref::<Literal>().map(Literal::value);
     matches!(value, Some(ScalarValue::Float64(Some(2.0)) | ScalarValue::Int64(Some(2))))
 }

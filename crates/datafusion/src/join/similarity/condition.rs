@@ -114,7 +114,7 @@ fn likeness(filter: &JoinFilter, columns: &Columns<'_>, predicate: &Key) -> Opti
 fn edits(most: f64) -> Option<EditDistance> {
     // A text has fewer characters than this.
     let is_count = (0.0..=f64::from(u32::MAX)).contains(&most);
-    is_count.then(|| EditDistance { most: most as u32 })
+    is_count.then_some(EditDistance { most: most as u32 })
 }
 
 /// Returns two expressions by the side whose columns they have; `None` if they are not of one side each.

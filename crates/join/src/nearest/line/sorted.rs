@@ -30,8 +30,8 @@ impl<T: Coordinate> SortedValues<T> {
         parallel::fill(threads, &mut entries, |_, part| part.sort_unstable());
         let entries = parallel::merge(threads, entries, Ord::cmp);
         let values: Vec<T> = entries.iter().map(|entry| T::from_word(entry.0)).collect();
-        // Only a NaN is not equal to itself.
-        let numbers = values.partition_point(|value| value == value);
+        // Only a NaN has no order to itself.
+        let numbers = values.partition_point(|value| value.partial_cmp(value).is_some());
         let ties =
             TieTree::new(entries.iter().map(|entry| entry.1).collect(), entries.iter().map(|entry| entry.2).collect());
         Self { values, numbers, ties }

@@ -136,7 +136,7 @@ impl Query {
     /// Returns the settings that the manifest of its result records.
     pub fn settings(&self) -> Settings {
         let key = |(left, right): &(String, String)| JoinKey { left: left.clone(), right: right.clone() };
-        Settings::Join(JoinSettings {
+        Settings::Join(Box::new(JoinSettings {
             left: self.sides.left.path.clone(),
             right: self.sides.right.path.clone(),
             on: self.on.iter().map(key).collect(),
@@ -145,7 +145,7 @@ impl Query {
             nearest: self.nearest.as_ref().map(ToString::to_string),
             join_type: self.join.name().to_owned(),
             select: self.select.clone(),
-        })
+        }))
     }
 
     fn join_type(&self) -> JoinType {
