@@ -59,6 +59,12 @@ fn keys_only(keys: &[u32]) -> Tuples<'_> {
     Tuples::new(keys, Payloads::Fixed { bytes: &[], size: 0 }).unwrap()
 }
 
+/// Writes batches so small that a writer takes the same path with every processor: it places groups
+/// of 144 tuples of a partition. Larger batches have a path of their own where there is AVX-512.
+fn write_small(writer: &mut Writer<impl PageSink>, keys: &[u32]) {
+    keys.chunks(24).for_each(|keys| writer.write(&keys_only(keys)).unwrap());
+}
+
 fn kept_keys(keep: &Keep) -> Vec<u32> {
     let pages = keep.0.lock().unwrap();
     let keys =
@@ -161,11 +167,12 @@ fn a_dropped_writer_fails_the_others_and_keeps_no_page() {
 fn a_parked_page_with_a_hole_comes_back_once() {
     let keep = Keep::default();
     let (mut writers, pool) = writers_to(keep.clone(), 1, 3, PayloadSize::Fixed(0), 64, PageOrder::Written);
-    let keys: Vec<u32> = (0..512).collect();
-    // A page takes 336 tuples. Each of the first two writers leaves half a claim, on pages 2 and 3.
-    writers[0].write(&keys_only(&keys)).unwrap();
-    writers[1].write(&keys_only(&keys[..256])).unwrap();
-    writers[2].write(&keys_only(&keys[..256])).unwrap();
+    let keys: Vec<u32> = (0..600).collect();
+    // A page takes 336 tuples, in claims of 112. The first writer places 576, and leaves a part of a
+    // claim on page 2. The others place 144 each, and leave parts on pages 3 and 4.
+    write_small(&mut writers[0], &keys);
+    write_small(&mut writers[1], &keys[..168]);
+    write_small(&mut writers[2], &keys[..168]);
     writers[1].flush().unwrap();
     assert_eq!((keep.0.lock().unwrap().len(), pool.out()), (1, 4), "one handed on, one parked, two with a claim");
     drop(writers);
@@ -302,8 +309,9 @@ fn a_sink_that_panics_in_the_end_keeps_no_page() {
         let sink = Faulty(AtomicUsize::new(takes));
         let (mut writers, pool) = writers_to(sink, 2, 2, PayloadSize::Fixed(0), 64, PageOrder::Completed);
         let keys: Vec<u32> = (0..2 * 512).collect();
-        // A page takes 336 tuples. Of four pages of each partition two are full, and one has a hole.
-        writers.iter_mut().for_each(|writer| writer.write(&keys_only(&keys)).unwrap());
+        // A page takes 336 tuples, in claims of 168. The first page of each partition is full now, the
+        // third one when one writer ends, and the other two, one with a hole, when the last writer ends.
+        writers.iter_mut().for_each(|writer| write_small(writer, &keys));
         writers.pop().unwrap().finish().unwrap();
         let last = writers.pop().unwrap();
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| last.finish())).is_err());
