@@ -12,6 +12,7 @@ mod matches;
 mod merge;
 mod nearest;
 mod output;
+mod pace;
 mod pairs;
 mod parallel;
 mod sides;
@@ -37,7 +38,7 @@ pub use merge::{
 };
 pub use nearest::{
     LineIndex, NearestLists, Neighbour, PlaneFormula, PlaneIndex, RightVectors, VectorBlock, VectorMetric,
-    VectorPosition, VectorThreshold, nearest_vectors, vector_pairs,
+    VectorPosition, VectorThreshold, distance_word, nearest_vectors, vector_pairs,
 };
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
 pub use pairs::RequiredPairs;

@@ -1,5 +1,7 @@
 //! The nearest right rows of each left row so far.
 
+use crate::merge::words::float_word;
+
 /// A right row, and how near it is to a left row. The nearest is the smallest.
 ///
 /// Rows of equal distance are ordered by `tie`, a number that depends on the values of the right row
@@ -13,6 +15,20 @@ pub struct Neighbour<D> {
     pub tie: u64,
     /// The number of the right row.
     pub row: u32,
+}
+
+/// Returns a distance as a word of the same order, for [`Neighbour::distance`]. The words of -0.0 and 0.0 are equal.
+/// All NaNs have the largest word: they are the farthest. A similarity is a distance with the other sign.
+///
+/// ```
+/// use annulus_join::distance_word;
+///
+/// assert!(distance_word(-1.5) < distance_word(0.0) && distance_word(0.0) == distance_word(-0.0));
+/// assert!(distance_word(f64::INFINITY) < distance_word(-f64::NAN));
+/// ```
+#[inline]
+pub fn distance_word(distance: f64) -> u64 {
+    if distance.is_nan() { u64::MAX } else { float_word(distance.to_bits(), 64) }
 }
 
 /// The nearest right rows of each of some left rows: at most `k` for each of them.

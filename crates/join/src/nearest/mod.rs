@@ -7,13 +7,12 @@
 
 mod line;
 mod lists;
-mod pace;
 mod plane;
 mod ties;
 mod vectors;
 
 pub use line::LineIndex;
-pub use lists::{NearestLists, Neighbour};
+pub use lists::{NearestLists, Neighbour, distance_word};
 pub use plane::{PlaneFormula, PlaneIndex};
 pub use vectors::{
     RightVectors, VectorBlock, VectorMetric, VectorPosition, VectorThreshold, nearest_vectors, vector_pairs,

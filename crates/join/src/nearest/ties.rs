@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::{NearestLists, Neighbour, pace::Pace};
-use crate::error::JoinError;
+use super::{NearestLists, Neighbour};
+use crate::{error::JoinError, pace::Pace};
 
 /// The most rows of a leaf.
 pub(super) const LEAF_ROWS: usize = 16;
@@ -24,7 +24,7 @@ pub(super) struct Tie {
 pub(super) struct TieTree {
     ties: Vec<u64>,
     rows: Vec<u32>,
-    /// The least tie of each node; there is no node 0.
+    /// The least tie below each node of the tree. Nodes are numbered from 1, so place 0 is unused.
     least: Vec<Tie>,
     depth: u32,
 }

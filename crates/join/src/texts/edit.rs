@@ -7,12 +7,11 @@ use super::{
     column::Column,
     entries::Entries,
     index::{Index, Reference, mix},
-    pace::Pace,
     scheme::Schemes,
     scratch::Scratch,
     segments::{Scheme, next_hash, start},
 };
-use crate::error::JoinError;
+use crate::{error::JoinError, pace::Pace};
 
 /// Fewer texts with one key are compared one by one: that takes less time than lookups.
 pub(super) const SMALL_GROUP: u32 = 256;

@@ -90,7 +90,7 @@ impl Entries {
         self.ends.len() as u32
     }
 
-    /// Returns the rows of an entry, which is empty if there is no such entry.
+    /// Returns the rows of an entry, or no rows if the entry does not exist.
     #[inline]
     pub(super) fn rows(&self, entry: u32) -> &[u32] {
         let range = range(&self.ends, entry as usize);

@@ -14,7 +14,6 @@ mod distance;
 mod edit;
 mod entries;
 mod index;
-mod pace;
 mod probe;
 mod scheme;
 mod scratch;

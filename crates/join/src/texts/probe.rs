@@ -1,8 +1,9 @@
 //! Finding the pairs of a fragment of the probe side.
 
-use super::{TextBuild, TextFragment, Texts, pace::Pace, scratch::Scratch};
+use super::{TextBuild, TextFragment, Texts, scratch::Scratch};
 use crate::{
     error::JoinError,
+    pace::Pace,
     pairs::{PairBuffer, RequiredPairs},
     sides::Side,
     sink::PairSink,
@@ -95,8 +96,8 @@ impl Probe<'_> {
             return Ok(rows.len() as u64);
         }
         let key = entries.key(entries.group_of(position.text));
-        let check = || sink.check();
-        let (mut pace, scratch) = (Pace::new(&check), &mut position.scratch);
+        let mut check = || sink.check();
+        let (mut pace, scratch) = (Pace::new(&mut check), &mut position.scratch);
         let (texts, build) = (&self.build.texts, &self.build.entries);
         match texts {
             Texts::Edit(texts) => texts.find(build, (text, key), scratch, &mut pace)?,

@@ -13,11 +13,10 @@ use super::{
     condition::TokenSimilarity,
     entries::Entries,
     index::{Index, Reference, mix},
-    pace::Pace,
     scratch::{Scratch, TokenSet},
     tokens::{Dictionary, for_each_token},
 };
-use crate::error::JoinError;
+use crate::{error::JoinError, pace::Pace};
 
 /// Fewer sets with one key are compared one by one.
 const SMALL_GROUP: usize = 32;

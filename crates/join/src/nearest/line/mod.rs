@@ -12,10 +12,11 @@ use arrow::{array::Array, datatypes::DataType, error::ArrowError};
 pub(super) use coordinate::NAN;
 use sorted::SortedValues;
 
-use super::{NearestLists, pace::Pace};
+use super::NearestLists;
 use crate::{
     error::JoinError,
     merge::words::{Kind, shape},
+    pace::Pace,
 };
 
 /// The right rows of a nearest-rows join whose distance is `abs(left - right)`. Any number of threads may

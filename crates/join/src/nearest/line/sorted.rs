@@ -6,7 +6,8 @@ use super::coordinate::Coordinate;
 use crate::{
     error::JoinError,
     merge::partition_point_near,
-    nearest::{NearestLists, pace::Pace, ties::TieTree},
+    nearest::{NearestLists, ties::TieTree},
+    pace::Pace,
     parallel,
 };
 

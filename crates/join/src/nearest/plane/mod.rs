@@ -23,10 +23,9 @@ use tree::{Point, PointTree};
 use super::{
     NearestLists,
     line::{check_lists, check_rows},
-    pace::Pace,
     ties::Tie,
 };
-use crate::error::JoinError;
+use crate::{error::JoinError, pace::Pace};
 
 /// The right rows of a nearest-rows join whose distance is that of points of the plane. Any number of
 /// threads may search it.

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{
     error::JoinError,
-    nearest::{NearestLists, pace::Pace, ties::LEAF_ROWS},
+    nearest::{NearestLists, ties::LEAF_ROWS},
+    pace::Pace,
 };
 
 /// The most nodes that wait for their turn: one on each level, of trees of 32-bit numbers of points.

@@ -1,5 +1,8 @@
 //! The functions of two vectors, and their results as ordered words.
 
+use super::exact::squares;
+use crate::{merge::words::float_bits, nearest::distance_word};
+
 /// A function of two vectors of equal length that says how near they are.
 ///
 /// Elements are converted to 64-bit floats, and sums are made in the order of the elements. A null
@@ -34,13 +37,7 @@ impl VectorMetric {
     /// assert_eq!(metric.result(metric.distance_word(0.9)), 0.9);
     /// ```
     pub fn distance_word(self, result: f64) -> u64 {
-        if result.is_nan() {
-            return u64::MAX;
-        }
-        // The sum of -0.0 and 0.0 is 0.0.
-        let distance = if self.is_similarity() { -result } else { result } + 0.0;
-        let bits = distance.to_bits();
-        if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+        distance_word(if self.is_similarity() { -result } else { result })
     }
 
     /// Returns the result that has a [`distance_word`](Self::distance_word): with 0.0 for -0.0, and one
@@ -49,8 +46,24 @@ impl VectorMetric {
         if word == u64::MAX {
             return f64::NAN;
         }
-        let distance = f64::from_bits(if word >> 63 == 1 { word ^ 1 << 63 } else { !word });
+        let distance = f64::from_bits(float_bits(word, 64));
         if self.is_similarity() { -distance + 0.0 } else { distance }
+    }
+
+    /// Returns the result of two vectors, or `None` if they have none. Elements without a partner in the other
+    /// vector are left out. O(length).
+    ///
+    /// ```
+    /// use annulus_join::VectorMetric;
+    ///
+    /// assert_eq!(VectorMetric::Euclidean.of_vectors(&[1.0, 2.0], &[4.0, 6.0]), Some(5.0));
+    /// assert_eq!(VectorMetric::CosineDistance.of_vectors(&[0.0], &[1.0]), None);
+    /// ```
+    pub fn of_vectors(self, left: &[f64], right: &[f64]) -> Option<f64> {
+        let term = |a: f64, b: f64| if self == Self::Euclidean { (a - b) * (a - b) } else { a * b };
+        let sum = left.iter().zip(right).fold(self.zero(), |sum, (&a, &b)| sum + term(a, b));
+        let squares = [left, right].map(|vector| squares(vector, &[]));
+        (!self.is_cosine() || squares.iter().all(|&sum| sum != 0.0)).then(|| self.finish(sum, squares))
     }
 
     pub(super) fn is_cosine(self) -> bool {
