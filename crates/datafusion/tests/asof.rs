@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use annulus_datafusion::{SessionStateBuilderExt, sql};
+use annulus_datafusion::sql;
 use arrow::{
     array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray},
     datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
@@ -12,24 +12,15 @@ use datafusion::{
     catalog::streaming::StreamingTable,
     datasource::MemTable,
     execution::{
-        SendableRecordBatchStream, SessionStateBuilder, TaskContext,
+        SendableRecordBatchStream, TaskContext,
         memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool},
-        runtime_env::RuntimeEnvBuilder,
     },
-    physical_plan::{
-        ExecutionPlan, collect, metrics::MetricsSet, stream::RecordBatchStreamAdapter, streaming::PartitionStream,
-    },
-    prelude::{SessionConfig, SessionContext},
+    physical_plan::{collect, metrics::MetricsSet, stream::RecordBatchStreamAdapter, streaming::PartitionStream},
+    prelude::SessionContext,
 };
 
-fn session(partitions: usize, pool: Option<Arc<dyn MemoryPool>>) -> SessionContext {
-    let mut runtime = RuntimeEnvBuilder::new();
-    runtime.memory_pool = pool;
-    let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(64);
-    let builder = SessionStateBuilder::new_with_default_features().with_config(config);
-    let builder = builder.with_runtime_env(Arc::new(runtime.build().unwrap()));
-    SessionContext::new_with_state(builder.with_annulus().build())
-}
+mod common;
+use common::queries::{Numbers, error, metric, session};
 
 /// Returns the rows of a query, sorted as texts.
 async fn rows(context: &SessionContext, query: &str) -> Vec<String> {
@@ -45,32 +36,6 @@ fn lines(batches: &[RecordBatch], is_sorted: bool) -> Vec<String> {
         lines.sort();
     }
     lines
-}
-
-async fn error(context: &SessionContext, query: &str) -> String {
-    match sql(context, query).await {
-        Ok(frame) => frame.collect().await.expect_err(query).to_string(),
-        Err(error) => error.to_string(),
-    }
-}
-
-/// Numbers that look random.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-
-    /// Returns one of some literals, or null.
-    fn literal(&mut self, literals: &[&str]) -> String {
-        if self.next(8) == 0 {
-            "NULL".to_owned()
-        } else {
-            literals[self.next(literals.len() as u64) as usize].to_owned()
-        }
-    }
 }
 
 const KEYS: [(&str, &[&str]); 6] = [
@@ -189,12 +154,6 @@ async fn answers_are_those_of_the_window() {
             }
         }
     }
-}
-
-/// Returns the sum of a metric of all operators.
-fn metric(plan: &Arc<dyn ExecutionPlan>, of: fn(&MetricsSet) -> Option<usize>) -> usize {
-    let own = plan.metrics().and_then(|metrics| of(&metrics)).unwrap_or_default();
-    own + plan.children().into_iter().map(|child| metric(child, of)).sum::<usize>()
 }
 
 fn build_rows(metrics: &MetricsSet) -> Option<usize> {

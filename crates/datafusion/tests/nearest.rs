@@ -2,30 +2,19 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use annulus_datafusion::{NearestJoinExec, SessionStateBuilderExt, sql};
+use annulus_datafusion::sql;
 use datafusion::{
-    common::tree_node::{TreeNode, TreeNodeRecursion},
-    execution::{
-        SessionStateBuilder,
-        memory_pool::{GreedyMemoryPool, MemoryPool},
-        runtime_env::RuntimeEnvBuilder,
-    },
-    physical_plan::{ExecutionPlan, collect, metrics::MetricsSet},
-    prelude::{SessionConfig, SessionContext},
+    execution::memory_pool::{GreedyMemoryPool, MemoryPool},
+    physical_plan::{collect, metrics::MetricsSet},
+    prelude::SessionContext,
 };
 use futures::StreamExt;
 
 mod common;
-use common::{eventually, lines};
-
-fn session(partitions: usize, pool: Option<Arc<dyn MemoryPool>>) -> SessionContext {
-    let mut runtime = RuntimeEnvBuilder::new();
-    runtime.memory_pool = pool;
-    let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(64);
-    let builder = SessionStateBuilder::new_with_default_features().with_config(config);
-    let builder = builder.with_runtime_env(Arc::new(runtime.build().unwrap()));
-    SessionContext::new_with_state(builder.with_annulus().build())
-}
+use common::{
+    eventually, lines,
+    queries::{Numbers, error, metric, session},
+};
 
 fn tiny() -> Option<Arc<dyn MemoryPool>> {
     Some(Arc::new(GreedyMemoryPool::new(4096)))
@@ -40,46 +29,6 @@ async fn sorted_rows(context: &SessionContext, query: &str) -> Vec<String> {
     let mut rows = rows(context, query).await;
     rows.sort();
     rows
-}
-
-async fn error(context: &SessionContext, query: &str) -> String {
-    match sql(context, query).await {
-        Ok(frame) => frame.collect().await.expect_err(query).to_string(),
-        Err(error) => error.to_string(),
-    }
-}
-
-/// Runs a query, and returns its rows and the metrics of the join.
-async fn metrics(context: &SessionContext, query: &str) -> (Vec<String>, MetricsSet) {
-    let plan = sql(context, query).await.unwrap().create_physical_plan().await.unwrap();
-    let batches = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
-    let mut found = None;
-    let visit = |node: &Arc<dyn ExecutionPlan>| {
-        if node.is::<NearestJoinExec>() {
-            found = node.metrics();
-        }
-        Ok(TreeNodeRecursion::Continue)
-    };
-    plan.apply(visit).unwrap();
-    (lines(&batches), found.expect("a nearest-rows join"))
-}
-
-/// Numbers that look random.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-
-    fn literal(&mut self, literals: &[&str]) -> String {
-        if self.next(8) == 0 {
-            "NULL".to_owned()
-        } else {
-            literals[self.next(literals.len() as u64) as usize].to_owned()
-        }
-    }
 }
 
 const INTEGERS: &[&str] = &["0", "1", "2", "3", "5", "-7", "100"];
@@ -260,10 +209,13 @@ async fn a_right_side_larger_than_memory_is_read_from_disk() {
         }
     }
     let query = "SELECT l.id, r.id, r.s FROM l JOIN r EXACT NEAREST 3 BY DISTANCE abs(l.x - r.x)";
-    let ((mut rows, metrics), expected) = (metrics(&small, query).await, sorted_rows(&large, query).await);
+    let plan = sql(&small, query).await.unwrap().create_physical_plan().await.unwrap();
+    let mut rows = lines(&collect(Arc::clone(&plan), small.task_ctx()).await.unwrap());
     rows.sort();
+    let expected = sorted_rows(&large, query).await;
     assert!(rows == expected, "{} rows", rows.len());
-    assert!(metrics.spill_count().is_some_and(|count| count > 1), "{metrics}");
+    assert!(metric(&plan, MetricsSet::spill_count) > 1);
+    drop(plan);
     assert_eq!(pool.reserved(), 0);
 }
 

@@ -2,28 +2,21 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use annulus_datafusion::SessionStateBuilderExt;
 use datafusion::{
-    execution::{
-        SessionStateBuilder,
-        memory_pool::{GreedyMemoryPool, MemoryPool},
-        runtime_env::RuntimeEnvBuilder,
-    },
-    prelude::{SessionConfig, SessionContext},
+    execution::memory_pool::{GreedyMemoryPool, MemoryPool},
+    prelude::SessionContext,
 };
 
 mod common;
-use common::lines;
+use common::{
+    lines,
+    queries::{Numbers, error, session},
+};
 
-fn session(joins: &str, pool: Option<Arc<dyn MemoryPool>>) -> SessionContext {
-    let mut runtime = RuntimeEnvBuilder::new();
-    runtime.memory_pool = pool;
-    let config = SessionConfig::new().with_target_partitions(3).with_batch_size(64);
-    let builder = SessionStateBuilder::new_with_default_features().with_config(config);
-    let builder = builder.with_runtime_env(Arc::new(runtime.build().unwrap()));
-    let mut state = builder.with_annulus().build();
-    state.config_mut().options_mut().set("annulus.joins", joins).unwrap();
-    SessionContext::new_with_state(state)
+async fn session_with(joins: &str, pool: Option<Arc<dyn MemoryPool>>) -> SessionContext {
+    let context = session(3, pool);
+    context.sql(&format!("SET annulus.joins = '{joins}'")).await.unwrap().collect().await.unwrap();
+    context
 }
 
 async fn rows(context: &SessionContext, query: &str) -> Vec<String> {
@@ -32,33 +25,23 @@ async fn rows(context: &SessionContext, query: &str) -> Vec<String> {
     rows
 }
 
-/// Numbers that look random.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
+fn text(numbers: &mut Numbers) -> String {
+    const NAMES: [&str; 8] = ["anna", "anne", "hanna", "Åsa", "jonathan", "jonatan", "bo", ""];
+    let mut text = NAMES[numbers.next(8) as usize].to_owned();
+    if numbers.next(2) == 0 {
+        let _ = write!(text, " {}", NAMES[numbers.next(8) as usize]);
     }
-
-    fn text(&mut self) -> String {
-        const NAMES: [&str; 8] = ["anna", "anne", "hanna", "Åsa", "jonathan", "jonatan", "bo", ""];
-        let mut text = NAMES[self.next(8) as usize].to_owned();
-        if self.next(2) == 0 {
-            let _ = write!(text, " {}", NAMES[self.next(8) as usize]);
-        }
-        if self.next(3) == 0 && !text.is_empty() {
-            text.push(['x', 'y', 'é'][self.next(3) as usize]);
-        }
-        text
+    if numbers.next(3) == 0 && !text.is_empty() {
+        text.push(['x', 'y', 'é'][numbers.next(3) as usize]);
     }
+    text
+}
 
-    fn vector(&mut self) -> String {
-        let element =
-            |numbers: &mut Self| if numbers.next(40) == 0 { "NULL".to_owned() } else { numbers.next(5).to_string() };
-        let elements: Vec<String> = (0..3).map(|_| element(self)).collect();
-        format!("[{}]", elements.join(", "))
-    }
+fn vector(numbers: &mut Numbers) -> String {
+    let element =
+        |numbers: &mut Numbers| if numbers.next(40) == 0 { "NULL".to_owned() } else { numbers.next(5).to_string() };
+    let elements: Vec<String> = (0..3).map(|_| element(numbers)).collect();
+    format!("[{}]", elements.join(", "))
 }
 
 async fn create(context: &SessionContext, name: &str, seed: u64, count: u64) {
@@ -68,8 +51,8 @@ async fn create(context: &SessionContext, name: &str, seed: u64, count: u64) {
     let mut values = Vec::new();
     for id in 0..count {
         let null = |numbers: &mut Numbers, value: String| if numbers.next(10) == 0 { "NULL".to_owned() } else { value };
-        let text = format!("'{}'", numbers.text());
-        let (text, vector) = (null(numbers, text), numbers.vector());
+        let text = format!("'{}'", text(numbers));
+        let (text, vector) = (null(numbers, text), vector(numbers));
         let vector = null(numbers, vector);
         let (g, x) = (numbers.next(3).to_string(), numbers.next(10));
         let g = null(numbers, g);
@@ -108,8 +91,8 @@ const JOINS: [(&str, &str); 6] = [
 async fn similar_rows_are_those_of_all_pairs() {
     for seed in 0..3 {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(96 << 10));
-        let (stock, ours) = (session("never", None), session("always", None));
-        let small = session("always", Some(Arc::clone(&pool)));
+        let (stock, ours) = (session_with("never", None).await, session_with("always", None).await);
+        let small = session_with("always", Some(Arc::clone(&pool))).await;
         for context in [&stock, &ours, &small] {
             create(context, "l", seed, 100 + 40 * seed).await;
             create(context, "r", seed + 100, 150).await;
@@ -130,7 +113,7 @@ async fn similar_rows_are_those_of_all_pairs() {
 
 #[tokio::test]
 async fn a_similarity_has_the_values_that_its_words_say() {
-    let context = session("auto", None);
+    let context = session(3, None);
     for (expression, expected) in [
         ("word_jaccard('the cat', 'the dog')", "0.3333333333333333"),
         ("ngram_jaccard('abcd', 'bcde', 2)", "0.5"),
@@ -146,11 +129,7 @@ async fn a_similarity_has_the_values_that_its_words_say() {
         ("ngram_jaccard('a', 'b', 0)", "a length of 1 or more, and got 0"),
         ("cosine_similarity([1.0], [1.0, 2.0])", "vectors of one length, and got 1 and 2 elements"),
     ] {
-        let query = format!("SELECT {expression}");
-        let error = match context.sql(&query).await {
-            Ok(frame) => frame.collect().await.expect_err(expression).to_string(),
-            Err(error) => error.to_string(),
-        };
+        let error = error(&context, &format!("SELECT {expression}")).await;
         assert!(error.contains(expected), "{expression}: {error}");
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use annulus_join::{SetMeasure, TokenSimilarity, Tokens};
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Float64Array, StringViewArray},
-    compute::cast,
+    array::{Array, ArrayRef, AsArray, Float64Array},
     datatypes::{DataType, Int64Type},
 };
 use datafusion::{
-    common::exec_err,
+    common::{cast::as_string_view_array, exec_err},
     error::Result,
+    functions::utils::make_scalar_function,
     logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility},
 };
 
@@ -47,10 +47,16 @@ impl TokenFunction {
     /// argument.
     pub(crate) fn similarity(name: &str, length: Option<i64>, least: f64) -> Option<TokenSimilarity> {
         let &(_, measure, has_length) = FUNCTIONS.iter().find(|function| function.0 == name)?;
-        let tokens =
-            if has_length { Tokens::Grams(usize::try_from(length?).ok().filter(|&n| n > 0)?) } else { Tokens::Words };
-        Some(TokenSimilarity { tokens, measure, least })
+        Some(TokenSimilarity { tokens: tokens(has_length, length)?, measure, least })
     }
+}
+
+/// Returns the tokens of a function; `None` if the length of its runs is missing, or less than 1.
+fn tokens(has_length: bool, length: Option<i64>) -> Option<Tokens> {
+    if !has_length {
+        return Some(Tokens::Words);
+    }
+    usize::try_from(length?).ok().filter(|&length| length > 0).map(Tokens::Grams)
 }
 
 impl ScalarUDFImpl for TokenFunction {
@@ -67,23 +73,26 @@ impl ScalarUDFImpl for TokenFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_one = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_one { 1 } else { args.number_rows };
-        let columns = args.args.into_iter().map(|arg| arg.into_array(rows)).collect::<Result<Vec<ArrayRef>>>()?;
-        let text = |index: usize| -> Result<StringViewArray> {
-            Ok(cast(&columns[index], &DataType::Utf8View)?.as_string_view().clone())
-        };
-        let (a, b) = (text(0)?, text(1)?);
-        let mut values = Float64Array::builder(rows);
-        for row in 0..rows {
+        make_scalar_function(|columns| self.similarities(columns), Vec::new())(&args.args)
+    }
+}
+
+impl TokenFunction {
+    fn similarities(&self, columns: &[ArrayRef]) -> Result<ArrayRef> {
+        let (a, b) = (as_string_view_array(&columns[0])?, as_string_view_array(&columns[1])?);
+        let mut values = Float64Array::builder(a.len());
+        for row in 0..a.len() {
             let is_null = columns.iter().any(|column| column.is_null(row));
             let length = columns.get(2).map(|lengths| lengths.as_primitive::<Int64Type>().value(row));
-            match Self::similarity(self.name, length, 0.0) {
+            match tokens(self.has_length, length) {
                 _ if is_null => values.append_null(),
-                Some(similarity) => values.append_value(similarity.of_texts(a.value(row), b.value(row))),
+                Some(tokens) => {
+                    let similarity = TokenSimilarity { tokens, measure: self.measure, least: 0.0 };
+                    values.append_value(similarity.of_texts(a.value(row), b.value(row)));
+                }
                 None => return exec_err!("{} takes a length of 1 or more, and got {}", self.name, length.unwrap_or(0)),
             }
         }
-        Ok(ColumnarValue::Array(Arc::new(values.finish())))
+        Ok(Arc::new(values.finish()))
     }
 }

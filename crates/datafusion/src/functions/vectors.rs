@@ -1,5 +1,8 @@
 //! The cosine similarity of two vectors.
 
+use std::sync::Arc;
+
+use annulus_join::VectorMetric;
 use arrow::{
     array::{Array, ArrayRef, AsArray, Float64Array, OffsetSizeTrait},
     datatypes::{DataType, Float64Type},
@@ -7,10 +10,10 @@ use arrow::{
 use datafusion::{
     common::{exec_err, internal_err, utils::take_function_args},
     error::Result,
+    functions::utils::make_scalar_function,
     functions_nested::cosine_distance::CosineDistance,
     logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature},
 };
-use std::sync::Arc;
 
 /// `cosine_similarity(a, b)`: `sum(a * b) / (sqrt(sum(a * a)) * sqrt(sum(b * b)))` in 64-bit floats. It takes what
 /// `cosine_distance` takes, and is null where that is null.
@@ -44,17 +47,17 @@ impl ScalarUDFImpl for CosineSimilarity {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_one = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_one { 1 } else { args.number_rows };
-        let [a, b] = take_function_args(self.name(), args.args)?;
-        let (a, b) = (a.into_array(rows)?, b.into_array(rows)?);
-        let values: ArrayRef = Arc::new(match (a.data_type(), b.data_type()) {
-            (DataType::List(_), DataType::List(_)) => similarities::<i32>(&a, &b)?,
-            (DataType::LargeList(_), DataType::LargeList(_)) => similarities::<i64>(&a, &b)?,
-            (a, b) => return internal_err!("cosine_similarity got {a} and {b}"),
-        });
-        Ok(ColumnarValue::Array(values))
+        make_scalar_function(similarities_of_any, Vec::new())(&args.args)
     }
+}
+
+fn similarities_of_any(args: &[ArrayRef]) -> Result<ArrayRef> {
+    let [a, b] = take_function_args("cosine_similarity", args)?;
+    Ok(Arc::new(match (a.data_type(), b.data_type()) {
+        (DataType::List(_), DataType::List(_)) => similarities::<i32>(a, b)?,
+        (DataType::LargeList(_), DataType::LargeList(_)) => similarities::<i64>(a, b)?,
+        (a, b) => return internal_err!("cosine_similarity got {a} and {b}"),
+    }))
 }
 
 fn similarities<O: OffsetSizeTrait>(a: &ArrayRef, b: &ArrayRef) -> Result<Float64Array> {
@@ -77,11 +80,5 @@ fn similarity(a: &ArrayRef, b: &ArrayRef) -> Result<Option<f64>> {
     if a.null_count() > 0 || b.null_count() > 0 {
         return Ok(None);
     }
-    let (mut product, mut squares_a, mut squares_b) = (0.0, 0.0, 0.0);
-    for (a, b) in a.values().iter().zip(b.values()) {
-        product += a * b;
-        squares_a += a * a;
-        squares_b += b * b;
-    }
-    Ok((squares_a != 0.0 && squares_b != 0.0).then(|| product / (f64::sqrt(squares_a) * f64::sqrt(squares_b))))
+    Ok(VectorMetric::CosineSimilarity.of_vectors(a.values(), b.values()))
 }

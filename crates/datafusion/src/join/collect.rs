@@ -13,9 +13,16 @@ use datafusion::{
     execution::{SendableRecordBatchStream, TaskContext, memory_pool::MemoryReservation},
     physical_plan::stream::RecordBatchStreamAdapter,
 };
-use futures::{StreamExt, future, stream};
+use futures::{
+    FutureExt, StreamExt,
+    future::{self, BoxFuture, Shared},
+    stream,
+};
 
 use crate::error::from_panic;
+
+/// What several streams wait for.
+pub(super) type SharedBuild<T> = Shared<BoxFuture<'static, Result<Arc<T>, Arc<DataFusionError>>>>;
 
 /// Keeps the batches of one stream.
 pub(super) trait Keeper: Send + 'static {
@@ -103,6 +110,16 @@ async fn read_one(
         batches.push(batch);
     }
     Ok(ReadRows { batches, bytes: all_bytes, rest: None })
+}
+
+/// Returns what several streams wait for, in the making. It starts now, in a task, or when it is first polled.
+/// Dropping it ends the task.
+pub(super) fn shared<T: Send + Sync + 'static>(
+    build: impl Future<Output = Result<T>> + Send + 'static,
+    now: bool,
+) -> SharedBuild<T> {
+    let build = if now { ended(SpawnedTask::spawn(build)).left_future() } else { build.right_future() };
+    build.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared()
 }
 
 /// Returns what a task returns, or its panic as an error.

@@ -2,11 +2,19 @@
 
 use std::sync::Arc;
 
-use annulus_join::{FilterColumn, JoinError, JoinType, PairFilter, Side};
-use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use annulus_join::{Comparison, FilterColumn, JoinError, JoinType, PairFilter, Side, Sides};
+use arrow::{
+    array::{AsArray, BooleanArray, RecordBatch},
+    datatypes::{Schema, SchemaRef},
+};
 use datafusion::{
-    common::{self, JoinSide},
-    physical_expr::PhysicalExpr,
+    common::{
+        self, JoinSide,
+        tree_node::{Transformed, TransformedResult, TreeNode},
+    },
+    error::Result,
+    logical_expr::Operator,
+    physical_expr::{PhysicalExpr, expressions::Column, utils::collect_columns},
     physical_plan::joins::utils::JoinFilter,
 };
 
@@ -35,6 +43,52 @@ pub(super) fn side(side: JoinSide) -> Option<Side> {
         JoinSide::Right => Some(Side::Right),
         JoinSide::None => None,
     }
+}
+
+/// Returns a comparison by order, if the operator is one.
+pub(super) fn comparison(op: Operator) -> Option<Comparison> {
+    match op {
+        Operator::Lt => Some(Comparison::Less),
+        Operator::LtEq => Some(Comparison::LessOrEqual),
+        Operator::Gt => Some(Comparison::Greater),
+        Operator::GtEq => Some(Comparison::GreaterOrEqual),
+        _ => None,
+    }
+}
+
+/// Returns the columns of both sides, those of the right side nullable if rows of the left side may have no
+/// partner.
+pub(super) fn joined(schemas: Sides<&SchemaRef>, keeps_left: bool) -> Schema {
+    let right = schemas.right.fields().iter().map(|field| match keeps_left {
+        true => Arc::new(field.as_ref().clone().with_nullable(true)),
+        false => Arc::clone(field),
+    });
+    Schema::new(schemas.left.fields().iter().cloned().chain(right).collect::<Vec<_>>())
+}
+
+/// Returns the column with this index, of the columns of both sides.
+pub(super) fn side_column(index: usize, left_columns: usize) -> FilterColumn {
+    match index.checked_sub(left_columns) {
+        None => FilterColumn { side: Side::Left, index },
+        Some(index) => FilterColumn { side: Side::Right, index },
+    }
+}
+
+/// Returns an expression over the columns that it reads alone, and the indices that these had, ascending.
+///
+/// # Errors
+/// If a part of the expression cannot be replaced.
+pub(super) fn with_own_columns(expr: &Arc<dyn PhysicalExpr>) -> Result<(Arc<dyn PhysicalExpr>, Vec<usize>)> {
+    let mut indices: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    let place = |expr: Arc<dyn PhysicalExpr>| {
+        let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+        let place = indices.partition_point(|&index| index < column.index());
+        Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>))
+    };
+    let expr = Arc::clone(expr).transform(place).data()?;
+    Ok((expr, indices))
 }
 
 /// A filter on pairs that a physical expression evaluates.

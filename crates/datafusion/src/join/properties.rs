@@ -1,8 +1,9 @@
 //! What joins promise of their output.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use annulus_join::Side;
+use annulus_join::{Side, Sides};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::{
     common::JoinType,
     error::Result,
@@ -12,6 +13,7 @@ use datafusion::{
     },
     physical_plan::{
         ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+        execution_plan::{Boundedness, EmissionType},
         joins::{
             HashJoinExec, NestedLoopJoinExec, PartitionMode,
             utils::{JoinOnRef, build_join_schema},
@@ -105,4 +107,48 @@ impl JoinShape<'_> {
         let mapping = ProjectionMapping::from_indices(projection, &schema)?;
         Ok(all.project(&mapping, Arc::new(schema.project(projection)?)))
     }
+}
+
+/// Returns the properties of a join whose output has the partitions and the order of the left side, and which reads
+/// the right side whole. `joined` has the columns of both, of which `projection` are output.
+///
+/// # Errors
+/// If the columns are not those of the inputs.
+pub(super) fn of_left_side(
+    inputs: &Sides<Arc<dyn ExecutionPlan>>,
+    joined: &SchemaRef,
+    projection: Option<&[usize]>,
+) -> Result<Arc<PlanProperties>> {
+    let left = &inputs.left;
+    let mut equivalences = EquivalenceProperties::new(Arc::clone(joined));
+    // The columns of the left side have the same indices.
+    equivalences.add_equivalence_group(left.equivalence_properties().eq_group().clone())?;
+    equivalences.add_orderings(left.equivalence_properties().oeq_class().iter().cloned());
+    let mut partitioning = left.output_partitioning().clone();
+    if let Some(projection) = projection {
+        let mapping = ProjectionMapping::from_indices(projection, joined)?;
+        partitioning = partitioning.project(&mapping, &equivalences);
+        equivalences = equivalences.project(&mapping, Arc::new(joined.project(projection)?));
+    }
+    let boundedness = match inputs.right.boundedness() {
+        Boundedness::Unbounded { .. } => Boundedness::Unbounded { requires_infinite_memory: true },
+        Boundedness::Bounded => left.boundedness(),
+    };
+    Ok(Arc::new(PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, boundedness)))
+}
+
+/// Returns the columns of a join's own output that `of_own` names, by their indices among all columns of both sides.
+pub(super) fn composed(own: Option<&[usize]>, of_own: Option<Vec<usize>>) -> Option<Vec<usize>> {
+    match (own, of_own) {
+        (Some(own), Some(of_own)) => Some(of_own.into_iter().map(|index| own[index]).collect()),
+        (own, None) => own.map(<[usize]>::to_vec),
+        (None, of_own) => of_own,
+    }
+}
+
+/// Writes the columns that a join outputs, of those of both sides, unless it outputs all.
+pub(super) fn write_projection(f: &mut fmt::Formatter, joined: &Schema, projection: Option<&[usize]>) -> fmt::Result {
+    let Some(projection) = projection else { return Ok(()) };
+    let names = projection.iter().map(|&index| format!("{}@{index}", joined.field(index).name()));
+    write!(f, ", projection=[{}]", names.collect::<Vec<_>>().join(", "))
 }

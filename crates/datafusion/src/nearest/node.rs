@@ -68,25 +68,17 @@ impl NearestJoin {
                  number, such as array_distance(a, b)"
             );
         }
-        Self::from_parts(left, right, by, order, k, keeps_left)
-    }
-
-    fn from_parts(
-        left: LogicalPlan,
-        right: LogicalPlan,
-        by: Expr,
-        order: NearestOrder,
-        k: usize,
-        keeps_left: bool,
-    ) -> Result<Self> {
-        let kind = if keeps_left { JoinType::Left } else { JoinType::Inner };
-        let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &kind)?);
+        let schema = output_schema(&left, &right, keeps_left)?;
         Ok(Self { left: Arc::new(left), right: Arc::new(right), by, order, k, keeps_left, schema })
     }
 
     /// Returns the same join of other inputs, which have the columns that it needs.
+    ///
+    /// # Errors
+    /// If both have a column of the same name.
     pub(crate) fn with_inputs(&self, left: LogicalPlan, right: LogicalPlan) -> Result<Self> {
-        Self::from_parts(left, right, self.by.clone(), self.order, self.k, self.keeps_left)
+        let schema = output_schema(&left, &right, self.keeps_left)?;
+        Ok(Self { left: Arc::new(left), right: Arc::new(right), schema, ..self.clone() })
     }
 
     /// Returns the expression by which rows are near.
@@ -108,6 +100,11 @@ impl NearestJoin {
     pub fn keeps_left(&self) -> bool {
         self.keeps_left
     }
+}
+
+fn output_schema(left: &LogicalPlan, right: &LogicalPlan, keeps_left: bool) -> Result<DFSchemaRef> {
+    let kind = if keeps_left { JoinType::Left } else { JoinType::Inner };
+    Ok(Arc::new(build_join_schema(left.schema(), right.schema(), &kind)?))
 }
 
 impl fmt::Display for NearestOrder {
@@ -154,7 +151,7 @@ impl UserDefinedLogicalNodeCore for NearestJoin {
             return plan_err!("a NearestJoin has two inputs and an expression");
         };
         let right = without_moved(&left, right, &self.right);
-        Self::from_parts(left, right, by.unalias(), self.order, self.k, self.keeps_left)
+        Ok(Self { by: by.unalias(), ..self.with_inputs(left, right)? })
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

@@ -189,11 +189,8 @@ fn why_not_filtered(stock: &HashJoinExec, filter: &JoinFilter) -> Option<String>
     if let Some(why) = advice::attached_to(filter) {
         return Some(why.to_owned());
     }
-    match Work::from_plan(stock) {
-        Some(work) if work.pairs <= PAIRS_OF_A_ROW * work.rows => None,
-        Some(work) => Some(work.to_string()),
-        None => Some("the number of pairs with equal keys is unknown".to_owned()),
-    }
+    let unknown = || Some("the number of pairs with equal keys is unknown".to_owned());
+    Work::from_plan(stock).map_or_else(unknown, |work| work.by_rule())
 }
 
 /// What a hash join with a filter has to do.

@@ -121,13 +121,10 @@ fn nearest(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     use JoinOperator::{Inner, Join, Left, LeftOuter};
-    let keeps_left = match operator {
-        Join(_) | Inner(_) => false,
-        Left(_) | LeftOuter(_) => true,
+    let (keeps_left, on) = match operator {
+        Join(on) | Inner(on) => (false, on),
+        Left(on) | LeftOuter(on) => (true, on),
         _ => return plan_err!("a join with NEAREST is an INNER or a LEFT JOIN"),
-    };
-    let (Join(on) | Inner(on) | Left(on) | LeftOuter(on)) = operator else {
-        return plan_err!("a join with NEAREST is an INNER or a LEFT JOIN");
     };
     let JoinConstraint::On(SqlExpr::BinaryOp { left: words, op: BinaryOperator::Eq, right: by }) = on else {
         return not_alone();
@@ -145,17 +142,17 @@ fn not_alone<T>() -> Result<T> {
     )
 }
 
-/// Returns the condition of a join that is a `JOIN ... NEAREST`.
-pub(super) fn nearest_constraint(operator: &JoinOperator) -> Option<&SqlExpr> {
+/// Returns whether a join is a `JOIN ... NEAREST`.
+pub(super) fn is_nearest(operator: &JoinOperator) -> bool {
     use JoinOperator::{FullOuter, Inner, Join, Left, LeftAnti, LeftOuter, LeftSemi, Right, RightOuter, Semi};
     let (Join(on) | Inner(on) | Left(on) | LeftOuter(on) | LeftSemi(on) | LeftAnti(on) | Semi(on) | Right(on)
     | RightOuter(on) | FullOuter(on)) = operator
     else {
-        return None;
+        return false;
     };
-    let JoinConstraint::On(condition) = on else { return None };
     // The words are the first part of the condition.
-    let mut first = condition;
+    let JoinConstraint::On(first) = on else { return false };
+    let mut first = first;
     loop {
         first = match first {
             SqlExpr::BinaryOp { left, .. } => left,
@@ -164,7 +161,7 @@ pub(super) fn nearest_constraint(operator: &JoinOperator) -> Option<&SqlExpr> {
             | SqlExpr::Between { expr: inner, .. }
             | SqlExpr::InList { expr: inner, .. }
             | SqlExpr::Like { expr: inner, .. } => inner,
-            _ => return nearest_rows(first).map(|_| condition),
+            _ => return nearest_rows(first).is_some(),
         }
     }
 }

@@ -18,7 +18,7 @@ use datafusion::{
     },
 };
 
-use super::{relation::nearest_constraint, tokens::nearest_as_condition};
+use super::{relation::is_nearest, tokens::nearest_as_condition};
 
 /// Plans a statement that may have `ASOF JOIN`s and `JOIN ... NEAREST` anywhere, and starts it as
 /// [`SessionContext::sql`] does.
@@ -120,5 +120,5 @@ fn nest(table: &mut TableWithJoins) {
 
 /// Returns whether [`JoinRelations`](super::JoinRelations) plans a join.
 pub(super) fn is_planned(join: &Join) -> bool {
-    matches!(join.join_operator, JoinOperator::AsOf { .. }) || nearest_constraint(&join.join_operator).is_some()
+    matches!(join.join_operator, JoinOperator::AsOf { .. }) || is_nearest(&join.join_operator)
 }

@@ -3,6 +3,7 @@
 
 pub mod bands;
 pub mod peak;
+pub mod queries;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
 

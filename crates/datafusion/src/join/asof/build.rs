@@ -10,16 +10,12 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use datafusion::{
-    common::{internal_err, runtime::SpawnedTask},
-    error::{DataFusionError, Result},
+    common::internal_err,
+    error::Result,
     execution::{
         SendableRecordBatchStream, TaskContext,
         memory_pool::{MemoryConsumer, MemoryReservation},
     },
-};
-use futures::{
-    FutureExt,
-    future::{BoxFuture, Shared},
 };
 
 use super::{
@@ -29,7 +25,7 @@ use super::{
 };
 use crate::{
     error::from_join,
-    join::collect::{ended, read_while_fitting, threads},
+    join::collect::{SharedBuild, read_while_fitting, shared, threads},
 };
 
 /// The bytes that an index takes for each row, while it is made.
@@ -65,7 +61,7 @@ impl IndexedRows {
 }
 
 /// The right side, for each of the streams that wait for it.
-pub(super) type BuildFuture = Shared<BoxFuture<'static, Result<Arc<RightSide>, Arc<DataFusionError>>>>;
+pub(super) type BuildFuture = SharedBuild<RightSide>;
 
 /// What is needed to read the right side.
 pub(super) struct Setup {
@@ -82,9 +78,7 @@ impl Setup {
     /// Returns the right side in the making, which starts now, in a task, or when it is first polled.
     /// Dropping it ends the task.
     pub(super) fn start(self, now: bool) -> BuildFuture {
-        let build = self.build();
-        let build = if now { ended(SpawnedTask::spawn(build)).left_future() } else { build.right_future() };
-        build.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared()
+        shared(self.build(), now)
     }
 
     async fn build(self) -> Result<RightSide> {

@@ -12,12 +12,12 @@ use datafusion::{
     },
     error::Result,
     execution::TaskContext,
-    physical_expr::{EquivalenceProperties, PhysicalExpr, equivalence::ProjectionMapping},
+    physical_expr::PhysicalExpr,
     physical_plan::{
         ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
         InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
         StatisticsArgs,
-        execution_plan::{Boundedness, CardinalityEffect, EmissionType},
+        execution_plan::CardinalityEffect,
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         projection::{EmbeddedProjection, ProjectionExec, try_embed_projection},
     },
@@ -27,13 +27,17 @@ use tokio::runtime::Handle;
 use super::{
     build::{self, BuildFuture},
     condition::AsOfCondition,
-    layout::{Layout, joined},
+    layout::Layout,
     metrics::Metrics,
     stream,
 };
 use crate::{
     delegate,
     executions::{Executions, OutputPartition},
+    join::{
+        convert::joined,
+        properties::{composed, of_left_side, write_projection},
+    },
 };
 
 /// A join of each row of the left side with the row of the right side that is nearest in time, among those
@@ -77,26 +81,9 @@ impl AsOfJoinExec {
     ) -> Result<Self> {
         let schemas = inputs.as_ref().map(|input| input.schema());
         condition.keys(schemas.as_ref().map(AsRef::as_ref))?;
-        let schema = Arc::new(joined(schemas.as_ref()));
-        let left = &inputs.left;
-        let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
-        // The columns of the left side have the same indices.
-        equivalences.add_equivalence_group(left.equivalence_properties().eq_group().clone())?;
-        equivalences.add_orderings(left.equivalence_properties().oeq_class().iter().cloned());
-        let mut partitioning = left.output_partitioning().clone();
-        if let Some(projection) = &projection {
-            let mapping = ProjectionMapping::from_indices(projection, &schema)?;
-            partitioning = partitioning.project(&mapping, &equivalences);
-            equivalences = equivalences.project(&mapping, Arc::new(schema.project(projection)?));
-        }
-        // The right side is read whole.
-        let boundedness = match inputs.right.boundedness() {
-            Boundedness::Unbounded { .. } => Boundedness::Unbounded { requires_infinite_memory: true },
-            Boundedness::Bounded => left.boundedness(),
-        };
-        let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, boundedness);
+        let schema = Arc::new(joined(schemas.as_ref(), true));
+        let properties = of_left_side(&inputs, &schema, projection.as_deref())?;
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
-        let properties = Arc::new(properties);
         Ok(Self { inputs, condition, is_partitioned, projection, properties, metrics, executions })
     }
 
@@ -118,7 +105,7 @@ impl AsOfJoinExec {
 
     /// Returns the columns of both sides, those of the right side nullable.
     pub fn joined_schema(&self) -> Schema {
-        joined(self.schemas().as_ref())
+        joined(self.schemas().as_ref(), true)
     }
 
     fn schemas(&self) -> Sides<SchemaRef> {
@@ -154,11 +141,7 @@ impl AsOfJoinExec {
 
 impl EmbeddedProjection for AsOfJoinExec {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
-        let projection = match (&self.projection, projection) {
-            (Some(own), Some(of_own)) => Some(of_own.into_iter().map(|index| own[index]).collect()),
-            (own, None) => own.clone(),
-            (None, projection) => projection,
-        };
+        let projection = composed(self.projection(), projection);
         Self::build(self.inputs.clone(), Arc::clone(&self.condition), self.is_partitioned, projection)
     }
 }
@@ -176,12 +159,7 @@ impl DisplayAs for AsOfJoinExec {
         if let Some(bounds) = &condition.bounds {
             write!(f, ", bounds={bounds}")?;
         }
-        if let Some(projection) = &self.projection {
-            let schema = self.joined_schema();
-            let names = projection.iter().map(|&index| format!("{}@{index}", schema.field(index).name()));
-            write!(f, ", projection=[{}]", names.collect::<Vec<_>>().join(", "))?;
-        }
-        Ok(())
+        write_projection(f, &self.joined_schema(), self.projection())
     }
 }
 

@@ -2,30 +2,21 @@
 
 use std::sync::Arc;
 
-use annulus_join::{Side, Sides};
+use annulus_join::{FilterColumn, Side, Sides};
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions},
     compute::{nullif, prep_null_mask_filter},
     datatypes::{Schema, SchemaRef},
 };
-use datafusion::{
-    common::tree_node::{Transformed, TransformedResult, TreeNode},
-    error::Result,
-    physical_expr::{PhysicalExpr, expressions::Column, utils::collect_columns},
-};
+use datafusion::{error::Result, physical_expr::PhysicalExpr};
 
-/// A column of a side, by its index there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SideColumn {
-    side: Side,
-    index: usize,
-}
+use crate::join::convert::{joined, side_column, with_own_columns};
 
 /// The columns of the output, and the bounds that a pair of rows must satisfy.
 #[derive(Debug)]
 pub(super) struct Layout {
     schema: SchemaRef,
-    columns: Vec<SideColumn>,
+    columns: Vec<FilterColumn>,
     bounds: Option<Bounds>,
 }
 
@@ -33,22 +24,8 @@ pub(super) struct Layout {
 struct Bounds {
     /// Over `columns`.
     expr: Arc<dyn PhysicalExpr>,
-    columns: Vec<SideColumn>,
+    columns: Vec<FilterColumn>,
     schema: SchemaRef,
-}
-
-/// Returns the columns of both sides, those of the right side nullable: a row may have no partner.
-pub(super) fn joined(schemas: Sides<&SchemaRef>) -> Schema {
-    let right = schemas.right.fields().iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
-    Schema::new(schemas.left.fields().iter().cloned().chain(right).collect::<Vec<_>>())
-}
-
-/// Returns the column with this index, of the columns of both sides.
-fn side_column(index: usize, left_columns: usize) -> SideColumn {
-    match index.checked_sub(left_columns) {
-        None => SideColumn { side: Side::Left, index },
-        Some(index) => SideColumn { side: Side::Right, index },
-    }
 }
 
 impl Layout {
@@ -61,7 +38,7 @@ impl Layout {
         projection: &[usize],
         bounds: Option<&Arc<dyn PhysicalExpr>>,
     ) -> Result<Self> {
-        let (joined, left_columns) = (&joined(schemas), schemas.left.fields().len());
+        let (joined, left_columns) = (&joined(schemas, true), schemas.left.fields().len());
         let columns = projection.iter().map(|&index| side_column(index, left_columns)).collect();
         let bounds = bounds.map(|bounds| Bounds::new(bounds, joined, left_columns)).transpose()?;
         Ok(Self { schema: Arc::new(joined.project(projection)?), columns, bounds })
@@ -88,7 +65,7 @@ impl Layout {
         left: &RecordBatch,
         mut partners: impl FnMut(usize) -> Result<ArrayRef>,
     ) -> Result<RecordBatch> {
-        let mut column = |column: &SideColumn| match column.side {
+        let mut column = |column: &FilterColumn| match column.side {
             Side::Left => Ok(Arc::clone(left.column(column.index))),
             Side::Right => partners(column.index),
         };
@@ -118,14 +95,7 @@ impl Layout {
 
 impl Bounds {
     fn new(bounds: &Arc<dyn PhysicalExpr>, joined: &Schema, left_columns: usize) -> Result<Self> {
-        let mut indices: Vec<usize> = collect_columns(bounds).iter().map(Column::index).collect();
-        indices.sort_unstable();
-        let place = |expr: Arc<dyn PhysicalExpr>| {
-            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
-            let place = indices.partition_point(|&index| index < column.index());
-            Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>))
-        };
-        let expr = Arc::clone(bounds).transform(place).data()?;
+        let (expr, indices) = with_own_columns(bounds)?;
         let columns = indices.iter().map(|&index| side_column(index, left_columns)).collect();
         Ok(Self { expr, columns, schema: Arc::new(joined.project(&indices)?) })
     }

@@ -2,7 +2,7 @@
 
 use std::{iter, mem, sync::Arc};
 
-use annulus_join::{Band, BandParts, Comparison, KeyPair, MergeCondition, MergeJoin, Offset, Side, Sides};
+use annulus_join::{Band, BandParts, KeyPair, MergeCondition, MergeJoin, Offset, Side, Sides};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::{
@@ -16,6 +16,7 @@ use super::{
     term::{Columns, Key},
     whole,
 };
+use crate::join::convert;
 
 /// The condition of a join: equal keys, a band, a second band, and a filter on pairs.
 #[derive(Clone, Debug)]
@@ -139,13 +140,7 @@ impl Condition {
 /// Returns the bound that a predicate sets, if a merge join can evaluate it.
 fn bounds(columns: &Columns<'_>, predicate: &Key) -> Option<BandParts<Key, Key>> {
     let comparison: &BinaryExpr = predicate.downcast_ref()?;
-    let op = match comparison.op() {
-        Operator::Lt => Comparison::Less,
-        Operator::LtEq => Comparison::LessOrEqual,
-        Operator::Gt => Comparison::Greater,
-        Operator::GtEq => Comparison::GreaterOrEqual,
-        _ => return None,
-    };
+    let op = convert::comparison(*comparison.op())?;
     if let Some(found) = difference::bounds(columns, (comparison.left(), op, comparison.right()), predicate) {
         return Some(found);
     }

@@ -10,15 +10,7 @@ use std::{
 };
 
 use annulus_join::{BuildSide, KeySet, SideRows};
-use datafusion::{
-    common::runtime::SpawnedTask,
-    error::{DataFusionError, Result},
-    execution::SendableRecordBatchStream,
-};
-use futures::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
+use datafusion::{error::Result, execution::SendableRecordBatchStream};
 
 use super::{
     layout::BUILD,
@@ -28,7 +20,7 @@ use super::{
 use crate::{
     error::from_join,
     join::{
-        collect::{ended, no_memory},
+        collect::{SharedBuild, no_memory, shared},
         key_filter::{Known, Publisher},
     },
 };
@@ -54,7 +46,7 @@ pub(super) struct ProbeFacts {
 }
 
 /// The build side, for each of the streams that wait for it.
-pub(super) type BuildFuture = Shared<BoxFuture<'static, Result<Arc<BuildTable>, Arc<DataFusionError>>>>;
+pub(super) type BuildFuture = SharedBuild<BuildTable>;
 
 /// What is needed to build.
 pub(super) struct Setup {
@@ -68,9 +60,7 @@ impl Setup {
     /// Returns the build side in the making. It starts now, in a task, or when it is first polled.
     /// Dropping it ends the task.
     pub(super) fn start(self, now: bool) -> BuildFuture {
-        let build = self.build();
-        let build = if now { ended(SpawnedTask::spawn(build)).left_future() } else { build.right_future() };
-        build.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared()
+        shared(self.build(), now)
     }
 
     async fn build(self) -> Result<BuildTable> {

@@ -4,12 +4,9 @@ use std::{fmt, sync::Arc};
 
 use annulus_join::JoinError;
 use annulus_rows::rows_bytes;
-use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
+use arrow::array::RecordBatch;
 use datafusion::{
-    common::{
-        hash_utils::{RandomState, create_hashes},
-        internal_err,
-    },
+    common::hash_utils::{RandomState, create_hashes},
     error::Result,
     execution::{memory_pool::MemoryReservation, spill_file::SpillFile},
     physical_plan::SpillManager,
@@ -17,7 +14,7 @@ use datafusion::{
 use futures::TryStreamExt;
 
 use super::method::{Index, Method};
-use crate::error::from_join;
+use crate::{error::from_join, join::morsels::whole};
 
 /// The seed of the numbers that decide between rows of equal distance.
 const TIE_SEED: u64 = 0x6e65_6172;
@@ -59,18 +56,11 @@ pub(super) struct BlockOnDisk {
 }
 
 impl Block {
-    /// Prepares the rows of some batches on this many threads.
+    /// Prepares rows on this many threads.
     ///
     /// # Errors
-    /// If they are too many for a batch, or an expression fails.
-    pub(super) fn new(
-        method: &Method,
-        schema: &SchemaRef,
-        batches: &[RecordBatch],
-        first: u32,
-        threads: usize,
-    ) -> Result<Self> {
-        let rows = concat_batches(schema, batches)?;
+    /// If an expression fails.
+    pub(super) fn new(method: &Method, rows: RecordBatch, first: u32, threads: usize) -> Result<Self> {
         let mut ties = vec![0u64; rows.num_rows()];
         // Columns of a type that has no hash decide nothing.
         for column in rows.columns() {
@@ -90,14 +80,6 @@ impl Block {
 }
 
 impl Blocks {
-    /// Returns the number of blocks.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Memory { blocks, .. } => blocks.len(),
-            Self::Disk(disk) => disk.blocks.len(),
-        }
-    }
-
     /// Returns the number of the first row of each block.
     pub(super) fn firsts(&self) -> Vec<u32> {
         match self {
@@ -113,25 +95,18 @@ impl Blocks {
             Self::Disk(disk) => disk.rows,
         }
     }
-
-    /// Returns a block. One that is on disk is read.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub(super) async fn block(&self, method: &Method, schema: &SchemaRef, number: usize) -> Result<Arc<Block>> {
-        match self {
-            Self::Memory { blocks, .. } => Ok(Arc::clone(&blocks[number])),
-            Self::Disk(disk) => {
-                let Some(block) = disk.blocks.get(number) else { return internal_err!("no block {number}") };
-                let stream = disk.manager.read_spill_as_stream_unbuffered(Arc::clone(&block.file), None)?;
-                let batches: Vec<RecordBatch> = stream.try_collect().await?;
-                Ok(Arc::new(Block::new(method, schema, &batches, block.first, 1)?))
-            }
-        }
-    }
 }
 
 impl BlocksOnDisk {
+    /// Reads the rows of a block.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(super) async fn read(&self, block: &BlockOnDisk) -> Result<RecordBatch> {
+        let stream = self.manager.read_spill_as_stream_unbuffered(Arc::clone(&block.file), None)?;
+        whole(self.manager.schema(), stream.try_collect().await?)
+    }
+
     /// Returns the memory of a row, on average.
     pub(super) fn row_bytes(&self) -> usize {
         self.blocks.iter().map(|block| block.bytes).sum::<usize>().div_ceil(self.rows.max(1))
@@ -154,7 +129,7 @@ impl BlocksOnDisk {
 
 impl fmt::Debug for Blocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blocks").field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("Blocks").field("rows", &self.rows()).finish_non_exhaustive()
     }
 }
 

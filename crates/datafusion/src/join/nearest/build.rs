@@ -6,27 +6,23 @@ use std::sync::Arc;
 use annulus_rows::rows_bytes;
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
-    common::runtime::SpawnedTask,
-    error::{DataFusionError, Result},
+    error::Result,
     execution::{
         SendableRecordBatchStream, TaskContext,
         memory_pool::{MemoryConsumer, MemoryLimit},
     },
     physical_plan::{SpillManager, metrics::SpillMetrics},
 };
-use futures::{
-    FutureExt, StreamExt,
-    future::{BoxFuture, Shared},
-    stream,
-};
+use futures::{StreamExt, stream};
 
 use super::{
     blocks::{Block, Blocks, BlocksOnDisk, ROW_BYTES, row_number},
     method::Method,
 };
 use crate::join::{
-    collect::{ReadRows, ended, read_while_fitting, threads},
+    collect::{ReadRows, SharedBuild, read_while_fitting, shared, threads},
     hash::BuildMetrics,
+    morsels::whole,
 };
 
 /// The most bytes of a block in memory: offsets of texts have 32 bits.
@@ -37,7 +33,7 @@ const BLOCKS_SHARE: usize = 8;
 const MIN_BLOCK_BYTES: usize = 1 << 20;
 
 /// The right side, for each of the streams that wait for it.
-pub(super) type BuildFuture = Shared<BoxFuture<'static, Result<Arc<Blocks>, Arc<DataFusionError>>>>;
+pub(super) type BuildFuture = SharedBuild<Blocks>;
 
 /// What is needed to read the right side.
 pub(super) struct Setup {
@@ -53,9 +49,7 @@ impl Setup {
     /// Returns the right side in the making, which starts now, in a task, or when it is first polled.
     /// Dropping it ends the task.
     pub(super) fn start(self, now: bool) -> BuildFuture {
-        let build = self.build();
-        let build = if now { ended(SpawnedTask::spawn(build)).left_future() } else { build.right_future() };
-        build.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared()
+        shared(self.build(), now)
     }
 
     async fn build(self) -> Result<Blocks> {
@@ -72,7 +66,7 @@ impl Setup {
         let _timer = metrics.time.timer();
         let (mut blocks, mut rows) = (Vec::new(), 0);
         for batches in divided(read.into_iter().flat_map(|read| read.batches)) {
-            let block = Block::new(&method, &schema, &batches, row_number(rows)?, threads(&context))?;
+            let block = Block::new(&method, whole(&schema, batches)?, row_number(rows)?, threads(&context))?;
             rows += block.rows.num_rows();
             row_number(rows)?;
             blocks.push(Arc::new(block));

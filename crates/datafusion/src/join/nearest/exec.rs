@@ -3,17 +3,17 @@
 use std::{fmt, sync::Arc};
 
 use annulus_join::Sides;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::Schema;
 use datafusion::{
     common::{Statistics, internal_err, stats::Precision, tree_node::TreeNodeRecursion},
     error::Result,
     execution::TaskContext,
-    physical_expr::{EquivalenceProperties, PhysicalExpr, equivalence::ProjectionMapping},
+    physical_expr::PhysicalExpr,
     physical_plan::{
         ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
         InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
         StatisticsArgs,
-        execution_plan::{Boundedness, CardinalityEffect, EmissionType},
+        execution_plan::CardinalityEffect,
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics},
         projection::{EmbeddedProjection, ProjectionExec, try_embed_projection},
     },
@@ -24,13 +24,17 @@ use super::{
     build::{self, BuildFuture},
     condition::NearestCondition,
     method::Method,
-    output::{Layout, joined},
+    output::Layout,
     stream,
 };
 use crate::{
     delegate,
     executions::{Executions, OutputPartition},
-    join::hash::BuildMetrics,
+    join::{
+        convert::joined,
+        hash::BuildMetrics,
+        properties::{composed, of_left_side, write_projection},
+    },
 };
 
 /// A join of each row of the left side with the rows of the right side that are nearest.
@@ -73,25 +77,8 @@ impl NearestJoinExec {
         let schemas = inputs.as_ref().map(|input| input.schema());
         let schema = Arc::new(joined(schemas.as_ref(), condition.keeps_left));
         let method = Arc::new(condition.method(&schema, schemas.left.fields().len())?);
-        let left = &inputs.left;
-        let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
-        // The columns of the left side have the same indices.
-        equivalences.add_equivalence_group(left.equivalence_properties().eq_group().clone())?;
-        equivalences.add_orderings(left.equivalence_properties().oeq_class().iter().cloned());
-        let mut partitioning = left.output_partitioning().clone();
-        if let Some(projection) = &projection {
-            let mapping = ProjectionMapping::from_indices(projection, &schema)?;
-            partitioning = partitioning.project(&mapping, &equivalences);
-            equivalences = equivalences.project(&mapping, Arc::new(schema.project(projection)?));
-        }
-        // The right side is read whole.
-        let boundedness = match inputs.right.boundedness() {
-            Boundedness::Unbounded { .. } => Boundedness::Unbounded { requires_infinite_memory: true },
-            Boundedness::Bounded => left.boundedness(),
-        };
-        let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, boundedness);
+        let properties = of_left_side(&inputs, &schema, projection.as_deref())?;
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
-        let properties = Arc::new(properties);
         Ok(Self { inputs, condition, method, is_single, projection, properties, metrics, executions })
     }
 
@@ -116,10 +103,6 @@ impl NearestJoinExec {
         joined(self.inputs.as_ref().map(|input| input.schema()).as_ref(), self.condition.keeps_left)
     }
 
-    fn right_schema(&self) -> SchemaRef {
-        self.inputs.right.schema()
-    }
-
     fn layout(&self) -> Result<Layout> {
         let joined = self.joined_schema();
         let all = || (0..joined.fields().len()).collect();
@@ -134,7 +117,7 @@ impl NearestJoinExec {
         let streams = partitions.map(|partition| right.execute(partition, Arc::clone(context)));
         let setup = build::Setup {
             method: Arc::clone(&self.method),
-            schema: self.right_schema(),
+            schema: self.inputs.right.schema(),
             streams: streams.collect::<Result<_>>()?,
             context: Arc::clone(context),
             metrics: BuildMetrics::new(&self.metrics),
@@ -146,11 +129,7 @@ impl NearestJoinExec {
 
 impl EmbeddedProjection for NearestJoinExec {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
-        let projection = match (&self.projection, projection) {
-            (Some(own), Some(of_own)) => Some(of_own.into_iter().map(|index| own[index]).collect()),
-            (own, None) => own.clone(),
-            (None, projection) => projection,
-        };
+        let projection = composed(self.projection(), projection);
         Self::build(self.inputs.clone(), self.condition.clone(), self.is_single, projection)
     }
 }
@@ -163,12 +142,7 @@ impl DisplayAs for NearestJoinExec {
             return writeln!(f, "type={kind}\nk={k}\n{order}={by}\nmethod={}", self.method);
         }
         write!(f, "NearestJoinExec: type={kind}, k={k}, {order}={by}, method={}", self.method)?;
-        if let Some(projection) = &self.projection {
-            let schema = self.joined_schema();
-            let names = projection.iter().map(|&index| format!("{}@{index}", schema.field(index).name()));
-            write!(f, ", projection=[{}]", names.collect::<Vec<_>>().join(", "))?;
-        }
-        Ok(())
+        write_projection(f, &self.joined_schema(), self.projection())
     }
 }
 
@@ -234,7 +208,6 @@ impl ExecutionPlan for NearestJoinExec {
             k: self.condition.k,
             keeps_left: self.condition.keeps_left,
             layout: self.layout()?,
-            right_schema: self.right_schema(),
             build,
             left: self.inputs.left.execute(partition, Arc::clone(&context))?,
             context,

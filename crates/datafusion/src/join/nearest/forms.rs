@@ -40,8 +40,8 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Returns the form of an expression over the columns of both sides, of which the first `left_columns` are
-    /// the left side's. `None` if there is no index for it.
+    /// Returns the form of an expression over the columns of both sides. The first `left_columns` of them are
+    /// the left side's. Returns `None` if no index evaluates such an expression.
     ///
     /// # Errors
     /// If the expression is invalid.

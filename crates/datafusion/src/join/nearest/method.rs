@@ -7,21 +7,24 @@ use annulus_join::{
     nearest_vectors,
 };
 use arrow::{
-    array::{ArrayRef, RecordBatch, RecordBatchOptions},
-    datatypes::{DataType, Schema, SchemaRef},
+    array::{ArrayRef, RecordBatch},
+    datatypes::{DataType, Schema},
 };
 use datafusion::{
-    common::{
-        cast::as_float64_array,
-        internal_err,
-        tree_node::{Transformed, TransformedResult, TreeNode},
-    },
+    common::{cast::as_float64_array, internal_err},
     error::Result,
-    physical_expr::{PhysicalExpr, expressions::Column, utils::collect_columns},
+    physical_expr::PhysicalExpr,
 };
 
 use super::{blocks::Block, forms::Form, scores::Lists};
-use crate::{error::from_join, join::loops::PairExpr, nearest::NearestOrder};
+use crate::{
+    error::from_join,
+    join::{
+        convert::{side_column, with_own_columns},
+        loops::PairExpr,
+    },
+    nearest::NearestOrder,
+};
 
 /// The most rows of the right side that the expression is evaluated for at once.
 const PIECE_ROWS: usize = 8192;
@@ -71,8 +74,11 @@ impl Method {
     }
 
     /// Returns empty lists for left rows.
-    pub(super) fn lists(&self, rows: usize, k: usize) -> Lists {
-        Lists::new(&self.data_type, rows, k)
+    ///
+    /// # Errors
+    /// If the expression's values have no order.
+    pub(super) fn lists(&self, rows: usize, k: usize) -> Result<Lists> {
+        Lists::new(&self.data_type, self.order, rows, k)
     }
 
     /// Returns the index of a block whose first row has the number `first`.
@@ -111,15 +117,15 @@ impl Method {
         let mut check = || token.check().map_err(JoinError::from);
         match (&self.search, &block.index, lists) {
             (Search::Pairs(pairs), _, lists) => self.offer_pairs(pairs, chunk, block, lists, &mut check),
-            (Search::Index(Form::Line(sides)), Index::Line(index), Lists::Words(lists)) => {
+            (Search::Index(Form::Line(sides)), Index::Line(index), Lists::Words { lists, .. }) => {
                 index.nearest(&values(&sides.left, chunk)?, lists, &mut check).map_err(from_join)
             }
-            (Search::Index(Form::Plane { xs, ys, .. }), Index::Plane(index), Lists::Words(lists)) => {
+            (Search::Index(Form::Plane { xs, ys, .. }), Index::Plane(index), Lists::Words { lists, .. }) => {
                 let (xs, ys) = (values(&xs.left, chunk)?, values(&ys.left, chunk)?);
                 let (xs, ys) = (as_float64_array(&xs)?, as_float64_array(&ys)?);
                 index.nearest(xs, ys, lists, &mut check).map_err(from_join)
             }
-            (Search::Index(Form::Vectors { vectors, metric }), Index::Vectors(right), Lists::Words(lists)) => {
+            (Search::Index(Form::Vectors { vectors, metric }), Index::Vectors(right), Lists::Words { lists, .. }) => {
                 let left = VectorBlock::try_new(&values(&vectors.left, chunk)?, *metric).map_err(from_join)?;
                 let right = RightVectors { block: right, ties: &block.ties, first_row: block.first };
                 nearest_vectors(&left, 0..left.rows(), right, lists, &mut check).map_err(from_join)
@@ -136,7 +142,7 @@ impl Method {
         lists: &mut Lists,
         check: &mut dyn FnMut() -> Result<(), JoinError>,
     ) -> Result<()> {
-        let others = project(&block.rows, &pairs.columns.right)?;
+        let others = block.rows.project(&pairs.columns.right)?;
         if chunk.num_rows() == 0 {
             return Ok(());
         }
@@ -151,7 +157,7 @@ impl Method {
                     let values = values.into_array(rows)?;
                     let first = next;
                     next += rows;
-                    lists.offer(row, &values, self.order, &block.ties[first..next], block.first + first as u32)
+                    lists.offer(row, &values, &block.ties[first..next], block.first + first as u32)
                 })?;
             }
         }
@@ -182,21 +188,11 @@ impl fmt::Display for Method {
 
 /// Returns an expression over the columns of both sides as one over pairs of rows.
 fn pair_expr(by: &Arc<dyn PhysicalExpr>, joined: &Schema, left_columns: usize) -> Result<PairExpr> {
-    let mut indices: Vec<usize> = collect_columns(by).iter().map(Column::index).collect();
-    indices.sort_unstable();
-    let place = |expr: Arc<dyn PhysicalExpr>| {
-        let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
-        let place = indices.partition_point(|&index| index < column.index());
-        Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>))
-    };
-    let expr = Arc::clone(by).transform(place).data()?;
+    let (expr, indices) = with_own_columns(by)?;
     let mut columns: Sides<Vec<usize>> = Sides::default();
     let places = indices.iter().map(|&index| {
-        let (side, column) = match index.checked_sub(left_columns) {
-            None => (Side::Left, index),
-            Some(column) => (Side::Right, column),
-        };
-        columns[side].push(column);
+        let FilterColumn { side, index } = side_column(index, left_columns);
+        columns[side].push(index);
         FilterColumn { side, index: columns[side].len() - 1 }
     });
     let places = places.collect();
@@ -206,12 +202,4 @@ fn pair_expr(by: &Arc<dyn PhysicalExpr>, joined: &Schema, left_columns: usize) -
 /// Returns the values of an expression for each row of a batch.
 fn values(expr: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<ArrayRef> {
     expr.evaluate(rows)?.into_array(rows.num_rows())
-}
-
-/// Returns some columns of a batch, which keeps its number of rows.
-fn project(batch: &RecordBatch, columns: &[usize]) -> Result<RecordBatch> {
-    let schema: SchemaRef = Arc::new(batch.schema().project(columns)?);
-    let columns: Vec<ArrayRef> = columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::{Side, Sides};
+use annulus_join::{FilterColumn, Side};
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array},
     compute::{interleave, take},
@@ -10,21 +10,13 @@ use arrow::{
 };
 use datafusion::error::Result;
 
+use crate::join::convert::side_column;
+
 /// The columns of the output, of the left side's and then the right side's.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) schema: SchemaRef,
-    /// The columns, each by its side and its place there.
-    columns: Vec<(Side, usize)>,
-}
-
-/// Returns the columns of both sides, those of the right side nullable if rows may have no neighbour.
-pub(super) fn joined(schemas: Sides<&SchemaRef>, keeps_left: bool) -> Schema {
-    let right = schemas.right.fields().iter().map(|field| match keeps_left {
-        true => Arc::new(field.as_ref().clone().with_nullable(true)),
-        false => Arc::clone(field),
-    });
-    Schema::new(schemas.left.fields().iter().cloned().chain(right).collect::<Vec<_>>())
+    columns: Vec<FilterColumn>,
 }
 
 impl Layout {
@@ -34,16 +26,13 @@ impl Layout {
     /// # Errors
     /// If there are no such columns.
     pub(super) fn new(joined: &Schema, left_columns: usize, projection: &[usize]) -> Result<Self> {
-        let columns = projection.iter().map(|&index| match index.checked_sub(left_columns) {
-            None => (Side::Left, index),
-            Some(index) => (Side::Right, index),
-        });
-        Ok(Self { schema: Arc::new(joined.project(projection)?), columns: columns.collect() })
+        let columns = projection.iter().map(|&index| side_column(index, left_columns)).collect();
+        Ok(Self { schema: Arc::new(joined.project(projection)?), columns })
     }
 
     /// Returns the columns of the right side.
     pub(super) fn right_columns(&self) -> Vec<usize> {
-        self.columns.iter().filter(|(side, _)| *side == Side::Right).map(|&(_, index)| index).collect()
+        self.columns.iter().filter(|column| column.side == Side::Right).map(|column| column.index).collect()
     }
 }
 
@@ -80,8 +69,8 @@ impl Pairs {
         let right_row = |&(part, row): &(usize, usize)| if part == NO_ROW.0 { (parts, 0) } else { (part, row) };
         let right_rows: Vec<_> = self.right_rows[pairs.clone()].iter().map(right_row).collect();
         let mut right_column = 0;
-        let columns = layout.columns.iter().zip(layout.schema.fields()).map(|((side, index), field)| match side {
-            Side::Left => Ok(take(self.left.column(*index), &left_rows, None)?),
+        let columns = layout.columns.iter().zip(layout.schema.fields()).map(|(column, field)| match column.side {
+            Side::Left => Ok(take(self.left.column(column.index), &left_rows, None)?),
             Side::Right => {
                 let nulls = new_null_array(field.data_type(), 1);
                 let values = self.parts.iter().map(|part| part.column(right_column).as_ref());

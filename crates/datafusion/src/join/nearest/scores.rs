@@ -1,6 +1,6 @@
 //! The values of the expression as distances that are compared: the smallest is the nearest.
 
-use annulus_join::{NearestLists, Neighbour};
+use annulus_join::{NearestLists, Neighbour, distance_word};
 use arrow::{
     array::{Array, ArrayRef, AsArray, make_array},
     compute::{SortOptions, cast},
@@ -14,19 +14,23 @@ use crate::nearest::NearestOrder;
 /// The lists of the nearest rows of a chunk.
 pub(super) enum Lists {
     /// Distances are numbers of at most 64 bits.
-    Words(NearestLists<u64>),
+    Words { lists: NearestLists<u64>, order: NearestOrder },
     /// Distances are bytes that sort like the values.
-    Bytes(NearestLists<Box<[u8]>>),
+    Bytes { lists: NearestLists<Box<[u8]>>, converter: RowConverter },
 }
 
 impl Lists {
     /// Returns empty lists for values of a type.
-    pub(super) fn new(data_type: &DataType, rows: usize, k: usize) -> Self {
+    ///
+    /// # Errors
+    /// If the values have no order.
+    pub(super) fn new(data_type: &DataType, order: NearestOrder, rows: usize, k: usize) -> Result<Self> {
         if word_type(data_type).is_some() {
-            Self::Words(NearestLists::new(rows, k))
-        } else {
-            Self::Bytes(NearestLists::new(rows, k))
+            return Ok(Self::Words { lists: NearestLists::new(rows, k), order });
         }
+        let options = SortOptions { descending: order == NearestOrder::Similarity, nulls_first: false };
+        let field = SortField::new_with_options(data_type.clone(), options);
+        Ok(Self::Bytes { lists: NearestLists::new(rows, k), converter: RowConverter::new(vec![field])? })
     }
 
     /// Offers rows of the right side to the list of a left row. `values` has the expression of each, and
@@ -34,26 +38,17 @@ impl Lists {
     ///
     /// # Errors
     /// If the values cannot be compared.
-    pub(super) fn offer(
-        &mut self,
-        left: usize,
-        values: &ArrayRef,
-        order: NearestOrder,
-        ties: &[u64],
-        first: u32,
-    ) -> Result<()> {
+    pub(super) fn offer(&mut self, left: usize, values: &ArrayRef, ties: &[u64], first: u32) -> Result<()> {
         let rows = (first..).zip(ties).enumerate().filter(|(index, _)| values.is_valid(*index));
         match self {
-            Self::Words(lists) => {
-                let words = words(values, order)?;
+            Self::Words { lists, order } => {
+                let words = words(values, *order)?;
                 for (index, (row, &tie)) in rows {
                     lists.offer(left, Neighbour { distance: words[index], tie, row });
                 }
             }
-            Self::Bytes(lists) => {
-                let options = SortOptions { descending: order == NearestOrder::Similarity, nulls_first: false };
-                let field = SortField::new_with_options(values.data_type().clone(), options);
-                let bytes = RowConverter::new(vec![field])?.convert_columns(std::slice::from_ref(values))?;
+            Self::Bytes { lists, converter } => {
+                let bytes = converter.convert_columns(std::slice::from_ref(values))?;
                 for (index, (row, &tie)) in rows {
                     let distance = bytes.row(index);
                     if lists.farthest(left).is_none_or(|farthest| distance.as_ref() <= &*farthest.distance) {
@@ -65,11 +60,11 @@ impl Lists {
         Ok(())
     }
 
-    /// Returns the numbers of the nearest right rows of a left row, the nearest first.
-    pub(super) fn sorted(&mut self, left: usize) -> Vec<u32> {
+    /// Appends the numbers of the nearest right rows of a left row, the nearest first.
+    pub(super) fn append_sorted(&mut self, left: usize, rows: &mut Vec<Option<u32>>) {
         match self {
-            Self::Words(lists) => lists.sort(left).iter().map(|neighbour| neighbour.row).collect(),
-            Self::Bytes(lists) => lists.sort(left).iter().map(|neighbour| neighbour.row).collect(),
+            Self::Words { lists, .. } => rows.extend(lists.sort(left).iter().map(|neighbour| Some(neighbour.row))),
+            Self::Bytes { lists, .. } => rows.extend(lists.sort(left).iter().map(|neighbour| Some(neighbour.row))),
         }
     }
 }
@@ -106,10 +101,9 @@ fn words(values: &ArrayRef, order: NearestOrder) -> Result<Vec<u64>> {
     Ok(match word_type {
         DataType::UInt64 => numbers::<UInt64Type>(&values, turned),
         DataType::Int64 => numbers::<Int64Type>(&values, |value| turned(value as u64 ^ (1 << 63))),
-        // NaN is the farthest, in either order.
-        _ => numbers::<Float64Type>(&values, |value| match value.is_nan() {
-            true => u64::MAX,
-            false => turned(float_word(value)),
+        _ => numbers::<Float64Type>(&values, |value| match order {
+            NearestOrder::Distance => distance_word(value),
+            NearestOrder::Similarity => distance_word(-value),
         }),
     })
 }
@@ -117,6 +111,7 @@ fn words(values: &ArrayRef, order: NearestOrder) -> Result<Vec<u64>> {
 /// Returns the values of a type that is stored as an integer as integers.
 fn integers(values: &ArrayRef) -> Result<ArrayRef> {
     let stored = match values.data_type().primitive_width() {
+        _ if values.data_type().is_integer() => return Ok(ArrayRef::clone(values)),
         Some(8) => DataType::Int64,
         Some(4) => DataType::Int32,
         _ => return Ok(ArrayRef::clone(values)),
@@ -126,22 +121,4 @@ fn integers(values: &ArrayRef) -> Result<ArrayRef> {
 
 fn numbers<T: ArrowPrimitiveType>(values: &ArrayRef, word: impl Fn(T::Native) -> u64) -> Vec<u64> {
     values.as_primitive::<T>().values().iter().map(|&value| word(value)).collect()
-}
-
-/// Returns a number in the order of the values of a float; the two zeros are one.
-fn float_word(value: f64) -> u64 {
-    let bits = (value + 0.0).to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_have_the_order_of_floats() {
-        let floats = [f64::NEG_INFINITY, -1.5, -f64::MIN_POSITIVE, 0.0, 1e-300, 2.0, f64::INFINITY];
-        assert!(floats.is_sorted_by_key(|&value| float_word(value)));
-        assert_eq!(float_word(-0.0), float_word(0.0));
-    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use annulus_join::CancelToken;
-use arrow::{array::RecordBatch, compute::take_record_batch, datatypes::SchemaRef};
+use arrow::{array::RecordBatch, compute::take_record_batch};
 use datafusion::{
     common::runtime::SpawnedTask,
     error::{DataFusionError, Result},
@@ -16,10 +16,10 @@ use datafusion::{
         stream::RecordBatchStreamAdapter,
     },
 };
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
-    blocks::{Block, Blocks},
+    blocks::{Block, BlockOnDisk, Blocks, BlocksOnDisk},
     build::BuildFuture,
     chunks::Chunks,
     method::Method,
@@ -35,7 +35,6 @@ pub(super) struct Setup {
     pub(super) k: usize,
     pub(super) keeps_left: bool,
     pub(super) layout: Layout,
-    pub(super) right_schema: SchemaRef,
     pub(super) build: BuildFuture,
     pub(super) left: SendableRecordBatchStream,
     pub(super) context: Arc<TaskContext>,
@@ -46,8 +45,7 @@ impl Setup {
     /// Returns the output.
     pub(super) fn stream(self) -> SendableRecordBatchStream {
         let (schema, metrics) = (Arc::clone(&self.layout.schema), self.metrics.clone());
-        let rows = stream::once(self.start()).map(|rows| rows.map(Rows::stream));
-        let rows = futures::TryStreamExt::try_flatten(rows);
+        let rows = stream::once(self.start()).map_ok(Rows::stream).try_flatten();
         let rows = rows.map(move |batch| batch.map(|batch| batch.record_output(&metrics)));
         Box::pin(RecordBatchStreamAdapter::new(schema, rows))
     }
@@ -67,7 +65,6 @@ impl Setup {
             method: self.method,
             keeps_left: self.keeps_left,
             right_columns: self.layout.right_columns(),
-            right_schema: self.right_schema,
             blocks,
             metrics: self.metrics,
             cancel: CancelOnDrop::default(),
@@ -131,7 +128,6 @@ struct Search {
     keeps_left: bool,
     /// The columns of the right side that the output has.
     right_columns: Vec<usize>,
-    right_schema: SchemaRef,
     blocks: Arc<Blocks>,
     metrics: BaselineMetrics,
     cancel: CancelOnDrop,
@@ -140,20 +136,29 @@ struct Search {
 impl Search {
     /// Finds the nearest rows of a chunk.
     async fn pairs_of(&self, chunk: RecordBatch) -> Result<Pairs> {
-        let mut lists = self.method.lists(chunk.num_rows(), self.k);
-        for number in 0..self.blocks.len() {
-            let block = self.block(number).await?;
-            lists = self.offer(chunk.clone(), block, lists).await?;
+        let mut lists = self.method.lists(chunk.num_rows(), self.k)?;
+        match &*self.blocks {
+            Blocks::Memory { blocks, .. } => {
+                for block in blocks {
+                    lists = self.offer(chunk.clone(), Arc::clone(block), lists).await?;
+                }
+            }
+            Blocks::Disk(disk) => {
+                for block in &disk.blocks {
+                    let rows = self.read(disk, block).await?;
+                    let block = Arc::new(Block::new(&self.method, rows, block.first, 1)?);
+                    lists = self.offer(chunk.clone(), block, lists).await?;
+                }
+            }
         }
         let (mut left_rows, mut rows) = (Vec::new(), Vec::new());
         for left in 0..chunk.num_rows() {
-            let nearest = lists.sorted(left);
-            if nearest.is_empty() && self.keeps_left {
-                left_rows.push(left as u32);
+            let before = rows.len();
+            lists.append_sorted(left, &mut rows);
+            if rows.len() == before && self.keeps_left {
                 rows.push(None);
             }
-            left_rows.extend(std::iter::repeat_n(left as u32, nearest.len()));
-            rows.extend(nearest.into_iter().map(Some));
+            left_rows.resize(rows.len(), left as u32);
         }
         drop(lists);
         let (parts, right_rows) = self.gather(&rows).await?;
@@ -171,15 +176,13 @@ impl Search {
         ended(offered).await
     }
 
-    /// Returns a block. One on disk takes memory until the next one: as read, and put together. A block is
+    /// Reads a block from the disk. It takes memory until the next one: as read, and put together. A block is
     /// the least that can be read, so what the session's pool lacks of it is not accounted for.
-    async fn block(&self, number: usize) -> Result<Arc<Block>> {
-        if let Blocks::Disk(disk) = &*self.blocks {
-            self.block_memory.free();
-            // The error says that the pool is full.
-            let _full = self.block_memory.try_grow(2 * disk.blocks[number].bytes);
-        }
-        self.blocks.block(&self.method, &self.right_schema, number).await
+    async fn read(&self, disk: &BlocksOnDisk, block: &BlockOnDisk) -> Result<RecordBatch> {
+        self.block_memory.free();
+        // The error says that the pool is full.
+        let _full = self.block_memory.try_grow(2 * block.bytes);
+        disk.read(block).await
     }
 
     /// Returns the rows of the right side with these numbers, in parts, and the place of each of them.
@@ -187,16 +190,22 @@ impl Search {
         let columns = &self.right_columns;
         let places = Places::new(&self.blocks, rows);
         let mut parts = Vec::new();
-        for number in 0..self.blocks.len() {
-            parts.push(match &*self.blocks {
-                Blocks::Memory { blocks, .. } => blocks[number].rows.project(columns)?,
-                Blocks::Disk(_) => match places.rows(number) {
-                    needed if needed.is_empty() => {
-                        RecordBatch::new_empty(Arc::new(self.right_schema.project(columns)?))
-                    }
-                    needed => take_record_batch(&self.block(number).await?.rows.project(columns)?, &needed)?,
-                },
-            });
+        match &*self.blocks {
+            Blocks::Memory { blocks, .. } => {
+                for block in blocks {
+                    parts.push(block.rows.project(columns)?);
+                }
+            }
+            Blocks::Disk(disk) => {
+                for (number, block) in disk.blocks.iter().enumerate() {
+                    let needed = places.rows(number);
+                    parts.push(if needed.is_empty() {
+                        RecordBatch::new_empty(Arc::new(disk.manager.schema().project(columns)?))
+                    } else {
+                        take_record_batch(&self.read(disk, block).await?.project(columns)?, &needed)?
+                    });
+                }
+            }
         }
         Ok((parts, rows.iter().map(|row| row.map_or(NO_ROW, |row| places.place(row))).collect()))
     }

@@ -19,7 +19,10 @@ use datafusion::{
 use super::vectors::{vector_argument, vector_metric};
 use crate::{
     functions::TokenFunction,
-    join::band::{Columns, Key},
+    join::{
+        band::{Columns, Key},
+        convert,
+    },
 };
 
 /// The condition of a similarity join.
@@ -73,16 +76,10 @@ impl Condition {
 /// Returns what a predicate says of the likeness of an expression of each side.
 fn likeness(filter: &JoinFilter, columns: &Columns<'_>, predicate: &Key) -> Option<(Likeness, Sides<Key>)> {
     let comparison: &BinaryExpr = predicate.downcast_ref()?;
-    let op = match comparison.op() {
-        Operator::Lt => Comparison::Less,
-        Operator::LtEq => Comparison::LessOrEqual,
-        Operator::Gt => Comparison::Greater,
-        Operator::GtEq => Comparison::GreaterOrEqual,
-        _ => return None,
-    };
+    let op = convert::comparison(*comparison.op())?;
     let (call, op, value) = match (number(comparison.left()), number(comparison.right())) {
         (None, Some(value)) => (comparison.left(), op, value),
-        (Some(value), None) => (comparison.right(), turned(op), value),
+        (Some(value), None) => (comparison.right(), op.swapped(), value),
         _ => return None,
     };
     let call = call.downcast_ref::<CastExpr>().map_or(call, CastExpr::expr);
@@ -152,15 +149,5 @@ fn integer(expr: &Key) -> Option<i64> {
     match expr.downcast_ref::<Literal>()?.value() {
         ScalarValue::Int64(value) => *value,
         _ => None,
-    }
-}
-
-/// Returns the comparison with its sides exchanged.
-fn turned(comparison: Comparison) -> Comparison {
-    match comparison {
-        Comparison::Less => Comparison::Greater,
-        Comparison::LessOrEqual => Comparison::GreaterOrEqual,
-        Comparison::Greater => Comparison::Less,
-        Comparison::GreaterOrEqual => Comparison::LessOrEqual,
     }
 }

@@ -53,13 +53,11 @@ pub enum RightValues {
     Vectors(VectorBlock),
 }
 
-/// The position in a morsel and a part.
+/// The position in a morsel and a part. Each likeness has one of its own.
 #[derive(Default)]
-pub enum Position {
-    #[default]
-    First,
-    Texts(Box<TextPosition>),
-    Vectors(VectorPosition),
+pub struct Position {
+    texts: TextPosition,
+    vectors: Option<VectorPosition>,
 }
 
 impl SimilarityPlan {
@@ -179,19 +177,13 @@ impl Method for SimilarityPlan {
         let most = MOST_PAIRS as u64;
         match (self.condition.likeness, &left.left.values, &right.values) {
             (Likeness::Texts(condition), LeftValues::Texts(build), RightValues::Texts(fragment)) => {
-                if !matches!(place, Position::Texts(_)) {
-                    *place = Position::Texts(Box::default());
-                }
-                let Position::Texts(position) = place else { return internal_err!("another position") };
+                let position = &mut place.texts;
                 let join = TextJoin::new(condition);
                 let found = join.probe_some(build, fragment, position, output.wanted(), most, &mut sink);
                 Ok((found.map_err(from_join)? as usize, position.is_end()))
             }
             (Likeness::Vectors(_, threshold), LeftValues::Vectors(build), RightValues::Vectors(fragment)) => {
-                if !matches!(place, Position::Vectors(_)) {
-                    *place = Position::Vectors(VectorPosition::before_rows(0..build.rows()));
-                }
-                let Position::Vectors(position) = place else { return internal_err!("another position") };
+                let position = place.vectors.get_or_insert_with(|| VectorPosition::before_rows(0..build.rows()));
                 let found = vector_pairs(build, fragment, threshold, position, most, &mut sink);
                 Ok((found.map_err(from_join)? as usize, position.is_end()))
             }
