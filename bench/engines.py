@@ -19,6 +19,33 @@ class Failure(Exception):
     """The process has ended, or has not answered in time."""
 
 
+def peak_mb(pid):
+    """The most memory that a process had resident, if it still runs."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), None)
+
+
+def second_answer(program, tables, threads, load, query):
+    """The time, the values and the peak memory of a query of one row with `annulus sql`, which runs a second time when its first
+    answer is there. `tables` are the files of tables, and `load` are the statements before."""
+    options = [option for name, file in tables.items() for option in ("--table", f"{name}={file}")]
+    cpus = sorted(os.sched_getaffinity(0))[:threads]
+    command = [program, "sql", *options, "--threads", str(threads), "--json", f"{load}{query}; {query}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, cpus)) as process:
+        first = process.stdout.readline()
+        start = time.monotonic()
+        second = process.stdout.readline()
+        seconds = time.monotonic() - start
+        peak = peak_mb(process.pid)
+    if not second:
+        sys.exit(f"{query}: no answer")
+    first, second = (list(json.loads(line)[0].values()) for line in (first, second))
+    return {"seconds": seconds, "first": first, "answer": second, "peak_mb": peak}
+
+
 class Child:
     """A process that answers each line of JSON with another one. It may use `threads` CPUs."""
 
@@ -69,11 +96,7 @@ class Child:
             Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def peak_mb(self):
-        try:
-            lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        except OSError:
-            return None
-        return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), None)
+        return peak_mb(self.process.pid)
 
     def end(self):
         """Ends the process. It has time to remove its files."""
