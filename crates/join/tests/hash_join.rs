@@ -11,8 +11,8 @@ use annulus_join::{
 };
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
-        UInt32Array,
+        Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int8Array, Int32Array, Int64Array, ListArray,
+        RecordBatch, StringArray, StringViewArray, UInt32Array, UInt64Array,
     },
     buffer::{Buffer, MutableBuffer},
     compute::take_record_batch,
@@ -97,13 +97,20 @@ fn encoded(fragment: &Fragment) -> Buffer {
     Buffer::from_vec(memory).slice_with_length(skip, bytes)
 }
 
+fn build_side(case: &Case, packed: bool) -> BuildSide {
+    let config = HashConfig::new(Partitions::at_least(case.partitions))
+        .with_threads(case.threads)
+        .with_dense(case.dense)
+        // Half of the cases of all numbers of rows.
+        .with_dense_beside_nulls(case.batch_rows.is_multiple_of(2))
+        .with_packed(packed);
+    let keys = Keys::new(&case.build.schema(), &case.build_keys, case.nulls_equal).unwrap();
+    BuildSide::prepare(keys, pieces(&case.build, case.batch_rows), &config).unwrap()
+}
+
 fn prepare(case: &Case) -> (BuildSide, Arc<FragmentFormat>, Vec<Fragment>) {
     let partitions = Partitions::at_least(case.partitions);
-    let config = HashConfig::new(partitions).with_threads(case.threads).with_dense(case.dense);
-    // Half of the cases of all numbers of rows.
-    let config = config.with_dense_beside_nulls(case.batch_rows.is_multiple_of(2));
-    let keys = Keys::new(&case.build.schema(), &case.build_keys, case.nulls_equal).unwrap();
-    let build = BuildSide::prepare(keys, pieces(&case.build, case.batch_rows), &config).unwrap();
+    let build = build_side(case, false);
     let keys = Keys::new(&case.probe.schema(), &case.probe_keys, case.nulls_equal).unwrap();
     let format = Arc::new(FragmentFormat::new(keys, partitions).unwrap());
     let probe = pieces(&case.probe, case.batch_rows);
@@ -183,6 +190,9 @@ proptest! {
         prop_assert_eq!(&found_in_order(&case, &build), &expected);
         expect_marked(&case, &build, &fragments, &expected);
         expect_members(&case, &build, &expected);
+        let packed = build_side(&case, true);
+        prop_assert_eq!(&found_in_order(&case, &packed), &expected);
+        expect_members(&case, &packed, &expected);
         prop_assert_eq!(&after, &expected);
         let all = |rows: Vec<Row>| { let mut rows = rows; rows.sort(); rows };
         prop_assert_eq!(all(rows_of(build.batch())), all(rows_of(&case.build)));
@@ -237,6 +247,28 @@ proptest! {
         }
     }
 
+    /// Numbers at the ends of their types, and texts about as long as a number, beside each other.
+    #[test]
+    fn packed_keys_are_found(
+        kinds in prop::collection::vec(0..6_usize, 2),
+        build in prop::collection::vec(prop::collection::vec(prop::option::weighted(0.9, 0..8_usize), 2), 0..40),
+        probe in prop::collection::vec(prop::collection::vec(prop::option::weighted(0.9, 0..10_usize), 2), 0..40),
+        (batch_rows, threads, dense) in (1..50_usize, 1..3_usize, any::<bool>()),
+    ) {
+        let side = |rows: &[Vec<Option<usize>>]| {
+            let column = |at: usize| packable(kinds[at], rows.iter().map(|row| row[at]).collect());
+            RecordBatch::try_from_iter_with_nullable([("a", column(0), true), ("b", column(1), true)]).unwrap()
+        };
+        let keys = vec![0, 1];
+        let (build, probe) = (side(&build), side(&probe));
+        let one = case(Arc::new(Int8Array::new_null(0)), Arc::new(Int8Array::new_null(0)));
+        let case = Case { build, probe, build_keys: keys.clone(), probe_keys: keys, batch_rows, threads, dense, ..one };
+        let packed = build_side(&case, true);
+        let expected = nested_loop(&case);
+        prop_assert_eq!(&found_in_order(&case, &packed), &expected);
+        expect_members(&case, &packed, &expected);
+    }
+
     #[test]
     fn damaged_bytes_are_an_error_or_a_fragment(
         case in arb_case(),
@@ -283,6 +315,25 @@ fn case(build: ArrayRef, probe: ArrayRef) -> Case {
         batch_rows: 1000,
         max_bytes: 1 << 20,
         dense: false,
+    }
+}
+
+/// Returns a column of a kind, of which each number stands for a value.
+fn packable(kind: usize, numbers: Vec<Option<usize>>) -> ArrayRef {
+    let longs = [0, 1, -1, i64::MAX, i64::MIN, 1 << 40, 255, 256, 3, -3];
+    let texts = ["", "a", "a\0", "ab", "\0", "Z1234567", "\u{ff}\u{ff}\u{ff}\u{ff}", "1234567", "123456789", "T001"];
+    let numbers = numbers.into_iter();
+    match kind {
+        0 => Arc::new(numbers.map(|number| number.map(|at| longs[at])).collect::<Int64Array>()),
+        1 => Arc::new(numbers.map(|number| number.map(|at| longs[at] as u64)).collect::<UInt64Array>()),
+        2 => Arc::new(numbers.map(|number| number.map(|at| longs[at] as i32)).collect::<Int32Array>()),
+        3 => Arc::new(numbers.map(|number| number.map(|at| texts[at])).collect::<StringArray>()),
+        4 => Arc::new(numbers.map(|number| number.map(|at| texts[at])).collect::<StringViewArray>()),
+        // The last two do not fit into 64 bits.
+        _ => {
+            let wide = |at: usize| i128::from(longs[at]) << if at < 8 { 0 } else { 64 };
+            Arc::new(numbers.map(|number| number.map(wide)).collect::<Decimal128Array>())
+        }
     }
 }
 

@@ -32,6 +32,9 @@ pub struct HashConfig {
     /// Whether such keys may be beside rows with null keys, which stay in their order as well.
     /// [`BuildSide::nulls`] does not name them then. Unless null keys match each other.
     pub dense_beside_nulls: bool,
+    /// Whether keys of several columns, or of short texts, may become numbers that are exact, so that the
+    /// columns need not be compared. Only [`Finder`](crate::Finder) finds them then.
+    pub packed: bool,
     /// Whether up to 128 MiB of the memory of tables and columns may stay with the process for later
     /// joins, which then need not have it cleared. Turn this off where memory is limited.
     pub keeps_memory: bool,
@@ -40,7 +43,7 @@ pub struct HashConfig {
 impl HashConfig {
     /// Returns the configuration for one thread.
     pub fn new(partitions: Partitions) -> Self {
-        Self { partitions, threads: 1, dense: false, dense_beside_nulls: false, keeps_memory: true }
+        Self { partitions, threads: 1, dense: false, dense_beside_nulls: false, packed: false, keeps_memory: true }
     }
 
     /// Sets the number of threads that prepare, including the calling one.
@@ -59,6 +62,12 @@ impl HashConfig {
     #[must_use]
     pub fn with_dense_beside_nulls(self, dense_beside_nulls: bool) -> Self {
         Self { dense_beside_nulls, ..self }
+    }
+
+    /// Sets whether keys of several columns, or of short texts, may become numbers.
+    #[must_use]
+    pub fn with_packed(self, packed: bool) -> Self {
+        Self { packed, ..self }
     }
 
     /// Sets whether memory may stay with the process for later joins.
@@ -108,6 +117,7 @@ impl BuildSide {
         if u32::try_from(rows).is_err() {
             return Err(JoinError::TooManyRows { rows });
         }
+        let keys = if config.packed { keys.packed(&batches, config.threads) } else { keys };
         let pieces = look_up(&keys, batches, config.threads)?;
         if config.dense
             && let Some(tables) = dense::build(&keys, &pieces, config)?

@@ -1,6 +1,8 @@
 //! Which keys a build side has, in little memory, to drop rows of the probe side that have no
 //! partner before anything else is done with them.
 
+use std::sync::Arc;
+
 use arrow::{
     array::{BooleanArray, RecordBatch},
     buffer::BooleanBuffer,
@@ -14,7 +16,7 @@ use super::{
 };
 use crate::{
     error::JoinError,
-    key::{Key, KeyValues, KeyedBatch, Keys},
+    key::{Key, KeyValues, KeyedBatch, Keys, PackedLayout},
 };
 
 /// The bits of a Bloom filter for each key.
@@ -49,6 +51,8 @@ pub struct KeySet {
     form: Form,
     /// Whether null keys are members.
     nulls: bool,
+    /// How keys become the numbers of the set, if their columns are packed.
+    layout: Option<Arc<PackedLayout>>,
 }
 
 #[derive(Debug)]
@@ -72,7 +76,8 @@ impl BuildSide {
                 Form::Range { first, words: words.to_vec() }
             }
         };
-        KeySet { form, nulls: self.keys().null_rows_match() && !self.nulls().is_empty() }
+        let nulls = self.keys().null_rows_match() && !self.nulls().is_empty();
+        KeySet { form, nulls, layout: self.keys().layout().cloned() }
     }
 }
 
@@ -88,7 +93,7 @@ impl KeySet {
     /// # Errors
     /// If the batch has other columns than `keys`, which must be comparable with the build side's.
     pub fn test(&self, keys: &Keys, batch: &RecordBatch) -> Result<BooleanArray, JoinError> {
-        let KeyedBatch { values, nulls, .. } = keys.extend(batch)?;
+        let KeyedBatch { values, nulls, .. } = keys.extend_packed(self.layout.as_ref(), batch)?;
         let mut found = match &values {
             KeyValues::Narrow(keys) => self.look_up(keys),
             KeyValues::Wide(keys) => self.look_up(keys),
@@ -194,7 +199,7 @@ impl KeySetBuilder {
 
     /// Returns the set of all keys that were added.
     pub fn complete(self) -> KeySet {
-        KeySet { form: Form::Bloom { words: self.words }, nulls: self.nulls }
+        KeySet { form: Form::Bloom { words: self.words }, nulls: self.nulls, layout: None }
     }
 }
 
@@ -248,8 +253,6 @@ fn place(hash: u64, words: usize) -> (usize, u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow::array::{ArrayRef, Int64Array};
 
     use super::*;

@@ -59,6 +59,11 @@ impl BuildSide {
         if fragment.format().partitions() != self.partitions() {
             return Err(JoinError::Fragment { what: "its number of partitions is not that of the build side" });
         }
+        if self.keys().layout().is_some() {
+            return Err(JoinError::Fragment {
+                what: "the keys of the build side are packed, and only a finder packs others",
+            });
+        }
         self.keys().check(fragment.format().keys())?;
         if morsel.rows.end as usize > fragment.batch().num_rows() {
             return Err(JoinError::Fragment { what: "the morsel belongs to another fragment" });
@@ -229,8 +234,9 @@ impl Finder {
         build.keys().check(&self.keys)?;
         let rows = batch.num_rows();
         let end = u32::try_from(rows).map_err(|_| JoinError::TooManyRows { rows })?;
-        let keyed = self.keys.extend(batch)?;
-        self.compared = self.keys.compared(&keyed.columns);
+        let layout = build.keys().layout();
+        let keyed = self.keys.extend_packed(layout, batch)?;
+        self.compared = if layout.is_some() { Vec::new() } else { self.keys.compared(&keyed.columns) };
         self.rows = Some(keyed);
         self.lookup.clear();
         self.lookup.start(0..end);

@@ -7,11 +7,15 @@
 //! strings, or several columns without floats         -> a hidden column of u64 hashes; compared in place
 //! anything else (Arrow's row format makes it bytes)  -> hidden columns: u64 hash of the bytes, and the bytes
 //! ```
+//! Where a build side is looked up by batches ([`Finder`](crate::Finder)), several columns and short
+//! strings may be numbers of 64 bits that are exact (`pack`).
+//!
 //! Hidden columns follow the user's. They are clustered and sent with them, and never shown.
 
 mod compare;
 mod encode;
 mod hash;
+mod pack;
 
 use std::sync::Arc;
 
@@ -26,6 +30,7 @@ use arrow::{
 pub(crate) use compare::{Data, Values};
 pub(crate) use encode::{one_zero, with_wide_offsets};
 pub(crate) use hash::{Key, hash_of};
+pub(crate) use pack::PackedLayout;
 
 use crate::{bits::bits, error::JoinError};
 
@@ -50,6 +55,8 @@ enum Kind {
     Converted,
     /// A hidden column of hashes.
     Hashed,
+    /// A hidden column of numbers that are equal where the keys are, in place of hashes.
+    Packed(Arc<PackedLayout>),
     /// Hidden columns of hashes and bytes.
     Bytes(RowConverter),
 }
@@ -111,6 +118,23 @@ impl Keys {
         Self { schema: Arc::clone(schema), columns: Vec::new(), nulls_equal: false, kind: Kind::Nothing, full }
     }
 
+    /// Returns the keys with the numbers of a [`PackedLayout`] in place of hashes, if those of the batches, a
+    /// build side, allow it. O(rows).
+    pub(crate) fn packed(self, batches: &[RecordBatch], threads: usize) -> Self {
+        if !matches!(self.kind, Kind::Hashed) || self.nulls_equal {
+            return self;
+        }
+        match PackedLayout::new(batches, &self.columns, threads) {
+            Some(layout) => Self { kind: Kind::Packed(Arc::new(layout)), ..self },
+            None => self,
+        }
+    }
+
+    /// Returns how the keys are packed, if they are.
+    pub(crate) fn layout(&self) -> Option<&Arc<PackedLayout>> {
+        if let Kind::Packed(layout) = &self.kind { Some(layout) } else { None }
+    }
+
     /// Returns the schema of the side.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -159,7 +183,7 @@ impl Keys {
 
     /// Returns whether keys are equal if and only if their numbers are.
     pub(crate) fn are_numbers(&self) -> bool {
-        matches!(self.kind, Kind::Plain | Kind::Converted)
+        matches!(self.kind, Kind::Plain | Kind::Converted | Kind::Packed(_))
     }
 
     /// Returns whether all rows that are null in [`KeyedBatch::nulls`] match each other.
@@ -219,27 +243,45 @@ impl Keys {
     /// # Errors
     /// If the batch does not have the side's columns, or a kernel fails.
     pub(crate) fn extend(&self, batch: &RecordBatch) -> Result<KeyedBatch, JoinError> {
+        self.extend_packed(self.layout(), batch)
+    }
+
+    /// Computes the keys of a batch, as numbers of this layout of the build side, if any.
+    ///
+    /// # Errors
+    /// As for [`extend`](Self::extend).
+    pub(crate) fn extend_packed(
+        &self,
+        layout: Option<&Arc<PackedLayout>>,
+        batch: &RecordBatch,
+    ) -> Result<KeyedBatch, JoinError> {
         self.check_columns(batch)?;
         if let Kind::Nothing = self.kind {
             return Err(JoinError::Fragment { what: "it has no key to cluster by" });
         }
         let keys: Vec<ArrayRef> = self.columns.iter().map(|&column| Arc::clone(batch.column(column))).collect();
         let mut columns = batch.columns().to_vec();
-        match &self.kind {
-            Kind::Nothing | Kind::Plain => {}
-            Kind::Converted => columns.push(encode::converted(&keys[0])),
-            Kind::Hashed => {
-                let hashes = compare::hashes(&keys, batch.num_rows(), self.nulls_equal);
-                columns.push(Arc::new(UInt64Array::from(hashes)));
-            }
-            Kind::Bytes(converter) => columns.extend(encode::hashes_and_bytes(converter, &keys)?),
-        }
         let nulls = if self.has_null_values() {
             None
         } else {
             keys.iter().fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref()))
         };
-        Ok(KeyedBatch { values: self.values(&columns), nulls: nulls.filter(|nulls| nulls.null_count() > 0), columns })
+        let mut nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        match (&self.kind, layout) {
+            (Kind::Nothing | Kind::Plain, _) => {}
+            (Kind::Converted, _) => columns.push(encode::converted(&keys[0])),
+            (Kind::Hashed | Kind::Packed(_), Some(layout)) => {
+                let numbers;
+                (numbers, nulls) = layout.pack(&keys, nulls);
+                columns.push(Arc::new(UInt64Array::from(numbers)));
+            }
+            (Kind::Hashed | Kind::Packed(_), None) => {
+                let hashes = compare::hashes(&keys, batch.num_rows(), self.nulls_equal);
+                columns.push(Arc::new(UInt64Array::from(hashes)));
+            }
+            (Kind::Bytes(converter), _) => columns.extend(encode::hashes_and_bytes(converter, &keys)?),
+        }
+        Ok(KeyedBatch { values: self.values(&columns), nulls, columns })
     }
 }
 

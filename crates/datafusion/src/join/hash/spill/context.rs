@@ -100,6 +100,7 @@ impl SpillContext {
         HashConfig::new(partitions)
             .with_threads(self.threads)
             .with_dense(true)
+            .with_packed(true)
             .with_dense_beside_nulls(!self.layout.is_null_aware())
             .with_kept_memory(self.budget.is_wide())
     }
