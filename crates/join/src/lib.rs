@@ -3,6 +3,7 @@
 
 mod bits;
 mod error;
+mod fetch;
 mod filter;
 mod hash;
 mod key;

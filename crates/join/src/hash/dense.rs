@@ -18,9 +18,11 @@ use super::{
     key_set::range_bits,
     memory::Block,
     ranked::{MOST_NUMBERS, RankedTable},
+    table::CACHE_BYTES,
 };
 use crate::{
     error::JoinError,
+    fetch::prefetch,
     key::{Key, KeyValues, KeyedBatch, Keys},
     parallel,
 };
@@ -37,6 +39,12 @@ const CHUNK: usize = 1 << 14;
 pub(super) trait UniqueTable {
     /// Returns the row of a key plus one, or zero if there is none.
     fn row_after(&self, key: impl Key) -> u32;
+
+    /// Returns whether most look-ups of random keys miss a core's caches.
+    fn misses_caches(&self) -> bool;
+
+    /// Brings what a look-up of this key reads first into the cache.
+    fn prefetch(&self, key: impl Key);
 }
 
 /// The table of keys that lie close together.
@@ -122,6 +130,15 @@ impl UniqueTable for DenseTable {
     #[inline(always)]
     fn row_after(&self, key: impl Key) -> u32 {
         self.places.as_slice().get(key.wide().wrapping_sub(self.first) as usize).copied().unwrap_or(0)
+    }
+
+    fn misses_caches(&self) -> bool {
+        self.memory_bytes() > CACHE_BYTES
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, key: impl Key) {
+        prefetch(self.places.as_slice().as_ptr().wrapping_add(key.wide().wrapping_sub(self.first) as usize));
     }
 }
 

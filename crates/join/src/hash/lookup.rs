@@ -137,14 +137,25 @@ impl Lookup {
         let now = self.rows.start..self.rows.end.min(self.rows.start.saturating_add(room));
         self.rows.start = now.end;
         self.compared += u64::from(now.end - now.start);
-        let (before, mut len) = (self.len, self.len);
-        for (row, &key) in now.clone().zip(&keys[now.start as usize..now.end as usize]) {
-            let after = table.row_after(key);
-            // Written in any case, kept if there is one: no branch to mispredict.
-            (self.build[len], self.probe[len]) = (after.wrapping_sub(1), row);
-            len += usize::from(after > 0);
+        let (before, is_far) = (self.len, table.misses_caches());
+        for start in now.clone().step_by(BLOCK) {
+            let rows = start..now.end.min(start + BLOCK as u32);
+            let block = &keys[rows.start as usize..rows.end as usize];
+            if is_far {
+                block.iter().for_each(|&key| table.prefetch(key));
+            }
+            // Those of the block have room, as those of all rows do.
+            let (build, probe) =
+                (&mut self.build[self.len..][..block.len()], &mut self.probe[self.len..][..block.len()]);
+            let mut len = 0;
+            for (row, &key) in rows.zip(block) {
+                let after = table.row_after(key);
+                // Written in any case, kept if there is one: no branch to mispredict.
+                (build[len], probe[len]) = (after.wrapping_sub(1), row);
+                len += usize::from(after > 0);
+            }
+            self.len += len;
         }
-        self.len = len;
         self.drop_nulls(before, nulls);
         !self.rows.is_empty()
     }
@@ -185,7 +196,15 @@ impl Lookup {
                 end = (start..end).find(|&row| nulls.is_null(row as usize)).unwrap_or(end);
             }
             let block = &of.keys[start as usize..end as usize];
+            // The processor would begin about ten look-ups at once by itself, and waits for two lines of each.
+            let is_far = of.table.misses_caches();
+            if is_far {
+                of.table.prefetch_buckets(block);
+            }
             let listed = self.candidates.list(&of.table, block);
+            if is_far {
+                of.table.prefetch_entries(&self.candidates.entries[..self.candidates.len]);
+            }
             if self.len + self.candidates.len > self.build.len() {
                 return true;
             }

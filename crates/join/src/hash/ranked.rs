@@ -14,8 +14,9 @@ use super::{
     build::HashConfig,
     dense::{Chunk, UniqueTable, shared},
     memory::Block,
+    table::CACHE_BYTES,
 };
-use crate::{error::JoinError, key::Key, parallel};
+use crate::{error::JoinError, fetch::prefetch, key::Key, parallel};
 
 /// The most numbers for each key. Words of bits, counts and rows take up to 19 bytes for a key then.
 /// Entries and buckets of a hash table take 12 to 20.
@@ -111,6 +112,17 @@ impl UniqueTable for RankedTable {
         // Read in any case, kept if the key is there: no branch to mispredict.
         let row = self.rows.as_slice().get(rank).copied().unwrap_or(0);
         row.wrapping_add(1) & u32::from(is_there).wrapping_neg()
+    }
+
+    fn misses_caches(&self) -> bool {
+        self.memory_bytes() > CACHE_BYTES
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, key: impl Key) {
+        let word = place(key.wide().wrapping_sub(self.first)).0;
+        prefetch(self.numbers.words.as_ptr().wrapping_add(word));
+        prefetch(self.numbers.before.as_ptr().wrapping_add(word));
     }
 }
 

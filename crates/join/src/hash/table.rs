@@ -10,11 +10,14 @@ use super::{
     memory::{Block, Plain},
     radix::{PARTITION_BYTES, Radix},
 };
-use crate::{error::JoinError, key::Key, parallel};
+use crate::{error::JoinError, fetch::prefetch, key::Key, parallel};
 
 /// Buckets of more entries are sorted by key, so that the entries of one key are found by binary
 /// search.
 pub(super) const LONG_BUCKET: usize = 16;
+
+/// The bytes of tables that stay in a core's second-level cache.
+pub(super) const CACHE_BYTES: usize = 1 << 20;
 
 /// The bytes of a cache line.
 const LINE: usize = 64;
@@ -119,6 +122,25 @@ impl<K: Key> Table<'_, K> {
             fetch(directory);
             fetch(entries);
         }
+    }
+
+    /// Returns whether most look-ups of random keys miss a core's caches.
+    pub(super) fn misses_caches(&self) -> bool {
+        size_of_val(self.directory) + size_of_val(self.entries) > CACHE_BYTES
+    }
+
+    /// Brings the directory's places of these keys into the cache, many at once.
+    #[inline]
+    pub(super) fn prefetch_buckets(&self, keys: &[K]) {
+        let places = self.directory.as_ptr();
+        keys.iter().for_each(|&key| prefetch(places.wrapping_add(self.radix.number(key.hash()))));
+    }
+
+    /// Brings these entries into the cache, many at once.
+    #[inline]
+    pub(super) fn prefetch_entries(&self, entries: &[u32]) {
+        let all = self.entries.as_ptr();
+        entries.iter().for_each(|&at| prefetch(all.wrapping_add(at as usize)));
     }
 
     /// Returns the entries of a key's bucket.
