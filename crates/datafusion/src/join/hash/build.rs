@@ -71,15 +71,17 @@ impl Setup {
         let _timer = metrics.time.timer();
         let in_memory = batches.iter().map(|batch| batch.num_rows()).sum();
         let side = BuildSide::prepare(keys, batches, &spill.hash_config(in_memory)).map_err(from_join)?;
-        let known = known.filter(|_| spilled.is_some()).map(Known::complete);
+        let known = known.map(Known::complete);
         let set_bytes = known.as_ref().and_then(|(_, set)| set.as_ref()).map_or(0, KeySet::bytes);
         spill.budget.settle(side.memory_bytes() + set_bytes).map_err(no_memory)?;
         match (publisher, known) {
-            (Some(publisher), Some((known, set))) => publisher.publish_known(known, set, side.keys())?,
-            (Some(publisher), None) => {
-                publisher.publish(&side, &spill.layout.sides[BUILD].key_columns(side.batch()))?;
+            (Some(publisher), Some((known, set))) if spilled.is_some() => {
+                publisher.publish_known(known, set, side.keys())?;
             }
-            (None, _) => {}
+            (Some(publisher), Some((known, _))) => {
+                publisher.publish(known, &side, &spill.layout.sides[BUILD].key_columns(side.batch()))?;
+            }
+            _ => {}
         }
         metrics.rows.add(rows);
         metrics.memory.set_max(side.memory_bytes());

@@ -20,7 +20,7 @@ use datafusion::{
 /// A set that takes more than this share of other keys for members costs more than it saves.
 const MOST_FALSE: f64 = 0.5;
 
-/// The keys of a build side of which not all rows are in memory.
+/// The keys of a build side, or of a part of it.
 #[derive(Debug)]
 pub(in crate::join) struct Known {
     pub(super) columns: Vec<KeyColumn>,
@@ -64,6 +64,14 @@ impl Known {
         self.columns.iter_mut().zip(keys).try_for_each(|(column, keys)| column.update(keys))
     }
 
+    /// Adds what is known of other rows, except for a set.
+    ///
+    /// # Errors
+    /// If a kernel fails.
+    pub(in crate::join) fn merge(&mut self, other: Self) -> Result<()> {
+        self.columns.iter_mut().zip(other.columns).try_for_each(|(column, other)| column.merge(other))
+    }
+
     /// Adds the keys of rows to the set, if one is collected.
     pub(in crate::join) fn insert(&mut self, keys: &KeyHashes) {
         if let Some(set) = &mut self.set {
@@ -90,6 +98,18 @@ impl KeyColumn {
         match &mut self.bounds {
             Some(bounds) => bounds.update(keys),
             None => Ok(()),
+        }
+    }
+
+    fn merge(&mut self, other: Self) -> Result<()> {
+        self.has_null |= other.has_null;
+        self.has_value |= other.has_value;
+        match (&mut self.bounds, other.bounds) {
+            (Some(bounds), Some(mut other)) => {
+                bounds.least.update_batch(&[other.least.evaluate()?.to_array()?])?;
+                bounds.greatest.update_batch(&[other.greatest.evaluate()?.to_array()?])
+            }
+            _ => Ok(()),
         }
     }
 

@@ -79,18 +79,15 @@ impl Publisher {
         Ok(Some(Self { filter, keys, schema: stock.right().schema(), nulls, limits: Limits::new(options) }))
     }
 
-    /// Publishes what the build side, with these key columns, says of the probe side's keys.
-    /// O(rows).
+    /// Publishes what the build side, with these key columns, says of the probe side's keys. O(rows).
     ///
     /// # Errors
     /// If a kernel fails.
-    pub(in crate::join) fn publish(&self, side: &BuildSide, keys: &[ArrayRef]) -> Result<()> {
+    pub(in crate::join) fn publish(&self, known: Known, side: &BuildSide, keys: &[ArrayRef]) -> Result<()> {
         let rows = keys.first().map_or(0, |keys| keys.len());
         if rows == 0 {
             return self.complete(vec![lit(false)]);
         }
-        let mut known = Known::new(keys.iter().map(|key| key.data_type()))?;
-        known.update(keys)?;
         let lists = keys.iter().map(|keys| self.limits.list(keys)).collect::<Result<_>>()?;
         let set = (rows <= MOST_ROWS).then(|| side.key_set());
         self.publish_all(known, lists, set, side.keys().types())

@@ -35,7 +35,7 @@ pub(in crate::join::hash) struct BuildRows {
     pub(in crate::join::hash) rows: usize,
     /// The rows on disk, if any.
     pub(in crate::join::hash) spilled: Option<SpilledParts>,
-    /// What is known of the keys, if it was asked for and rows were spilled.
+    /// What is known of the keys of all rows, if it was asked for. It has a set of them if rows were spilled.
     pub(in crate::join::hash) known: Option<Known>,
 }
 
@@ -49,16 +49,24 @@ pub(in crate::join::hash) async fn gather(
     spill: &Arc<SpillContext>,
     known: Option<Known>,
 ) -> Result<BuildRows> {
+    let is_asked = known.is_some();
     let shared = Arc::new(GatherState {
-        is_asked: known.is_some(),
+        is_asked,
         spill: Arc::clone(spill),
         state: Mutex::new(State::InMemory(streams.iter().map(|_| StreamRows::default()).collect())),
         known: Mutex::new(known),
     });
-    let task = |(stream, at)| (stream, Task { shared: Arc::clone(&shared), stream: at, dividing: None, rows: 0 });
-    let tasks = read_all(streams.into_iter().zip(0..).map(task).collect()).await?;
+    let task = |(stream, at)| -> Result<_> {
+        let known = if is_asked { Some(Known::new(spill.layout.keys(BUILD)?.types())?) } else { None };
+        Ok((stream, Task { shared: Arc::clone(&shared), stream: at, known, dividing: None, rows: 0 }))
+    };
+    let tasks = read_all(streams.into_iter().zip(0..).map(task).collect::<Result<_>>()?).await?;
     let rows = tasks.iter().map(|task| task.rows).sum();
-    drop(tasks);
+    for task in tasks {
+        if let (Some(all), Some(known)) = (&mut *shared.known.lock(), task.known) {
+            all.merge(known)?;
+        }
+    }
     shared.end(rows)
 }
 
@@ -66,7 +74,7 @@ pub(in crate::join::hash) async fn gather(
 struct GatherState {
     spill: Arc<SpillContext>,
     state: Mutex<State>,
-    /// What is known of the keys of rows that were divided, if it is asked for.
+    /// What is known of the keys, if it is asked for: at first the set of those of rows that were divided.
     known: Mutex<Option<Known>>,
     is_asked: bool,
 }
@@ -89,6 +97,9 @@ struct StreamRows {
 struct Task {
     shared: Arc<GatherState>,
     stream: usize,
+    /// What is known of the keys of these rows, if it is asked for. It is noted as they come: later, in
+    /// the order of their hashes, each text would have to be fetched.
+    known: Option<Known>,
     dividing: Option<RowDivision>,
     rows: usize,
 }
@@ -103,6 +114,9 @@ impl Keeper for Task {
     fn keep(&mut self, batch: RecordBatch) -> Result<()> {
         let batch = self.shared.spill.layout.sides[BUILD].read(&batch)?;
         self.rows += batch.num_rows();
+        if let Some(known) = &mut self.known {
+            known.update(&self.shared.spill.layout.sides[BUILD].key_columns(&batch))?;
+        }
         let (residents, before) = match self.shared.collect(self.stream, &batch)? {
             Next::InMemory => return Ok(()),
             Next::Divide(residents, before) => (residents, before),
@@ -183,7 +197,6 @@ impl GatherState {
         if self.is_asked {
             let hashes = dividing.keys.hash(batch).map_err(from_join)?;
             if let Some(known) = &mut *self.known.lock() {
-                known.update(&self.spill.layout.sides[BUILD].key_columns(batch))?;
                 known.insert(&hashes);
             }
         }
@@ -201,7 +214,7 @@ impl GatherState {
                 _ => {
                     let batches = std::mem::take(all).into_iter().flat_map(|collected| collected.batches);
                     let batches = batches.map(|(batch, _)| batch).collect();
-                    return Ok(BuildRows { batches, rows, spilled: None, known: None });
+                    return Ok(BuildRows { batches, rows, spilled: None, known: self.known.lock().take() });
                 }
             };
             if let Next::Divide(residents, before) = self.begin_dividing(&mut state, &like, refused)? {
