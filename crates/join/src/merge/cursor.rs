@@ -29,7 +29,7 @@ impl Cursor for AllRowsCursor {
 
 /// The rows that a search compares at once, without a branch for each: how far the next match is
 /// cannot be predicted. Worth it for keys that are numbers.
-const NUMBERS: usize = 4;
+pub(super) const NUMBERS: usize = 4;
 /// The same for other keys, which are compared one by one.
 const ONE_BY_ONE: usize = 0;
 
@@ -131,7 +131,7 @@ impl<C: Cursor, W: Word> Cursor for BandCursor<'_, C, W> {
 /// first. The search starts at `from`, which should be near the result, and asks about the next
 /// `at_once` rows first.
 #[inline]
-fn advance(at_once: usize, from: usize, rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
+pub(super) fn advance(at_once: usize, from: usize, rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
     let mut low = from.clamp(rows.start, rows.end);
     if low > rows.start && !before(low - 1) {
         return partition_point(rows.start..low - 1, before);

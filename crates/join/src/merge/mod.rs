@@ -113,7 +113,7 @@ enum SecondIndex {
 pub struct MergeBuild {
     batch: RecordBatch,
     keys: Box<Keys>,
-    second: SecondIndex,
+    second: Box<SecondIndex>,
     /// The number of rows that may match, which come first.
     rows: usize,
 }
@@ -133,7 +133,7 @@ impl MergeBuild {
 
     /// Returns the memory of rows and keys in bytes. O(columns).
     pub fn memory_bytes(&self) -> usize {
-        let index = match &self.second {
+        let index = match &*self.second {
             SecondIndex::Nothing => 0,
             SecondIndex::Words(spans) => spans.memory_bytes(),
             SecondIndex::Wide(spans) => spans.memory_bytes(),
@@ -190,7 +190,7 @@ impl MergeJoin {
     /// Sorts the build side, on up to `threads` threads. O(rows), or O(rows * log rows) for keys
     /// without a fixed width. Takes the batches' memory once more. Equal keys and the band each
     /// take another 8 or 16 bytes per row, or the bytes of Arrow's row format, and a second band up
-    /// to 21. Sorting itself takes up to 36 bytes per row.
+    /// to 25. Sorting itself takes up to 36 bytes per row.
     ///
     /// # Errors
     /// [`JoinError::TooManyRows`]. [`JoinError::Arrow`] if a batch has other columns, or the rows
@@ -207,7 +207,7 @@ impl MergeJoin {
             Column::Wide(words) => SecondIndex::Wide(Spans::new(&words[..rows])),
             _ => SecondIndex::Nothing,
         };
-        Ok(MergeBuild { rows, batch, keys: Box::new(keys), second })
+        Ok(MergeBuild { rows, batch, keys: Box::new(keys), second: Box::new(second) })
     }
 
     /// Sorts a part of the probe side, and cuts it into fragments that share no memory. Each has at

@@ -104,21 +104,26 @@ impl Merge<'_> {
 
     fn by_second(self, cursor: impl Cursor, sink: &mut impl PairSink) -> Result<u64, JoinError> {
         let (build, probe) = (&self.build.keys.second, &self.fragment.keys.second);
-        match (build, probe, &self.build.second, self.edges[1]) {
+        match (build, probe, &*self.build.second, self.edges[1]) {
             (Column::Nothing, Column::Nothing, SecondIndex::Nothing, None) => {
-                self.by_cursor(cursor, &NoSecondBand, sink)
+                self.by_cursor(cursor, NoSecondBand, sink)
             }
             (Column::Words(build), Column::Words(probe), SecondIndex::Words(spans), Some(BandEdges::Words(edges))) => {
-                self.by_cursor(cursor, &IndexedBand { build, probe, spans, edges }, sink)
+                self.by_cursor(cursor, IndexedBand { build, probe, spans, edges, at: 0..0 }, sink)
             }
             (Column::Wide(build), Column::Wide(probe), SecondIndex::Wide(spans), Some(BandEdges::Wide(edges))) => {
-                self.by_cursor(cursor, &IndexedBand { build, probe, spans, edges }, sink)
+                self.by_cursor(cursor, IndexedBand { build, probe, spans, edges, at: 0..0 }, sink)
             }
             _ => Err(ANOTHER_JOIN),
         }
     }
 
-    fn by_cursor<R: Runs>(self, mut cursor: impl Cursor, runs: &R, sink: &mut impl PairSink) -> Result<u64, JoinError> {
+    fn by_cursor<R: Runs>(
+        self,
+        mut cursor: impl Cursor,
+        mut runs: R,
+        sink: &mut impl PairSink,
+    ) -> Result<u64, JoinError> {
         let nulls = self.fragment.keys.nulls.as_ref();
         let mut pairs = PairBuffer::new(sink);
         let (place, mut room) = (self.place, self.most);
@@ -134,6 +139,7 @@ impl Merge<'_> {
                 rest = only_new(rest, &mut place.done);
             }
             let Some(bounds) = runs.bounds(probe as usize) else { continue };
+            rest = runs.narrowed(bounds, rest);
             loop {
                 let mut run = runs.next(bounds, rest.clone());
                 if self.wanted == RequiredPairs::OneOfEachProbeRow {

@@ -19,17 +19,21 @@ use std::ops::Range;
 use super::words::Word;
 
 /// Rows of a lowest span, and spans of a higher one.
-const FAN_OUT: usize = 8;
+pub(super) const FAN_OUT: usize = 8;
 
 /// The least and the greatest key of spans of rows.
 #[derive(Debug)]
 pub(super) struct Spans<W> {
     /// The lowest spans first. The last level has at most `FAN_OUT` of them.
     levels: Vec<Vec<(W, W)>>,
+    /// The greatest key of each lowest span and those before it.
+    most: Vec<W>,
+    /// The least key of each lowest span and those after it.
+    least: Vec<W>,
 }
 
 impl<W: Word> Spans<W> {
-    /// Returns the index of keys. O(rows). Takes memory of two keys for each seven rows.
+    /// Returns the index of keys. O(rows). Takes memory of two keys for each seven rows, and for each eight.
     pub(super) fn new(keys: &[W]) -> Self {
         let hull = |spans: &[(W, W)]| {
             spans.iter().fold((W::MAX, W::MIN), |hull, span| (hull.0.min(span.0), hull.1.max(span.1)))
@@ -40,11 +44,31 @@ impl<W: Word> Spans<W> {
             let above = below.chunks(FAN_OUT).map(hull).collect();
             levels.push(above);
         }
-        Self { levels }
+        let spans = &levels[0];
+        let most = spans.iter().scan(W::MIN, |most, span| {
+            *most = (*most).max(span.1);
+            Some(*most)
+        });
+        let most = most.collect();
+        let mut least: Vec<W> = spans.iter().map(|span| span.0).collect();
+        for span in (1..least.len()).rev() {
+            least[span - 1] = least[span - 1].min(least[span]);
+        }
+        Self { levels, most, least }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.levels.iter().map(|level| size_of_val(&level[..])).sum()
+        let ends = size_of_val(&self.most[..]) + size_of_val(&self.least[..]);
+        ends + self.levels.iter().map(|level| size_of_val(&level[..])).sum::<usize>()
+    }
+
+    /// Returns the greatest key of each lowest span and those before it, and the least key of each and
+    /// those after it. Neither decreases. Before the first span that reaches a lower bound no row is within
+    /// it, nor is one of the spans that are beyond an upper bound with all after them. So where intervals do
+    /// not overlap, a point need not be searched for.
+    #[inline]
+    pub(super) fn running(&self) -> (&[W], &[W]) {
+        (&self.most, &self.least)
     }
 
     /// Returns the first run of rows whose keys are within the bounds, both included, among some
