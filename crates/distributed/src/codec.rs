@@ -68,7 +68,6 @@ enum Sent {
         order: NearestOrder,
         k: usize,
         keeps_left: bool,
-        is_single: bool,
         projection: Option<Vec<usize>>,
     },
     Scan {
@@ -148,7 +147,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
                 [input] => Ok(Arc::new(KeepExec::new(Arc::clone(input), Arc::new(table), workers))),
                 _ => internal_err!("a table is created from {} inputs", inputs.len()),
             },
-            Sent::Nearest { by, order, k, keeps_left, is_single, projection } => {
+            Sent::Nearest { by, order, k, keeps_left, projection } => {
                 let [left, right] = inputs else {
                     return internal_err!("a nearest-rows join has {} inputs", inputs.len());
                 };
@@ -156,7 +155,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
                 let by = by.ok_or_else(|| internal_datafusion_err!("a nearest-rows join was sent without an order"))?;
                 let inputs = Sides { left: Arc::clone(left), right: Arc::clone(right) };
                 let condition = NearestCondition { by, order, k, keeps_left };
-                let join = NearestJoinExec::try_new(inputs, condition, is_single)?;
+                let join = NearestJoinExec::try_new(inputs, condition)?;
                 Ok(Arc::new(join.with_projection(projection)?))
             }
             Sent::Scan { shares, projection, partitions } => {
@@ -198,7 +197,6 @@ fn nearest(node: &NearestJoinExec) -> Result<Sent> {
         order: *order,
         k: *k,
         keeps_left: *keeps_left,
-        is_single: node.is_single(),
         projection: node.projection().map(<[usize]>::to_vec),
     })
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use annulus_distributed::RingJoinOptions;
-use common::{Cluster, analyzed, register, register_all, rows, stock, write_tables};
+use common::{Cluster, analyzed, as_text, register, register_all, rows, stock, write_tables};
 use datafusion::{
     execution::{
         memory_pool::{GreedyMemoryPool, TrackConsumersPool},
@@ -179,6 +179,29 @@ async fn the_cheapest_way_is_chosen() {
     ] {
         let other = plan(None, &[], query).await;
         assert!(!other.contains("CycloJoinExec"), "{other}");
+    }
+}
+
+/// The right side of a join with the nearest rows is sent to all workers. If it is large, one task does all.
+#[tokio::test(flavor = "multi_thread")]
+async fn nearest_rows_are_found_on_all_workers() {
+    let folder = tables().await;
+    let (one, cluster) = (stock(), Cluster::start(3).await);
+    register(&one, folder.path()).await;
+    let least = "SELECT sum(d) FROM (SELECT min(abs(b.id - s.k * 31)) AS d FROM big b, small s WHERE b.id < 3000 \
+                 GROUP BY b.id)";
+    let expected = rows(&one, least).await.unwrap();
+    for (broadcast_limit, is_sent) in [(64 << 20, true), (1000, false)] {
+        let many = session(&cluster, &folder, &[]).await;
+        many.state_ref().write().config_mut().options_mut().extensions.insert(RingJoinOptions { broadcast_limit });
+        let nearest = "SELECT sum(abs(b.id - s.k * 31)) FROM (SELECT id FROM big WHERE id < 3000) b \
+                       JOIN small s EXACT NEAREST BY DISTANCE abs(b.id - s.k * 31)";
+        let found = annulus_datafusion::sql(&many, nearest).await.unwrap().collect().await.unwrap();
+        assert_eq!(as_text(&found), expected);
+        let plan =
+            annulus_datafusion::sql(&many, &format!("EXPLAIN {nearest}")).await.unwrap().collect().await.unwrap();
+        let plan = as_text(&plan).join("\n");
+        assert!(plan.contains("NearestJoinExec") && plan.contains("BroadcastExec") == is_sent, "{plan}");
     }
 }
 

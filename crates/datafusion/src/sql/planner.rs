@@ -55,13 +55,11 @@ impl ExtensionPlanner for JoinPlanner {
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let (&[left_plan, right_plan], [left, right]) = (logical_inputs, physical_inputs) else { return Ok(None) };
         let inputs = Sides { left: Arc::clone(left), right: Arc::clone(right) };
-        // What all partitions share is in the memory of one process.
-        let is_of_one_process = PlacementMode::from_options(session.config_options()) != PlacementMode::Shipped;
         if let Some(join) = node.as_any().downcast_ref::<NearestJoin>() {
             let schema = left_plan.schema().join(right_plan.schema())?;
             let by = planner.create_physical_expr(join.by(), &schema, session, planning)?;
             let condition = NearestCondition { by, order: join.order(), k: join.k(), keeps_left: join.keeps_left() };
-            return Ok(Some(Arc::new(NearestJoinExec::try_new(inputs, condition, !is_of_one_process)?)));
+            return Ok(Some(Arc::new(NearestJoinExec::try_new(inputs, condition)?)));
         }
         let Some(join) = node.as_any().downcast_ref::<AsOfJoin>() else { return Ok(None) };
         let schemas = Sides { left: left_plan.schema(), right: right_plan.schema() };
@@ -74,6 +72,8 @@ impl ExtensionPlanner for JoinPlanner {
         let bounds = conjunction(bounds).map(|bounds| physical(&bounds, node.schema())).transpose()?;
         let on = on.iter().map(of_sides).collect::<Result<_>>()?;
         let condition = AsOfCondition { on, times: of_sides(&times)?, comparison, bounds };
+        // What all partitions share is in the memory of one process.
+        let is_of_one_process = PlacementMode::from_options(session.config_options()) != PlacementMode::Shipped;
         Ok(Some(Arc::new(AsOfJoinExec::try_new(inputs, condition, !is_of_one_process)?)))
     }
 }

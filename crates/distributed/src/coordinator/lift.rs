@@ -1,8 +1,8 @@
-//! Lets joins around a ring, resident tables and datasets have several tasks.
+//! Lets joins around a ring, joins with the nearest rows, resident tables and datasets have several tasks.
 
 use std::sync::Arc;
 
-use annulus_datafusion::config::PlacementMode;
+use annulus_datafusion::{NearestJoinExec, config::PlacementMode};
 use datafusion::{
     arrow::datatypes::DataType,
     catalog::memory::DataSourceExec,
@@ -24,18 +24,19 @@ use datafusion::{
         union::UnionExec,
     },
 };
-use datafusion_distributed::DistributedConfig;
+use datafusion_distributed::{BroadcastExec, DistributedConfig};
 
 use crate::{
-    cyclo::CycloJoinExec,
+    cyclo::{CycloJoinExec, RingJoinOptions, size_of},
     resident::{KeepExec, ResidentScanExec},
     results::WriteExec,
     stage::is_whole,
 };
 
 /// Repartitions inputs of joins around a ring that have all of their rows in one task, since the join would run
-/// in that task alone. It repartitions the inputs of resident tables, however few rows they have, and lets each
-/// task write its own part of a dataset.
+/// in that task alone. It sends the right side of joins with the nearest rows to all tasks, or gathers both sides
+/// in one task if that is too large. It repartitions the inputs of resident tables, however few rows they have, and
+/// lets each task write its own part of a dataset.
 #[derive(Debug)]
 pub(crate) struct LiftInputs;
 
@@ -59,6 +60,7 @@ impl LiftInputs {
         node: &Arc<dyn ExecutionPlan>,
         partitions: usize,
         broadcasts: bool,
+        broadcast_limit: usize,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let replace = |inputs| Arc::clone(node).replace_children(inputs, RECOMPUTE);
         let inputs = node.children().into_iter();
@@ -77,6 +79,19 @@ impl LiftInputs {
             });
             return Ok(Some(Arc::new(CoalescePartitionsExec::new(replace(apart.collect())?))));
         }
+        if node.is::<NearestJoinExec>() {
+            let inputs: Vec<_> = inputs.cloned().collect();
+            let is_small =
+                |side: &Arc<dyn ExecutionPlan>| size_of(side).is_some_and(|size| size.bytes <= broadcast_limit as f64);
+            return match <[_; 2]>::try_from(inputs) {
+                Ok([left, right]) if broadcasts && is_small(&right) => {
+                    // The engine sets the number of tasks.
+                    replace(vec![left, Arc::new(BroadcastExec::new(right, 1))]).map(Some)
+                }
+                Ok(inputs) => replace(inputs.map(gathered).into()).map(Some),
+                Err(_) => Ok(None),
+            };
+        }
         if !node.is::<CycloJoinExec>() {
             return Ok(None);
         }
@@ -94,7 +109,8 @@ impl PhysicalOptimizerRule for LiftInputs {
         }
         let broadcasts = DistributedConfig::from_config_options(config)?.broadcast_joins;
         let partitions = config.execution.target_partitions;
-        let lifted = plan.transform_up(|node| match Self::lifted(&node, partitions, broadcasts)? {
+        let RingJoinOptions { broadcast_limit } = config.extensions.get().copied().unwrap_or_default();
+        let lifted = plan.transform_up(|node| match Self::lifted(&node, partitions, broadcasts, broadcast_limit)? {
             Some(lifted) => Ok(Transformed::yes(lifted)),
             None => Ok(Transformed::no(node)),
         })?;
@@ -180,7 +196,9 @@ fn has_one_task(plan: &Arc<dyn ExecutionPlan>, broadcasts: bool) -> bool {
     if plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>() {
         return true;
     }
-    if plan.is::<CycloJoinExec>() || plan.is::<UnionExec>() || plan.is::<ResidentScanExec>() {
+    // What is sent to all tasks is a stage of its own.
+    let is_sent = plan.is::<BroadcastExec>();
+    if is_sent || plan.is::<CycloJoinExec>() || plan.is::<UnionExec>() || plan.is::<ResidentScanExec>() {
         return false;
     }
     let children = plan.children();

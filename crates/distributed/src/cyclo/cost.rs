@@ -50,9 +50,9 @@ impl Work {
 
 /// The estimated size of a side.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct SideSize {
+pub(crate) struct SideSize {
     pub(super) rows: f64,
-    pub(super) bytes: f64,
+    pub(crate) bytes: f64,
 }
 
 /// The estimates on which the choice depends.

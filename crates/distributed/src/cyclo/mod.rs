@@ -42,7 +42,7 @@ pub use exec::CycloJoinExec;
 pub(crate) use exec::{RingPlan, on_all_workers};
 pub(crate) use key_filter::FilterSizes;
 pub use options::RingJoinOptions;
-pub(crate) use rule::ChooseCycloJoins;
+pub(crate) use rule::{ChooseCycloJoins, size_of};
 
 /// Lets the tasks of joins meet at a worker.
 pub(crate) fn serve(asks: AskService, meetings: &Meetings) -> AskService {

@@ -6,7 +6,8 @@ use annulus_datafusion::rust_options;
 /// without options in SQL; users have `annulus.cyclo_join`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingJoinOptions {
-    /// The most bytes of a side that the cost model expects the engine to send to all workers.
+    /// The most bytes of a side that the cost model expects the engine to send to all workers, and of the right
+    /// side of a join with the nearest rows that is sent.
     pub broadcast_limit: usize,
 }
 

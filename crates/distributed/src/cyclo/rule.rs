@@ -165,7 +165,8 @@ impl Choice<'_> {
     }
 }
 
-fn size_of(side: &Arc<dyn ExecutionPlan>) -> Option<SideSize> {
+/// Returns the size of a side, if its rows are known.
+pub(crate) fn size_of(side: &Arc<dyn ExecutionPlan>) -> Option<SideSize> {
     let known = StatisticsContext::new().compute(side.as_ref(), &StatisticsArgs::new()).ok()?;
     size(&known, side)
 }

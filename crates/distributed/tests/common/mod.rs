@@ -139,7 +139,8 @@ pub async fn rows(context: &SessionContext, query: &str) -> Result<Vec<String>> 
     Ok(as_text(&batches))
 }
 
-fn as_text(batches: &[RecordBatch]) -> Vec<String> {
+/// Returns the rows as lines, sorted.
+pub fn as_text(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default().with_null("NULL");
     let mut rows = Vec::new();
     for batch in batches {

@@ -47,7 +47,6 @@ pub struct NearestJoinExec {
     inputs: Sides<Arc<dyn ExecutionPlan>>,
     condition: NearestCondition,
     method: Arc<Method>,
-    is_single: bool,
     /// The columns of the output, of those of both sides.
     projection: Option<Vec<usize>>,
     properties: Arc<PlanProperties>,
@@ -56,22 +55,17 @@ pub struct NearestJoinExec {
 }
 
 impl NearestJoinExec {
-    /// Returns the join of two inputs. With `is_single`, both must have one partition.
+    /// Returns the join of two inputs.
     ///
     /// # Errors
     /// If the expression cannot be evaluated with the columns of the inputs.
-    pub fn try_new(
-        inputs: Sides<Arc<dyn ExecutionPlan>>,
-        condition: NearestCondition,
-        is_single: bool,
-    ) -> Result<Self> {
-        Self::build(inputs, condition, is_single, None)
+    pub fn try_new(inputs: Sides<Arc<dyn ExecutionPlan>>, condition: NearestCondition) -> Result<Self> {
+        Self::build(inputs, condition, None)
     }
 
     fn build(
         inputs: Sides<Arc<dyn ExecutionPlan>>,
         condition: NearestCondition,
-        is_single: bool,
         projection: Option<Vec<usize>>,
     ) -> Result<Self> {
         let schemas = inputs.as_ref().map(|input| input.schema());
@@ -79,17 +73,12 @@ impl NearestJoinExec {
         let method = Arc::new(condition.method(&schema, schemas.left.fields().len())?);
         let properties = of_left_side(&inputs, &schema, projection.as_deref())?;
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
-        Ok(Self { inputs, condition, method, is_single, projection, properties, metrics, executions })
+        Ok(Self { inputs, condition, method, projection, properties, metrics, executions })
     }
 
     /// Returns the condition.
     pub fn condition(&self) -> &NearestCondition {
         &self.condition
-    }
-
-    /// Returns whether both inputs must have one partition.
-    pub fn is_single(&self) -> bool {
-        self.is_single
     }
 
     /// Returns the columns of the output, of those of the left side and then of the right side; all if there
@@ -130,7 +119,7 @@ impl NearestJoinExec {
 impl EmbeddedProjection for NearestJoinExec {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
         let projection = composed(self.projection(), projection);
-        Self::build(self.inputs.clone(), self.condition.clone(), self.is_single, projection)
+        Self::build(self.inputs.clone(), self.condition.clone(), projection)
     }
 }
 
@@ -177,7 +166,7 @@ impl ExecutionPlan for NearestJoinExec {
             return internal_err!("NearestJoinExec needs two children");
         };
         let (condition, projection) = (self.condition.clone(), self.projection.clone());
-        Ok(Arc::new(Self::build(Sides { left, right }, condition, self.is_single, projection)?))
+        Ok(Arc::new(Self::build(Sides { left, right }, condition, projection)?))
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
@@ -185,14 +174,12 @@ impl ExecutionPlan for NearestJoinExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        let distribution =
-            if self.is_single { Distribution::SinglePartition } else { Distribution::UnspecifiedDistribution };
-        InputDistributionRequirements::new(vec![distribution; 2])
+        InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution; 2])
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         // The right side is read whole, however it is partitioned.
-        vec![!self.is_single, false]
+        vec![true, false]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
