@@ -1,7 +1,7 @@
 //! Memory that is brought into the cache before it is read.
 
-/// Brings the cache line at this address into the first-level cache, which takes the processor no time
-/// to wait. Nothing happens for an address without memory, or on other processors than x86-64.
+/// Begins to bring the cache line at this address into the first-level cache. The processor does not wait
+/// for it. Nothing happens for an address without memory, or on other processors than x86-64.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

@@ -36,6 +36,8 @@ pub(super) struct Rows<'a, K: Copy> {
     pub(super) compared: (&'a [Values], &'a [Values]),
     /// The rows of the build side that need no second match.
     pub(super) marked: Option<&'a MatchBits>,
+    /// Whether most look-ups miss a core's caches.
+    pub(super) is_far: bool,
 }
 
 /// The place that a look-up has reached, and the pairs that it has found.
@@ -197,12 +199,11 @@ impl Lookup {
             }
             let block = &of.keys[start as usize..end as usize];
             // The processor would begin about ten look-ups at once by itself, and waits for two lines of each.
-            let is_far = of.table.misses_caches();
-            if is_far {
+            if of.is_far {
                 of.table.prefetch_buckets(block);
             }
             let listed = self.candidates.list(&of.table, block);
-            if is_far {
+            if of.is_far {
                 of.table.prefetch_entries(&self.candidates.entries[..self.candidates.len]);
             }
             if self.len + self.candidates.len > self.build.len() {

@@ -97,7 +97,9 @@ impl BuildSide {
     where
         Entry<K>: Plain,
     {
-        let (of, mut lookup) = (self.rows(tables, keys, sides), Lookup::new(MOST_PAIRS));
+        // Each partition is brought into the cache as a whole.
+        let of = Rows { is_far: false, ..self.rows(tables, keys, sides) };
+        let mut lookup = Lookup::new(MOST_PAIRS);
         for (group, bounds) in (fragment.first..).zip(fragment.starts.windows(2)) {
             let mut rows = bounds[0].max(morsel.rows.start)..bounds[1].min(morsel.rows.end);
             if rows.is_empty() {
@@ -129,7 +131,8 @@ impl BuildSide {
     {
         let null_partners = if self.keys().null_rows_match() { self.nulls() } else { 0..0 };
         let ComparedColumns { compared, nulls, marked } = *sides;
-        Rows { table: tables.table(), keys, nulls, null_partners, compared: (self.compared(), compared), marked }
+        let (table, compared) = (tables.table(), (self.compared(), compared));
+        Rows { is_far: table.misses_caches(), table, keys, nulls, null_partners, compared, marked }
     }
 }
 

@@ -99,7 +99,7 @@ impl Part {
 }
 
 /// Returns the least and the greatest value of a part of a column, the other way round if all are null.
-/// `None` if a value is no number of 64 bits.
+/// Returns `None` if a value does not fit into 64 bits.
 fn bounds(column: &ArrayRef, part: Part) -> Option<(u64, u64)> {
     let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     let (mut first, mut last, mut fits) = (u64::MAX, 0, true);
@@ -113,7 +113,7 @@ fn bounds(column: &ArrayRef, part: Part) -> Option<(u64, u64)> {
     fits.then_some((first, last))
 }
 
-/// Calls `each` with the values of a part, or nothing for those that are no number of 64 bits.
+/// Calls `each` with the values of a part, or with nothing for a value that does not fit into 64 bits.
 #[inline(always)]
 fn for_each(data: &Data, part: Part, mut each: impl FnMut(usize, Option<u64>)) {
     macro_rules! numbers {

@@ -33,7 +33,8 @@ pub(super) struct Spans<W> {
 }
 
 impl<W: Word> Spans<W> {
-    /// Returns the index of keys. O(rows). Takes memory of two keys for each seven rows, and for each eight.
+    /// Returns the index of keys. O(rows). Takes the memory of two keys for each seven rows, and of two more for
+    /// each eight.
     pub(super) fn new(keys: &[W]) -> Self {
         let hull = |spans: &[(W, W)]| {
             spans.iter().fold((W::MAX, W::MIN), |hull, span| (hull.0.min(span.0), hull.1.max(span.1)))
