@@ -15,7 +15,7 @@ use arrow::{
         RecordBatch, StringArray, StringViewArray, UInt32Array, UInt64Array,
     },
     buffer::{Buffer, MutableBuffer},
-    compute::take_record_batch,
+    compute::{self, take_record_batch},
     datatypes::{
         DataType, Date32Type, Field, Float64Type, Int8Type, Int32Type, Int64Type, Schema, UInt32Type, UInt64Type,
     },
@@ -205,6 +205,7 @@ proptest! {
     #[test]
     fn dense_keys_are_found(
         numbers in prop::collection::hash_set(0..300_i64, 0..240),
+        has_all in prop::bool::weighted(0.3),
         repeated in prop::collection::vec(0..300_i64, 0..2),
         has_null in prop::bool::weighted(0.2),
         probe in prop::collection::vec(prop::option::weighted(0.9, -20..320_i64), 0..200),
@@ -230,6 +231,9 @@ proptest! {
                 _ => Arc::new(numbers.unary::<_, Int8Type>(|number| number as i8)),
             }
         };
+        // All numbers from the least to the greatest, in any order.
+        let rank = |number: &i64| numbers.iter().filter(|&other| other < number).count() as i64;
+        let numbers: Vec<i64> = numbers.iter().map(|number| if has_all { rank(number) } else { *number }).collect();
         let build = repeated.iter().chain(&numbers).copied().map(Some).chain(has_null.then_some(None)).collect();
         let case = Case { batch_rows, threads, dense: true, ..case(column(build), column(probe)) };
         let (build, _, fragments) = prepare(&case);
@@ -243,7 +247,15 @@ proptest! {
         expect_marked(&case, &build, &fragments, &expected);
         let stays = repeated.is_empty() && !has_null && apart == 1;
         if stays && kind == DataType::Int64 && first.checked_add(300).is_some() {
-            prop_assert_eq!(rows_of(build.batch()), rows_of(&case.build));
+            let (mut rows, mut expected) = (rows_of(build.batch()), rows_of(&case.build));
+            let keys = case.build.column(0).as_primitive::<Int64Type>();
+            let span = |(least, most): (i64, i64)| (most - least) as usize + 1;
+            if compute::min(keys).zip(compute::max(keys)).map(span) == Some(rows.len()) {
+                prop_assert!(build.batch().column(0).as_primitive::<Int64Type>().values().is_sorted());
+                rows.sort();
+                expected.sort();
+            }
+            prop_assert_eq!(rows, expected);
         }
     }
 
@@ -378,7 +390,9 @@ fn dense_keys_need_little_memory() {
         let is_in_order = build.batch().column(0).as_primitive::<Int64Type>().values().is_sorted();
         ((build.memory_bytes() - 800_000) / 1000, is_in_order)
     };
-    assert_eq!(prepared(1, 99_999), (400, true));
+    assert_eq!(prepared(1, 99_999), (0, true), "a key tells its row");
+    assert_eq!(prepared(1, -1), (0, true), "after the rows were moved");
+    assert_eq!(prepared(1, 100_000), (400, true));
     assert_eq!(prepared(4, 400_000), (1_600, true));
     // A bit and a half for each number, and four bytes for each row.
     assert_eq!(prepared(20, 2_000_000), (775, true));

@@ -7,6 +7,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use super::{
     cluster::{ClusteredRows, cluster},
     dense::{self, DenseTable},
+    ordered::{OrderedTable, in_key_order},
     radix::Partitions,
     ranked::RankedTable,
     table::Tables,
@@ -25,8 +26,8 @@ pub struct HashConfig {
     pub partitions: Partitions,
     /// The number of threads that prepare, including the calling one.
     pub threads: usize,
-    /// Whether rows whose keys are numbers that differ and lie close together stay in their order.
-    /// They are found without hashing, but not partition by partition: this is for
+    /// Whether rows whose keys are numbers that differ and lie close together stay in their order, or come
+    /// into that of the keys. They are found without hashing, but not partition by partition: this is for
     /// [`Finder`](crate::Finder).
     pub dense: bool,
     /// Whether such keys may be beside rows with null keys, which stay in their order as well.
@@ -52,7 +53,7 @@ impl HashConfig {
         Self { threads, ..self }
     }
 
-    /// Sets whether rows stay in their order if their keys are numbers that differ and lie close together.
+    /// Sets whether rows are not clustered if their keys are numbers that differ and lie close together.
     #[must_use]
     pub fn with_dense(self, dense: bool) -> Self {
         Self { dense, ..self }
@@ -79,7 +80,7 @@ impl HashConfig {
 
 /// The build side of a hash join: its rows, clustered by the hash of their keys, and a table for
 /// each partition. If the keys are numbers that differ and lie close together, it may be its rows as
-/// they came, and one table. Any number of threads may probe it.
+/// they came, or in the order of the keys, and one table. Any number of threads may probe it.
 #[derive(Debug)]
 pub struct BuildSide {
     keys: Keys,
@@ -99,6 +100,7 @@ pub(super) enum KeyTables {
     Narrow(Tables<u32>),
     Wide(Tables<u64>),
     Dense(DenseTable),
+    Ordered(OrderedTable),
     Ranked(RankedTable),
 }
 
@@ -122,7 +124,11 @@ impl BuildSide {
         if config.dense
             && let Some(tables) = dense::build(&keys, &pieces, config)?
         {
-            let columns = dense::columns(&keys, &pieces, config.threads)?;
+            let columns = dense::columns(&keys, &pieces, config)?;
+            let (tables, columns) = match tables {
+                KeyTables::Dense(table) => in_key_order(table, columns, config)?,
+                tables => (tables, columns),
+            };
             let (batch, nulls) = (user_batch(&keys, columns, rows)?, rows as u32..rows as u32);
             let partitions = config.partitions;
             return Ok(Self { keys, partitions, batch, compared: Vec::new(), key_bytes: 0, nulls, tables });
@@ -143,7 +149,7 @@ impl BuildSide {
     }
 
     /// Returns all rows in the order of their partitions, those with null keys last; with dense keys,
-    /// in the order in which they came. Pairs refer to
+    /// in the order in which they came, or in that of the keys. Pairs refer to
     /// rows by their index in this batch.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
@@ -165,6 +171,7 @@ impl BuildSide {
             KeyTables::Narrow(tables) => tables.memory_bytes(),
             KeyTables::Wide(tables) => tables.memory_bytes(),
             KeyTables::Dense(table) => table.memory_bytes(),
+            KeyTables::Ordered(_) => 0,
             KeyTables::Ranked(table) => table.memory_bytes(),
         };
         self.batch.get_array_memory_size() + self.key_bytes + tables

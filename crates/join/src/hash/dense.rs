@@ -8,21 +8,22 @@ use std::{
 };
 
 use arrow::{
-    array::{Array, ArrayRef},
+    array::{Array, ArrayData, ArrayRef, make_array},
     buffer::NullBuffer,
     compute::concat,
+    datatypes::DataType,
 };
 
 use super::{
     build::{HashConfig, KeyTables},
+    cluster::validity,
     key_set::range_bits,
     memory::Block,
     ranked::{MOST_NUMBERS, RankedTable},
-    table::CACHE_BYTES,
 };
 use crate::{
     error::JoinError,
-    fetch::prefetch,
+    fetch::{CACHE_BYTES, prefetch},
     key::{Key, KeyValues, KeyedBatch, Keys},
     parallel,
 };
@@ -120,6 +121,11 @@ impl DenseTable {
         size_of_val(self.places.as_slice())
     }
 
+    /// Returns the least key, and the row plus one of each key from there, or zero.
+    pub(super) fn places(&self) -> (u64, &[u32]) {
+        (self.first, self.places.as_slice())
+    }
+
     /// Returns the least key, and whether a row has it and each of the following ones.
     pub(super) fn members(&self) -> (u64, impl ExactSizeIterator<Item = bool>) {
         (self.first, self.places.as_slice().iter().map(|&row| row > 0))
@@ -142,14 +148,42 @@ impl UniqueTable for DenseTable {
     }
 }
 
-/// Returns all columns of the pieces' rows, one piece after the other.
-pub(super) fn columns(keys: &Keys, pieces: &[KeyedBatch], threads: usize) -> Result<Vec<ArrayRef>, JoinError> {
+/// Returns all columns of the pieces' rows, one piece after the other. Pairs take their values from random
+/// places, so those of a fixed width are on huge pages.
+pub(super) fn columns(keys: &Keys, pieces: &[KeyedBatch], config: &HashConfig) -> Result<Vec<ArrayRef>, JoinError> {
     let column = |index: usize| -> Result<ArrayRef, JoinError> {
+        let data_type = keys.full().field(index).data_type();
+        if let Some(width) = data_type.primitive_width() {
+            let values = Block::new(pieces.iter().map(KeyedBatch::rows).sum::<usize>() * width, config.keeps_memory)?;
+            return fixed_column(data_type, width, (pieces, index), values, config.threads);
+        }
         let parts: Vec<&dyn Array> = pieces.iter().map(|piece| piece.columns[index].as_ref()).collect();
         Ok(concat(&parts)?)
     };
-    let all = parallel::map(threads, (0..keys.full().fields().len()).collect(), column);
+    let all = parallel::map(config.threads, (0..keys.full().fields().len()).collect(), column);
     all.into_iter().collect()
+}
+
+/// Copies a column of the pieces, of `width` bytes per value, to `values`.
+fn fixed_column(
+    data_type: &DataType,
+    width: usize,
+    (pieces, index): (&[KeyedBatch], usize),
+    mut values: Block<u8>,
+    threads: usize,
+) -> Result<ArrayRef, JoinError> {
+    let (mut copies, mut rest, mut rows) = (Vec::new(), values.as_mut_slice(), 0);
+    for piece in pieces {
+        let data = piece.columns[index].to_data();
+        let from = data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width);
+        let (to, behind) = rest.split_at_mut(from.len());
+        copies.push((from, to));
+        (rest, rows) = (behind, rows + data.len());
+    }
+    parallel::map(threads, copies, |(from, to)| to.copy_from_slice(&from));
+    let nulls = validity(pieces, index).map(NullBuffer::new);
+    let data = ArrayData::builder(data_type.clone()).len(rows).add_buffer(values.into_buffer()).nulls(nulls);
+    Ok(make_array(data.build()?))
 }
 
 /// Some rows of a piece.

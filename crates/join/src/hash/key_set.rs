@@ -71,6 +71,11 @@ impl BuildSide {
             KeyTables::Narrow(tables) => form(tables),
             KeyTables::Wide(tables) => form(tables),
             KeyTables::Dense(table) => range(table),
+            KeyTables::Ordered(table) => {
+                let (first, keys) = table.members();
+                let bits = |word: usize| u64::MAX >> (64 - (keys - 64 * word).min(64));
+                Form::Range { first, words: (0..keys.div_ceil(64)).map(bits).collect() }
+            }
             KeyTables::Ranked(table) => {
                 let (first, words) = table.members();
                 Form::Range { first, words: words.to_vec() }

@@ -21,6 +21,7 @@ mod fragment;
 mod key_set;
 mod lookup;
 mod memory;
+mod ordered;
 mod probe;
 mod radix;
 mod ranked;

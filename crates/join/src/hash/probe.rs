@@ -79,6 +79,8 @@ impl BuildSide {
             }
             (KeyTables::Dense(table), KeyValues::Narrow(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
             (KeyTables::Dense(table), KeyValues::Wide(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
+            (KeyTables::Ordered(table), KeyValues::Narrow(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
+            (KeyTables::Ordered(table), KeyValues::Wide(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
             (KeyTables::Ranked(table), KeyValues::Narrow(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
             (KeyTables::Ranked(table), KeyValues::Wide(keys)) => probe_unique(table, &keys, fragment, morsel, sink),
             _ => Err(OTHER_WIDTH),
@@ -264,6 +266,10 @@ impl Finder {
                 (KeyTables::Wide(tables), KeyValues::Wide(keys)) => self.lookup.run(&build.rows(tables, keys, &sides)),
                 (KeyTables::Dense(table), KeyValues::Narrow(keys)) => self.lookup.run_unique(table, keys, sides.nulls),
                 (KeyTables::Dense(table), KeyValues::Wide(keys)) => self.lookup.run_unique(table, keys, sides.nulls),
+                (KeyTables::Ordered(table), KeyValues::Narrow(keys)) => {
+                    self.lookup.run_unique(table, keys, sides.nulls)
+                }
+                (KeyTables::Ordered(table), KeyValues::Wide(keys)) => self.lookup.run_unique(table, keys, sides.nulls),
                 (KeyTables::Ranked(table), KeyValues::Narrow(keys)) => self.lookup.run_unique(table, keys, sides.nulls),
                 (KeyTables::Ranked(table), KeyValues::Wide(keys)) => self.lookup.run_unique(table, keys, sides.nulls),
                 _ => return Err(OTHER_WIDTH),

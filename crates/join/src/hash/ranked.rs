@@ -14,9 +14,13 @@ use super::{
     build::HashConfig,
     dense::{Chunk, UniqueTable, shared},
     memory::Block,
-    table::CACHE_BYTES,
 };
-use crate::{error::JoinError, fetch::prefetch, key::Key, parallel};
+use crate::{
+    error::JoinError,
+    fetch::{CACHE_BYTES, prefetch},
+    key::Key,
+    parallel,
+};
 
 /// The most numbers for each key. Words of bits, counts and rows take up to 19 bytes for a key then.
 /// Entries and buckets of a hash table take 12 to 20.

@@ -10,14 +10,16 @@ use super::{
     memory::{Block, Plain},
     radix::{PARTITION_BYTES, Radix},
 };
-use crate::{error::JoinError, fetch::prefetch, key::Key, parallel};
+use crate::{
+    error::JoinError,
+    fetch::{CACHE_BYTES, prefetch},
+    key::Key,
+    parallel,
+};
 
 /// Buckets of more entries are sorted by key, so that the entries of one key are found by binary
 /// search.
 pub(super) const LONG_BUCKET: usize = 16;
-
-/// The bytes of tables that stay in a core's second-level cache.
-pub(super) const CACHE_BYTES: usize = 1 << 20;
 
 /// The bytes of a cache line.
 const LINE: usize = 64;

@@ -27,6 +27,7 @@ use crate::{
 };
 use input::{Input, Layout, Span, shares};
 use scatter::Target;
+pub(super) use scattered::validity;
 
 /// Rows in the order of their partitions.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ pub(super) fn columns(
     let rows = pieces.iter().map(KeyedBatch::rows).sum();
     let column = |((&(column, _), views), values): ((&(usize, usize), &Option<ViewColumn>), Buffer)| {
         let data_type = schema.field(column).data_type().clone();
-        let nulls = validity(pieces, column, &numbers, threads);
+        let nulls = validity(pieces, column).map(|before| validity_of(&before, &numbers, threads));
         let data = ArrayData::builder(data_type).len(rows).add_buffer(values).nulls(nulls);
         Ok(make_array(match views {
             None => data.build()?,
@@ -36,22 +36,26 @@ pub(super) fn columns(
     layout.fixed.iter().zip(&layout.views).zip(buffers).map(column).collect()
 }
 
-/// Returns the validity of a column in the new order, if it has nulls.
-fn validity(pieces: &[KeyedBatch], column: usize, numbers: &[u32], threads: usize) -> Option<NullBuffer> {
+/// Returns the validity of a column of the pieces, one after the other, if it has nulls.
+pub(in crate::hash) fn validity(pieces: &[KeyedBatch], column: usize) -> Option<BooleanBuffer> {
     if pieces.iter().all(|piece| piece.columns[column].null_count() == 0) {
         return None;
     }
-    let mut before = BooleanBufferBuilder::new(numbers.len());
+    let mut all = BooleanBufferBuilder::new(pieces.iter().map(KeyedBatch::rows).sum());
     for piece in pieces {
         match piece.columns[column].nulls() {
-            Some(nulls) => before.append_buffer(nulls.inner()),
-            None => before.append_n(piece.rows(), true),
+            Some(nulls) => all.append_buffer(nulls.inner()),
+            None => all.append_n(piece.rows(), true),
         }
     }
-    let before = before.finish();
+    Some(all.finish())
+}
+
+/// Returns the validity of these rows.
+fn validity_of(before: &BooleanBuffer, numbers: &[u32], threads: usize) -> NullBuffer {
     let bit = |word: u64, &row: &u32| word << 1 | u64::from(before.value(row as usize));
     let words = parallel::map(threads, numbers.chunks(PART_ROWS).collect(), |part| {
         part.chunks(u64::BITS as usize).map(|rows| rows.iter().rev().fold(0, bit)).collect::<Vec<u64>>()
     });
-    Some(NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(words.concat()), 0, numbers.len())))
+    NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(words.concat()), 0, numbers.len()))
 }
