@@ -352,7 +352,8 @@ async fn filters_move_below_it() {
         "EXPLAIN FORMAT INDENT SELECT t.id, q.price FROM trades t ASOF JOIN quotes q MATCH_CONDITION (t.ts >= q.ts)
                  ON t.symbol = q.symbol WHERE t.symbol = 'A' AND t.id > 1 AND q.price > 0 AND q.symbol = 'A'";
     let plan = rows_of_explain(&context, query).await;
-    let (above, below) = plan.split_once("AsOfJoinExec: on=[(symbol@1, symbol@0)], match=ts@2 >= ts@1").expect(&plan);
+    let (above, below) =
+        plan.split_once("AsOfJoinExec: type=Left, on=[(symbol@1, symbol@0)], match=ts@2 >= ts@1").expect(&plan);
     let filters = |text: &str| text.matches("FilterExec").count();
     assert_eq!((filters(above), filters(below)), (1, 2), "{plan}");
     assert!(below.contains("symbol@1 = A AND id@0 > 1") && below.contains("symbol@0 = A"), "{plan}");

@@ -13,22 +13,11 @@ use futures::StreamExt;
 mod common;
 use common::{
     eventually, lines,
-    queries::{Numbers, error, metric, session},
+    queries::{Numbers, error, metric, rows, session, sorted_rows},
 };
 
 fn tiny() -> Option<Arc<dyn MemoryPool>> {
     Some(Arc::new(GreedyMemoryPool::new(4096)))
-}
-
-/// Returns the rows of a query in their order.
-async fn rows(context: &SessionContext, query: &str) -> Vec<String> {
-    lines(&sql(context, query).await.expect(query).collect().await.expect(query))
-}
-
-async fn sorted_rows(context: &SessionContext, query: &str) -> Vec<String> {
-    let mut rows = rows(context, query).await;
-    rows.sort();
-    rows
 }
 
 const INTEGERS: &[&str] = &["0", "1", "2", "3", "5", "-7", "100"];

@@ -46,6 +46,7 @@ enum Sent {
         right: Vec<u8>,
         bounds: Option<Vec<u8>>,
         comparison: AsOfComparison,
+        keeps_left: bool,
         is_partitioned: bool,
         projection: Option<Vec<usize>>,
     },
@@ -120,7 +121,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let external = |error| DataFusionError::External(error);
         match serde_json::from_slice(buffer).map_err(|error| external(error.into()))? {
-            Sent::AsOf { left, right, bounds, comparison, is_partitioned, projection } => {
+            Sent::AsOf { left, right, bounds, comparison, keeps_left, is_partitioned, projection } => {
                 let [left_input, right_input] = inputs else {
                     return internal_err!("an as-of join has {} inputs", inputs.len());
                 };
@@ -129,7 +130,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
                 let mut on: Vec<_> = pairs.map(|(left, right)| Sides { left, right }).collect();
                 let times = on.pop().ok_or_else(|| internal_datafusion_err!("an as-of join was sent without times"))?;
                 let bounds = bounds.map(|bytes| exprs(&bytes)).transpose()?.and_then(|mut exprs| exprs.pop());
-                let condition = AsOfCondition { on, times, comparison, bounds };
+                let condition = AsOfCondition { on, times, comparison, bounds, keeps_left };
                 let inputs = Sides { left: Arc::clone(left_input), right: Arc::clone(right_input) };
                 let join = AsOfJoinExec::try_new(inputs, condition, is_partitioned)?;
                 Ok(Arc::new(join.with_projection(projection)?))
@@ -175,7 +176,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
 
 /// Returns an as-of join to be encoded.
 fn asof(node: &AsOfJoinExec) -> Result<Sent> {
-    let AsOfCondition { on, times, comparison, bounds } = node.condition();
+    let AsOfCondition { on, times, comparison, bounds, keeps_left } = node.condition();
     let [left_schema, right_schema] = [0, 1].map(|child| node.children()[child].schema());
     let joined = Arc::new(node.joined_schema());
     let pairs = || on.iter().chain([times]);
@@ -184,6 +185,7 @@ fn asof(node: &AsOfJoinExec) -> Result<Sent> {
         right: projection_of(pairs().map(|pair| &pair.right), right_schema)?,
         bounds: bounds.as_ref().map(|bounds| projection_of([bounds], joined)).transpose()?,
         comparison: *comparison,
+        keeps_left: *keeps_left,
         is_partitioned: node.is_partitioned(),
         projection: node.projection().map(<[usize]>::to_vec),
     })

@@ -14,8 +14,8 @@ use datafusion::{
 
 use crate::join_nodes::{columns_by_side, without_moved};
 
-/// A join of each row of `left` with the nearest row of `right`, or with nulls if there is none. The output
-/// has the columns of both.
+/// A join of each row of `left` with the nearest row of `right`, or with nulls if there is none. An
+/// [inner](Self::inner) one leaves out the rows that have none. The output has the columns of both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AsOfJoin {
     pub(crate) left: Arc<LogicalPlan>,
@@ -24,6 +24,8 @@ pub struct AsOfJoin {
     match_condition: Vec<Expr>,
     /// Comparisons by `=`.
     on: Vec<Expr>,
+    /// Whether rows of `left` without a partner are in the output.
+    keeps_left: bool,
     schema: DFSchemaRef,
 }
 
@@ -48,7 +50,7 @@ impl AsOfJoin {
     pub fn try_new(left: LogicalPlan, right: LogicalPlan, match_condition: Expr, on: Vec<Expr>) -> Result<Self> {
         let match_condition = split_conjunction_owned(match_condition);
         let on = on.into_iter().flat_map(split_conjunction_owned).collect();
-        let join = Self::from_parts(left, right, match_condition, on)?;
+        let join = Self::from_parts(left, right, match_condition, on, true)?;
         if let Some(volatile) = join.expressions().iter().find(|expr| expr.is_volatile()) {
             return plan_err!(
                 "the conditions of an as-of join must not change their value with each call, as '{volatile}' does"
@@ -58,14 +60,35 @@ impl AsOfJoin {
         Ok(join)
     }
 
-    fn from_parts(left: LogicalPlan, right: LogicalPlan, match_condition: Vec<Expr>, on: Vec<Expr>) -> Result<Self> {
-        let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &JoinType::Left)?);
-        Ok(Self { left: Arc::new(left), right: Arc::new(right), match_condition, on, schema })
+    fn from_parts(
+        left: LogicalPlan,
+        right: LogicalPlan,
+        match_condition: Vec<Expr>,
+        on: Vec<Expr>,
+        keeps_left: bool,
+    ) -> Result<Self> {
+        let kind = if keeps_left { JoinType::Left } else { JoinType::Inner };
+        let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &kind)?);
+        Ok(Self { left: Arc::new(left), right: Arc::new(right), match_condition, on, keeps_left, schema })
+    }
+
+    /// Returns the join without the rows of the left side that have no partner.
+    ///
+    /// # Errors
+    /// If both sides have columns of the same name.
+    pub fn inner(self) -> Result<Self> {
+        let (left, right) = (Arc::unwrap_or_clone(self.left), Arc::unwrap_or_clone(self.right));
+        Self::from_parts(left, right, self.match_condition, self.on, false)
+    }
+
+    /// Returns whether rows of the left side without a partner are in the output.
+    pub fn keeps_left(&self) -> bool {
+        self.keeps_left
     }
 
     /// Returns the same join of other inputs, which have the columns that it needs.
     pub(crate) fn with_inputs(&self, left: LogicalPlan, right: LogicalPlan) -> Result<Self> {
-        Self::from_parts(left, right, self.match_condition.clone(), self.on.clone())
+        Self::from_parts(left, right, self.match_condition.clone(), self.on.clone(), self.keeps_left)
     }
 
     /// Returns the condition by sides.
@@ -146,7 +169,7 @@ impl AsOfJoin {
     }
 }
 
-fn comparison(operator: Operator) -> Option<AsOfComparison> {
+pub(super) fn comparison(operator: Operator) -> Option<AsOfComparison> {
     match operator {
         Operator::GtEq => Some(AsOfComparison::AtOrAfter),
         Operator::Gt => Some(AsOfComparison::After),
@@ -168,7 +191,7 @@ fn turned(comparison: AsOfComparison) -> AsOfComparison {
 
 impl PartialOrd for AsOfJoin {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        let key = |join: &Self| (join.match_condition.clone(), join.on.clone());
+        let key = |join: &Self| (join.match_condition.clone(), join.on.clone(), join.keeps_left);
         let order = key(self).partial_cmp(&key(other))?;
         if order.is_ne() || self == other { Some(order) } else { None }
     }
@@ -193,7 +216,13 @@ impl UserDefinedLogicalNodeCore for AsOfJoin {
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let list = |exprs: &[Expr], separator| exprs.iter().map(Expr::to_string).collect::<Vec<_>>().join(separator);
-        write!(f, "AsOfJoin: match={}, on=[{}]", list(&self.match_condition, " AND "), list(&self.on, ", "))
+        let kind = if self.keeps_left { "Left" } else { "Inner" };
+        write!(
+            f,
+            "AsOfJoin: type={kind}, match={}, on=[{}]",
+            list(&self.match_condition, " AND "),
+            list(&self.on, ", ")
+        )
     }
 
     fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
@@ -204,7 +233,7 @@ impl UserDefinedLogicalNodeCore for AsOfJoin {
         let on = exprs.split_off(self.match_condition.len().min(exprs.len()));
         // Rules that turn a comparison around give it the name that it had.
         let unnamed = |exprs: Vec<Expr>| exprs.into_iter().map(Expr::unalias).collect();
-        Self::from_parts(left, right, unnamed(exprs), unnamed(on))
+        Self::from_parts(left, right, unnamed(exprs), unnamed(on), self.keeps_left)
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

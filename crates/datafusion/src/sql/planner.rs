@@ -71,7 +71,8 @@ impl ExtensionPlanner for JoinPlanner {
         let Condition { on, times, comparison, bounds } = join.condition()?;
         let bounds = conjunction(bounds).map(|bounds| physical(&bounds, node.schema())).transpose()?;
         let on = on.iter().map(of_sides).collect::<Result<_>>()?;
-        let condition = AsOfCondition { on, times: of_sides(&times)?, comparison, bounds };
+        let condition =
+            AsOfCondition { on, times: of_sides(&times)?, comparison, bounds, keeps_left: join.keeps_left() };
         // What all partitions share is in the memory of one process.
         let is_of_one_process = PlacementMode::from_options(session.config_options()) != PlacementMode::Shipped;
         Ok(Some(Arc::new(AsOfJoinExec::try_new(inputs, condition, !is_of_one_process)?)))

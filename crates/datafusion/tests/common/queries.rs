@@ -9,6 +9,8 @@ use datafusion::{
     prelude::{SessionConfig, SessionContext},
 };
 
+use super::lines;
+
 /// Returns a session with Annulus whose batches are short.
 pub fn session(partitions: usize, pool: Option<Arc<dyn MemoryPool>>) -> SessionContext {
     let mut runtime = RuntimeEnvBuilder::new();
@@ -17,6 +19,17 @@ pub fn session(partitions: usize, pool: Option<Arc<dyn MemoryPool>>) -> SessionC
     let builder = SessionStateBuilder::new_with_default_features().with_config(config);
     let builder = builder.with_runtime_env(Arc::new(runtime.build().unwrap()));
     SessionContext::new_with_state(builder.with_annulus().build())
+}
+
+/// Returns the rows of a query in their order.
+pub async fn rows(context: &SessionContext, query: &str) -> Vec<String> {
+    lines(&sql(context, query).await.expect(query).collect().await.expect(query))
+}
+
+pub async fn sorted_rows(context: &SessionContext, query: &str) -> Vec<String> {
+    let mut rows = rows(context, query).await;
+    rows.sort();
+    rows
 }
 
 /// Returns the error of a query, which may be found when it is planned or when it runs.

@@ -27,6 +27,8 @@ pub struct AsOfCondition {
     /// What else must hold for the nearest row, or there is none: an expression over the columns of the
     /// left side, then those of the right side.
     pub bounds: Option<Arc<dyn PhysicalExpr>>,
+    /// Whether rows of the left side without a partner are in the output, with nulls.
+    pub keeps_left: bool,
 }
 
 impl AsOfCondition {

@@ -41,7 +41,8 @@ use crate::{
 };
 
 /// A join of each row of the left side with the row of the right side that is nearest in time, among those
-/// with equal keys. A row without one gets nulls. Rows of which a key or the time is null have none.
+/// with equal keys. A row without one gets nulls, or is left out by an inner join. Rows of which a key or the
+/// time is null have none.
 ///
 /// All partitions of the left side are looked up in one index of the right side, so neither side is
 /// repartitioned, and the output has the left side's partitions and order. If both sides are partitioned by
@@ -81,7 +82,7 @@ impl AsOfJoinExec {
     ) -> Result<Self> {
         let schemas = inputs.as_ref().map(|input| input.schema());
         condition.keys(schemas.as_ref().map(AsRef::as_ref))?;
-        let schema = Arc::new(joined(schemas.as_ref(), true));
+        let schema = Arc::new(joined(schemas.as_ref(), condition.keeps_left));
         let properties = of_left_side(&inputs, &schema, projection.as_deref())?;
         let (metrics, executions) = (ExecutionPlanMetricsSet::new(), Executions::default());
         Ok(Self { inputs, condition, is_partitioned, projection, properties, metrics, executions })
@@ -103,9 +104,9 @@ impl AsOfJoinExec {
         self.projection.as_deref()
     }
 
-    /// Returns the columns of both sides, those of the right side nullable.
+    /// Returns the columns of both sides, those of the right side nullable unless the join is an inner one.
     pub fn joined_schema(&self) -> Schema {
-        joined(self.schemas().as_ref(), true)
+        joined(self.schemas().as_ref(), self.condition.keeps_left)
     }
 
     fn schemas(&self) -> Sides<SchemaRef> {
@@ -116,7 +117,7 @@ impl AsOfJoinExec {
         let schemas = self.schemas();
         let all = || (0..schemas.left.fields().len() + schemas.right.fields().len()).collect();
         let projection = self.projection.clone().unwrap_or_else(all);
-        Layout::new(schemas.as_ref(), &projection, self.condition.bounds.as_ref())
+        Layout::new(schemas.as_ref(), &projection, &self.condition)
     }
 
     /// Returns the right side in the making, of one of its partitions or of all.
@@ -151,11 +152,12 @@ impl DisplayAs for AsOfJoinExec {
         let condition = &self.condition;
         let on: Vec<_> = condition.on.iter().map(|pair| format!("({}, {})", pair.left, pair.right)).collect();
         let times = format!("{} {} {}", condition.times.left, condition.operator(), condition.times.right);
+        let kind = if condition.keeps_left { "Left" } else { "Inner" };
         if let DisplayFormatType::TreeRender = format {
-            return writeln!(f, "on={}\nmatch={times}", on.join(", "));
+            return writeln!(f, "type={kind}\non={}\nmatch={times}", on.join(", "));
         }
         let mode = if self.is_partitioned { "mode=Partitioned, " } else { "" };
-        write!(f, "AsOfJoinExec: {mode}on=[{}], match={times}", on.join(", "))?;
+        write!(f, "AsOfJoinExec: type={kind}, {mode}on=[{}], match={times}", on.join(", "))?;
         if let Some(bounds) = &condition.bounds {
             write!(f, ", bounds={bounds}")?;
         }
@@ -258,7 +260,9 @@ impl ExecutionPlan for AsOfJoinExec {
 
     fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let mut statistics = inputs[0].as_ref().clone().to_inexact();
-        statistics.num_rows = inputs[0].num_rows;
+        if self.condition.keeps_left {
+            statistics.num_rows = inputs[0].num_rows;
+        }
         let right = self.inputs.right.schema().fields().len();
         statistics.column_statistics.extend((0..right).map(|_| ColumnStatistics::new_unknown()));
         if let Some(projection) = &self.projection {
@@ -270,7 +274,7 @@ impl ExecutionPlan for AsOfJoinExec {
     }
 
     fn cardinality_effect(&self) -> CardinalityEffect {
-        CardinalityEffect::Equal
+        if self.condition.keeps_left { CardinalityEffect::Equal } else { CardinalityEffect::LowerEqual }
     }
 
     fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use annulus_join::{FilterColumn, Side, Sides};
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions},
-    compute::{nullif, prep_null_mask_filter},
-    datatypes::{Schema, SchemaRef},
+    buffer::BooleanBuffer,
+    compute::{FilterBuilder, nullif, prep_null_mask_filter},
+    datatypes::{Field, Schema, SchemaRef},
 };
 use datafusion::{error::Result, physical_expr::PhysicalExpr};
 
+use super::condition::AsOfCondition;
 use crate::join::convert::{joined, side_column, with_own_columns};
 
 /// The columns of the output, and the bounds that a pair of rows must satisfy.
@@ -18,6 +20,7 @@ pub(super) struct Layout {
     schema: SchemaRef,
     columns: Vec<FilterColumn>,
     bounds: Option<Bounds>,
+    keeps_left: bool,
 }
 
 #[derive(Debug)]
@@ -33,15 +36,20 @@ impl Layout {
     ///
     /// # Errors
     /// If there are no such columns.
-    pub(super) fn new(
-        schemas: Sides<&SchemaRef>,
-        projection: &[usize],
-        bounds: Option<&Arc<dyn PhysicalExpr>>,
-    ) -> Result<Self> {
-        let (joined, left_columns) = (&joined(schemas, true), schemas.left.fields().len());
+    pub(super) fn new(schemas: Sides<&SchemaRef>, projection: &[usize], condition: &AsOfCondition) -> Result<Self> {
+        let (keeps_left, left_columns) = (condition.keeps_left, schemas.left.fields().len());
         let columns = projection.iter().map(|&index| side_column(index, left_columns)).collect();
-        let bounds = bounds.map(|bounds| Bounds::new(bounds, joined, left_columns)).transpose()?;
-        Ok(Self { schema: Arc::new(joined.project(projection)?), columns, bounds })
+        let with_nulls = &joined(schemas, true);
+        let bounds =
+            condition.bounds.as_ref().map(|bounds| Bounds::new(bounds, with_nulls, left_columns)).transpose()?;
+        Ok(Self { schema: Arc::new(joined(schemas, keeps_left).project(projection)?), columns, bounds, keeps_left })
+    }
+
+    /// Adds a column of the left side, behind all others.
+    pub(super) fn with_left_column(mut self, index: usize, field: Arc<Field>) -> Self {
+        self.schema = Arc::new(Schema::new(self.schema.fields().iter().cloned().chain([field]).collect::<Vec<_>>()));
+        self.columns.push(FilterColumn { side: Side::Left, index });
+        self
     }
 
     /// Returns the columns of the right side that are needed.
@@ -55,41 +63,56 @@ impl Layout {
         &self.schema
     }
 
-    /// Returns the output for the rows of a batch of the left side. `partners` returns a column of the
-    /// right side, of each row's partner; null where there is none.
+    /// Returns the output for the rows of a batch of the left side. `has_partner` tells which of them have one,
+    /// all if it is not there. `partners` returns a column of the right side, of each row's partner; null where
+    /// there is none.
     ///
     /// # Errors
     /// If a kernel or the expression of the bounds fails.
     pub(super) fn output(
         &self,
         left: &RecordBatch,
+        has_partner: Option<BooleanBuffer>,
         mut partners: impl FnMut(usize) -> Result<ArrayRef>,
     ) -> Result<RecordBatch> {
         let mut column = |column: &FilterColumn| match column.side {
             Side::Left => Ok(Arc::clone(left.column(column.index))),
             Side::Right => partners(column.index),
         };
-        let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
-        let outside = match &self.bounds {
+        let options = |rows| RecordBatchOptions::new().with_row_count(Some(rows));
+        let within = match &self.bounds {
             None => None,
             Some(bounds) => {
                 let columns = bounds.columns.iter().map(&mut column).collect::<Result<_>>()?;
-                let batch = RecordBatch::try_new_with_options(Arc::clone(&bounds.schema), columns, &options)?;
+                let batch =
+                    RecordBatch::try_new_with_options(Arc::clone(&bounds.schema), columns, &options(left.num_rows()))?;
                 let holds = bounds.expr.evaluate(&batch)?.into_array(left.num_rows())?;
                 let holds = holds.as_boolean();
                 let holds = if holds.null_count() > 0 { prep_null_mask_filter(holds) } else { holds.clone() };
-                Some(BooleanArray::new(!holds.values(), None))
+                Some(holds.values().clone())
             }
         };
-        let columns = self.columns.iter().map(|place| {
-            let values = column(place)?;
-            match (&outside, place.side) {
-                (Some(outside), Side::Right) => Ok(nullif(&values, outside)?),
-                _ => Ok(values),
+        let mut rows = left.num_rows();
+        let columns = if self.keeps_left {
+            let outside = within.map(|within| BooleanArray::new(!&within, None));
+            let column = |place: &FilterColumn| match (&outside, place.side, column(place)?) {
+                (Some(outside), Side::Right, values) => Ok(nullif(&values, outside)?),
+                (_, _, values) => Ok(values),
+            };
+            self.columns.iter().map(column).collect::<Result<_>>()?
+        } else {
+            let is_kept = has_partner.into_iter().chain(within).reduce(|one, other| &one & &other);
+            match is_kept.filter(|is_kept| is_kept.count_set_bits() < rows) {
+                None => self.columns.iter().map(column).collect::<Result<_>>()?,
+                Some(is_kept) => {
+                    rows = is_kept.count_set_bits();
+                    let kept = FilterBuilder::new(&BooleanArray::new(is_kept, None)).optimize().build();
+                    let column = |place: &FilterColumn| Ok(kept.filter(&column(place)?)?);
+                    self.columns.iter().map(column).collect::<Result<_>>()?
+                }
             }
-        });
-        let columns = columns.collect::<Result<_>>()?;
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+        };
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options(rows))?)
     }
 }
 

@@ -6,7 +6,7 @@ use annulus_join::AsOfComparison;
 use arrow::{
     array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, new_null_array},
     compute::interleave,
-    datatypes::{DataType, SchemaRef},
+    datatypes::DataType,
 };
 use datafusion::{common::internal_err, error::Result, execution::SendableRecordBatchStream};
 use futures::{Stream, StreamExt, stream};
@@ -22,8 +22,6 @@ pub(super) struct Merge {
     right: SendableRecordBatchStream,
     comparison: AsOfComparison,
     layout: Layout,
-    /// The columns of the output, then the number of the row of the left side, if it is numbered.
-    numbered: Option<SchemaRef>,
     /// The batch of the right side that has the next row, and the row's index there.
     next: Option<(Arc<SortedBatch>, usize)>,
     /// The last row of the right side that came into reach.
@@ -82,13 +80,7 @@ impl Merge {
         comparison: AsOfComparison,
         layout: Layout,
     ) -> Self {
-        Self { left, right, comparison, layout, numbered: None, next: None, reached: None }
-    }
-
-    /// Adds the number of the row of the left side, its last column, to the output, which then has this
-    /// schema.
-    pub(super) fn numbered(self, schema: SchemaRef) -> Self {
-        Self { numbered: Some(schema), ..self }
+        Self { left, right, comparison, layout, next: None, reached: None }
     }
 
     /// Returns the output, in the order of the left side.
@@ -115,11 +107,9 @@ impl Merge {
             partners.push(self.reached.as_ref().filter(|(right, row)| right.keys.value(*row) == key));
         }
         let schema = self.right.schema();
-        let output =
-            self.layout.output(&left.batch, |index| partners.column(index, schema.field(index).data_type()))?;
-        let (Some(schema), Some(number)) = (&self.numbered, left.batch.columns().last()) else { return Ok(output) };
-        let columns = output.columns().iter().chain([number]).cloned().collect();
-        Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+        let has_partner = partners.places.iter().map(|&(batch, _)| batch > 0).collect();
+        let column = |index: usize| partners.column(index, schema.field(index).data_type());
+        self.layout.output(&left.batch, Some(has_partner), column)
     }
 
     /// Goes on in the right side until the next row is beyond the reach of a row of the left side.

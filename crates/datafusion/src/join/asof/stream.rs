@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use annulus_join::{AsOfProbe, Side, Sides};
 use arrow::{
-    array::RecordBatch,
-    datatypes::{Schema, SchemaRef},
+    array::{Array, RecordBatch},
+    datatypes::SchemaRef,
 };
 use datafusion::{
     error::{DataFusionError, Result},
@@ -73,7 +73,8 @@ impl Setup {
             let _timer = metrics.elapsed_compute().timer();
             let probe = probe.get_or_insert_with(|| AsOfProbe::new(index, condition.comparison));
             let partners = probe.find(index, &condition.columns(Side::Left, &batch)?).map_err(from_join)?;
-            layout.output(&batch, |column| right.partners(column, &partners))
+            let has_partner = partners.nulls().map(|nulls| nulls.inner().clone());
+            layout.output(&batch, has_partner, |column| right.partners(column, &partners))
         };
         let rows = self.left.then(cooperative).map(move |batch| look_up(batch?));
         Box::pin(RecordBatchStreamAdapter::new(schema, rows))
@@ -85,14 +86,16 @@ impl Setup {
         let rows =
             Rows { side: Side::Left, schema: self.schemas.left, condition: self.condition, context: self.context };
         let sorted_left = rows.sort(self.left, self.is_ordered)?;
-        let merge = Merge::new(sorted_left, right.read()?, comparison, self.layout);
         if !self.is_ordered {
+            let merge = Merge::new(sorted_left, right.read()?, comparison, self.layout);
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, merge.stream())));
         }
-        let fields = schema.fields().iter().cloned().chain([number_field()]);
-        let numbered = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let merged =
-            RecordBatchStreamAdapter::new(Arc::clone(&numbered), merge.numbered(Arc::clone(&numbered)).stream());
+        // The row's number is the last column of the sorted rows.
+        let number = sorted_left.schema().fields().len() - 1;
+        let layout = self.layout.with_left_column(number, number_field());
+        let numbered = Arc::clone(layout.schema());
+        let merge = Merge::new(sorted_left, right.read()?, comparison, layout);
+        let merged = RecordBatchStreamAdapter::new(Arc::clone(&numbered), merge.stream());
         let columns: Vec<usize> = (0..schema.fields().len()).collect();
         let number = column(&numbered, columns.len());
         let in_order = sorted(Box::pin(merged), vec![number], &rows.context)?;

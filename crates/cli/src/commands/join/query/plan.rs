@@ -36,7 +36,7 @@ pub fn plan(
     };
     if let Some((comparison, text)) = &condition.asof {
         let sides = Sides { left: scan(Side::Left)?, right: scan(Side::Right)? }.map(Arc::unwrap_or_clone);
-        let right = with_mark(sides.right)?;
+        let right = if join == JoinType::LeftAnti { with_mark(sides.right)? } else { sides.right };
         let nearest = AsOfJoin::try_new(sides.left, right, comparison.clone(), condition.predicates.clone())
             .map_err(|error| QueryError::Condition { text: text.clone(), reason: reason(&error) })?;
         return rows_of(nearest, join, output);
@@ -75,11 +75,10 @@ fn with_mark(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
 
 /// Returns a plan of those rows of an as-of join that have a partner, have none, or both.
 fn rows_of(join: AsOfJoin, kind: JoinType, output: Vec<Expr>) -> Result<LogicalPlan, QueryError> {
-    let partner = Expr::Column(Column::new_unqualified(PARTNER));
+    let join = if matches!(kind, JoinType::Inner | JoinType::LeftSemi) { join.inner()? } else { join };
     let rows = LogicalPlanBuilder::from(LogicalPlan::Extension(Extension { node: Arc::new(join) }));
     let rows = match kind {
-        JoinType::Inner | JoinType::LeftSemi => rows.filter(partner.is_not_null())?,
-        JoinType::LeftAnti => rows.filter(partner.is_null())?,
+        JoinType::LeftAnti => rows.filter(Expr::Column(Column::new_unqualified(PARTNER)).is_null())?,
         _ => rows,
     };
     Ok(rows.project(output)?.build()?)
