@@ -114,7 +114,7 @@ impl BuildTable {
 
     /// Decides for a null-aware anti join, after all streams have probed, about the rows with null
     /// keys: they are output only if the probe side has no rows. Returns false if no row is output,
-    /// because the probe side has a null key.
+    /// because the probe side has a null key. O(rows with null keys).
     pub(super) fn settle_nulls(&self) -> bool {
         if self.seen.null_key.load(Ordering::Relaxed) {
             return false;

@@ -61,6 +61,14 @@ impl Setup {
         self.output.emits().probe.has_unmatched()
     }
 
+    /// Returns whether some of these rows of the build side may be output alone, after all streams have probed.
+    /// Settles the rows with null keys.
+    pub(super) fn outputs_alone(&self, built: &BuildTable, rows: &Range<usize>) -> bool {
+        !rows.is_empty()
+            && self.output.emits().build != UnpairedRows::None
+            && (!self.decides_by_nulls() || built.settle_nulls())
+    }
+
     /// Returns whether a null key of the probe side decides about all rows of the build side.
     pub(super) fn decides_by_nulls(&self) -> bool {
         self.layout.is_null_aware() && !self.layout.has_filter()

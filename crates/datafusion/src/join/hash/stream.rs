@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use annulus_join::{RequiredPairs, UnpairedRows};
+use annulus_join::RequiredPairs;
 use arrow::{array::RecordBatch, compute::BatchCoalescer};
 use datafusion::{
     error::{DataFusionError, Result},
@@ -96,9 +96,10 @@ impl PartitionJoin {
                             *probing = Some(Box::new(probed));
                         }
                         None => {
-                            let rows = built.finish_probing();
+                            let (built, rows) = (Arc::clone(built), built.finish_probing());
                             self.setup.finder = None;
-                            self.stage = Stage::Alone(Arc::clone(built), rows);
+                            let has_more = self.setup.outputs_alone(&built, &rows);
+                            self.stage = if has_more { Stage::Alone(built, rows) } else { Stage::Next };
                         }
                     }
                 }
@@ -208,9 +209,7 @@ impl PartitionJoin {
         let Setup { output, batch_rows, .. } = &self.setup;
         let now = rest.start..rest.end.min(rest.start + batch_rows);
         rest.start = now.end;
-        let is_none =
-            output.emits().build == UnpairedRows::None || self.setup.decides_by_nulls() && !built.settle_nulls();
-        if now.is_empty() || is_none {
+        if now.is_empty() {
             self.stage = Stage::Next;
             return Ok(());
         }
