@@ -162,7 +162,7 @@ async fn the_cheapest_way_is_chosen() {
     let plan = async |broadcast_limit: Option<usize>, settings: &[(&str, &str)], query: &str| {
         let many = session(&cluster, &folder, settings).await;
         if let Some(broadcast_limit) = broadcast_limit {
-            let options = RingJoinOptions { broadcast_limit };
+            let options = RingJoinOptions { broadcast_limit, ..RingJoinOptions::default() };
             many.state_ref().write().config_mut().options_mut().extensions.insert(options);
         }
         rows(&many, &format!("EXPLAIN {query}")).await.unwrap().join("\n")
@@ -182,6 +182,45 @@ async fn the_cheapest_way_is_chosen() {
     }
 }
 
+/// All rows of a key would come to one worker if both sides were repartitioned.
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_with_a_hot_key_go_around() {
+    let (folder, one, cluster) = (tempfile::tempdir().unwrap(), stock(), Cluster::start(4).await);
+    let names = ["hot", "even", "runs"];
+    for (name, key) in names.into_iter().zip(["CASE WHEN value % 4 = 1 THEN 7 ELSE value END", "value", "value / 100"])
+    {
+        for part in 0..4 {
+            let path = folder.path().join(name).join(format!("{part}.parquet"));
+            let rows =
+                format!("SELECT {key} AS k, value AS v FROM range({}, {})", part * 10_000, part * 10_000 + 10_000);
+            one.sql(&format!("COPY ({rows}) TO '{}'", path.display())).await.unwrap().collect().await.unwrap();
+        }
+    }
+    let many = cluster.session(&[]).await;
+    let options = RingJoinOptions { broadcast_limit: 1000, hot_key_rows: 1000 };
+    many.state_ref().write().config_mut().options_mut().extensions.insert(options);
+    for session in [&one, &many] {
+        register_all(session, folder.path(), &names).await;
+    }
+    let explained = async |query: &str| rows(&many, &format!("EXPLAIN {query}")).await.unwrap().join("\n");
+    for query in [
+        "SELECT count(*), sum(a.v) FROM hot a WHERE EXISTS (SELECT 1 FROM hot b WHERE b.k = a.k AND b.v > 3)",
+        "SELECT count(*), sum(a.v) FROM hot a WHERE NOT EXISTS (SELECT 1 FROM hot b WHERE b.k = a.k AND b.v % 3 = 0)",
+    ] {
+        let plan = explained(query).await;
+        assert!(plan.contains("CycloJoinExec") && plan.contains(", one key has 2"), "{plan}");
+        assert_eq!(rows(&many, query).await.unwrap(), rows(&one, query).await.unwrap(), "{query}");
+    }
+    for query in [
+        "SELECT count(*) FROM hot a JOIN even b ON a.k = b.k",
+        "SELECT count(*) FROM even a JOIN even b ON a.k = b.k",
+        "SELECT count(*) FROM runs a JOIN runs b ON a.k = b.k",
+    ] {
+        let plan = explained(query).await;
+        assert!(!plan.contains("CycloJoinExec"), "{plan}");
+    }
+}
+
 /// The right side of a join with the nearest rows is sent to all workers. If it is large, one task does all.
 #[tokio::test(flavor = "multi_thread")]
 async fn nearest_rows_are_found_on_all_workers() {
@@ -193,7 +232,12 @@ async fn nearest_rows_are_found_on_all_workers() {
     let expected = rows(&one, least).await.unwrap();
     for (broadcast_limit, is_sent) in [(64 << 20, true), (1000, false)] {
         let many = session(&cluster, &folder, &[]).await;
-        many.state_ref().write().config_mut().options_mut().extensions.insert(RingJoinOptions { broadcast_limit });
+        many.state_ref()
+            .write()
+            .config_mut()
+            .options_mut()
+            .extensions
+            .insert(RingJoinOptions { broadcast_limit, ..RingJoinOptions::default() });
         let nearest = "SELECT sum(abs(b.id - s.k * 31)) FROM (SELECT id FROM big WHERE id < 3000) b \
                        JOIN small s EXACT NEAREST BY DISTANCE abs(b.id - s.k * 31)";
         let found = annulus_datafusion::sql(&many, nearest).await.unwrap().collect().await.unwrap();

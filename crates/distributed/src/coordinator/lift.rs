@@ -109,7 +109,7 @@ impl PhysicalOptimizerRule for LiftInputs {
         }
         let broadcasts = DistributedConfig::from_config_options(config)?.broadcast_joins;
         let partitions = config.execution.target_partitions;
-        let RingJoinOptions { broadcast_limit } = config.extensions.get().copied().unwrap_or_default();
+        let RingJoinOptions { broadcast_limit, .. } = config.extensions.get().copied().unwrap_or_default();
         let lifted = plan.transform_up(|node| match Self::lifted(&node, partitions, broadcasts, broadcast_limit)? {
             Some(lifted) => Ok(Transformed::yes(lifted)),
             None => Ok(Transformed::no(node)),

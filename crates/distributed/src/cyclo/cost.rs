@@ -6,11 +6,15 @@ use std::fmt;
 use annulus_datafusion::PairMethod;
 use annulus_join::{Side, Sides};
 
+use super::hot_keys::HotKey;
+
 /// Nanoseconds a byte on the ring, and in the stream of a stage, where it is encoded and decoded, too.
 const RING_BYTE: f64 = 1.0;
 const STREAM_BYTE: f64 = 1.7;
 /// Nanoseconds a row to find its partition, and to copy it there.
 const PARTITION_ROW: f64 = 10.0;
+/// Nanoseconds a pair to be put out.
+const PAIR: f64 = 5.0;
 /// Nanoseconds until fragments rotate: tasks meet, connect, and allocate buffers.
 const RING: f64 = 20e6;
 /// The ratio of the times of a ring and of the alternative, up to which a ring is chosen. The constants are
@@ -67,6 +71,8 @@ pub(super) struct JoinEstimate<'a> {
     pub(super) has_keys: bool,
     /// A side that is on the workers already, and prepared for joins around a ring.
     pub(super) resident: Option<Side>,
+    /// The key that most rows have, if it is known.
+    pub(super) hot_key: Option<HotKey>,
 }
 
 /// The stationary side of a ring, and the reason for the ring.
@@ -114,7 +120,7 @@ impl JoinEstimate<'_> {
         let Sides { left, right } = self.sides;
         let ms = |nanoseconds: f64| (nanoseconds / 1e6).ceil();
         let moved = self.sides[self.stationary_side().other()].bytes * self.moved_share() / 1e6;
-        let why = format!(
+        let mut why = format!(
             "{} rows by {}: {} ms {}, with {moved:.1} MB to each worker, {} ms {variant}",
             left.rows,
             right.rows,
@@ -122,6 +128,10 @@ impl JoinEstimate<'_> {
             Variant::Ring,
             ms(other)
         );
+        if let Some(HotKey { shares }) = self.hot_key {
+            let Sides { left, right } = shares.map(|share| 100.0 * share);
+            why.push_str(&format!(", one key has {left:.1} % and {right:.1} % of the rows"));
+        }
         Some(RingChoice { stationary: self.stationary_side(), why })
     }
 
@@ -144,30 +154,41 @@ impl JoinEstimate<'_> {
         (self.workers as f64 - 1.0) / self.workers as f64
     }
 
+    /// Returns whether the engine is expected to repartition both sides.
+    pub(super) fn is_shuffled(&self) -> bool {
+        let best = self.alternatives().into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+        best.is_some_and(|(_, variant)| variant == Variant::Shuffle)
+    }
+
     /// Returns the nanoseconds of the worker that works longest.
     fn time(&self, variant: Variant) -> f64 {
         let (stationary, moving) = self.sides.one_and_other(self.stationary_side());
         let (workers, work, others) = (self.workers as f64, Work::for_method(self.method), self.moved_share());
+        let shares = self.hot_key.map_or(Sides { left: 0.0, right: 0.0 }, |key| key.shares);
+        let (hot, hot_moving) = shares.one_and_other(self.stationary_side());
+        let hot_pairs = hot * stationary.rows * hot_moving * moving.rows * PAIR;
         match variant {
             Variant::Ring => {
                 let built = if self.resident.is_some() { stationary.rows / workers * work.build } else { 0.0 };
                 let work = work.time(stationary.rows / workers, moving.rows / workers, moving.rows) - built;
-                RING + RING_BYTE * moving.bytes * others + work
+                RING + RING_BYTE * moving.bytes * others + work + hot_pairs / workers
             }
             Variant::Broadcast => {
                 let probed = stationary.rows / workers;
-                STREAM_BYTE * moving.bytes * others + work.time(moving.rows, probed, probed)
+                STREAM_BYTE * moving.bytes * others + work.time(moving.rows, probed, probed) + hot_pairs / workers
             }
             Variant::Shuffle => {
-                let work = Work::HASH;
-                let (bytes, rows) =
-                    ((stationary.bytes + moving.bytes) / workers, (stationary.rows + moving.rows) / workers);
-                let probed = stationary.rows / workers;
-                STREAM_BYTE * bytes * others + PARTITION_ROW * rows + work.time(moving.rows / workers, probed, probed)
+                // All rows of a key come to one worker.
+                let (of_stationary, of_moving) =
+                    (hot + (1.0 - hot) / workers, hot_moving + (1.0 - hot_moving) / workers);
+                let bytes = stationary.bytes * of_stationary + moving.bytes * of_moving;
+                let (probed, built) = (stationary.rows * of_stationary, moving.rows * of_moving);
+                let sent = (stationary.rows + moving.rows) / workers;
+                STREAM_BYTE * bytes * others + PARTITION_ROW * sent + Work::HASH.time(built, probed, probed) + hot_pairs
             }
             Variant::OneTask => {
                 let bytes = stationary.bytes + moving.bytes;
-                STREAM_BYTE * bytes * others + work.time(moving.rows, stationary.rows, stationary.rows)
+                STREAM_BYTE * bytes * others + work.time(moving.rows, stationary.rows, stationary.rows) + hot_pairs
             }
         }
     }
@@ -201,6 +222,7 @@ mod tests {
             broadcast: Some(64e6),
             has_keys: false,
             resident: None,
+            hot_key: None,
         };
         let large = ask(5e6, 6e6).choose_ring().unwrap();
         assert_eq!(large.stationary, Side::Right);
@@ -225,6 +247,7 @@ mod tests {
             broadcast: None,
             has_keys: true,
             resident: None,
+            hot_key: None,
         };
         assert_eq!(ask(1e7, 1e7).choose_ring(), None);
         assert_eq!(ask(1e5, 1e8).choose_ring().unwrap().stationary, Side::Right);
@@ -233,5 +256,14 @@ mod tests {
         // A side that is there already need not be built.
         let resident = JoinEstimate { resident: Some(Side::Left), ..ask(1e7, 2e6) };
         assert_eq!(resident.choose_ring().unwrap().stationary, Side::Left);
+        // All rows of a key would come to one worker.
+        let skewed = |left, right| {
+            let hot_key = Some(HotKey { shares: Sides { left, right } });
+            JoinEstimate { hot_key, workers: 4, ..ask(1e7, 1e7) }.choose_ring()
+        };
+        let why = skewed(0.1, 0.05).unwrap().why;
+        assert!(why.ends_with("with both sides repartitioned, one key has 10.0 % and 5.0 % of the rows"), "{why}");
+        assert_eq!(skewed(0.1, 0.0), None, "its rows alone are not many");
+        assert_eq!(skewed(1e-5, 1e-5), None);
     }
 }

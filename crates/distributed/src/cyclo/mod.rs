@@ -2,7 +2,8 @@
 //! rotating side visit all workers.
 //!
 //! ```text
-//! coordinator  rule.rs        chooses the joins (cost.rs), and puts exec.rs into the plan
+//! coordinator  rule.rs        chooses the joins (cost.rs, with the hottest key of a sample: hot_keys.rs), and puts
+//!                             exec.rs into the plan
 //! worker       exec.rs        starts a thread for the task (task.rs) and reads both sides (input.rs)
 //!   left       stationary.rs  reads the stationary side: rows in memory and on disk, or a share of a resident
 //!                             table (resident.rs), within budget.rs
@@ -22,6 +23,7 @@ mod choice;
 mod cost;
 mod exec;
 mod failure;
+mod hot_keys;
 mod input;
 mod key_filter;
 mod meet;

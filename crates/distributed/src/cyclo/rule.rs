@@ -30,6 +30,7 @@ use crate::resident::ResidentScanExec;
 use super::{
     cost::{JoinEstimate, RingChoice, SideSize},
     exec::{CycloJoinExec, RingPlan},
+    hot_keys,
     key_filter::FilterSizes,
     options::RingJoinOptions,
 };
@@ -81,6 +82,7 @@ impl PhysicalOptimizerRule for ChooseCycloJoins {
             workers: &workers,
             broadcasts: DistributedConfig::from_config_options(config)?.broadcast_joins,
             filters: config.optimizer.enable_join_dynamic_filter_pushdown,
+            config,
         };
         Ok(plan.transform_up(|node| choice.replace(node))?.data)
     }
@@ -102,6 +104,7 @@ struct Choice<'a> {
     broadcasts: bool,
     /// Whether keys of one side may drop rows of the other one.
     filters: bool,
+    config: &'a ConfigOptions,
 }
 
 impl Choice<'_> {
@@ -146,12 +149,21 @@ impl Choice<'_> {
             _ => None,
         };
         let (has_keys, workers) = (node.is::<HashJoinExec>(), self.workers.len());
-        let estimate = JoinEstimate { method: join.method(), sides, workers, broadcast, has_keys, resident };
+        let mut estimate =
+            JoinEstimate { method: join.method(), sides, workers, broadcast, has_keys, resident, hot_key: None };
         if is_always {
             return Some(RingChoice { stationary: estimate.stationary_side(), why: "annulus.cyclo_join".to_owned() });
         }
         if self.workers.len() < 2 {
             return None;
+        }
+        let is_large = sides.left.rows.max(sides.right.rows) >= self.options.hot_key_rows as f64;
+        if let Some(hash) = node.downcast_ref::<HashJoinExec>()
+            && is_known
+            && is_large
+            && estimate.is_shuffled()
+        {
+            estimate.hot_key = hot_keys::hottest(hash, sides.map(|side| side.rows), self.config);
         }
         match (is_known, has_keys) {
             (true, _) => estimate.choose_ring(),

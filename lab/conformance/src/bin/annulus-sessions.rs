@@ -181,7 +181,8 @@ async fn answer(
 async fn session(request: &Request, pool: Arc<dyn MemoryPool>, remote: Remote) -> Result<SessionContext> {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
     // Small sides, too, are too large for each worker, so that `auto` chooses rings.
-    let config = SessionConfig::new().with_option_extension(RingJoinOptions { broadcast_limit: 1000 });
+    let config = SessionConfig::new()
+        .with_option_extension(RingJoinOptions { broadcast_limit: 1000, ..RingJoinOptions::default() });
     let builder = SessionStateBuilder::new_with_default_features().with_config(config);
     let builder = builder.with_runtime_env(runtime);
     let builder = match remote {
