@@ -51,7 +51,8 @@ config_namespace! {
         /// value other than 'never' for joins
         pub keyed_bands: Joins, default = Joins::Auto
         /// Which groupings have a first step that looks up runs of equal keys once, and that may give up
-        /// sooner than DataFusion's own thresholds say: 'auto' is all that can, 'never' is none
+        /// sooner than DataFusion's own thresholds say, and whether windows of which 'row_number() = 1' is
+        /// used only find first rows: 'auto' is all that can, 'never' is none
         pub groupings: Groupings, default = Groupings::Auto
         /// Which joins of a query on workers run around a ring of them, where one side stays and the other
         /// visits all workers: 'never' is none, 'always' is all that can, 'auto' is those for which it is

@@ -10,7 +10,7 @@ use crate::{
     folders, functions, logical,
     parquet_files::ParquetFiles,
     rule::{
-        BandJoin, CommonSubplans, CompareByValue, EncodedScans, FastDecimals, KeyFilters, PartitionedTables,
+        BandJoin, CommonSubplans, CompareByValue, EncodedScans, FastDecimals, FirstRows, KeyFilters, PartitionedTables,
         RingRepartition, RunAggregates, SharedJoins, SoundBounds, WholeMergeSides,
     },
     sinks::install_first,
@@ -43,10 +43,11 @@ use crate::{
 pub trait SessionStateBuilderExt {
     /// Adds the options (`annulus.*`), the rules that replace hash repartitions by the exchange,
     /// and hash joins and joins on bands by those of `annulus-join`, and first steps of groupings
-    /// by those that merge runs, the rules for [partitioned tables](crate::register_dataset), [one
-    /// comparison](crate::Comparisons) for each pair of types, and
-    /// those that keep DataFusion from believing statistics of Parquet files that prove nothing: they
-    /// leave NaN out, and do not tell 0.0 from -0.0. Lists of `IN` get both zeros if they have one, as
+    /// by those that merge runs, and windows of which the first rows are used, the rules for
+    /// [partitioned tables](crate::register_dataset),
+    /// [one comparison](crate::Comparisons) for each pair of types, and those
+    /// that keep DataFusion from believing statistics of Parquet files that prove nothing: they leave NaN
+    /// out, and do not tell 0.0 from -0.0. Lists of `IN` get both zeros if they have one, as
     /// `=` takes one for the other. Timestamps that Parquet files store in 96 bits are microseconds,
     /// unless `datafusion.execution.parquet.coerce_int96` is set.
     /// The folders of `COPY ... PARTITIONED BY` are named as those of a dataset, and the folder of nulls
@@ -85,6 +86,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         PartitionedTables::install(rules);
         RingRepartition::default().install(rules);
         RunAggregates::default().install(rules);
+        FirstRows.install(rules);
         SoundBounds::install(rules);
         WholeMergeSides.install(rules);
         install_first(WholeFiles, rules);

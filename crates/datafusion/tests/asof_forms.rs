@@ -1,19 +1,13 @@
 //! As-of joins that are written in other words, against the same queries with DataFusion's joins.
 
-use annulus_datafusion::sql;
 use datafusion::prelude::SessionContext;
 
 mod common;
-use common::queries::{Numbers, session, sorted_rows};
+use common::queries::{Numbers, run, session, shown, sorted_rows};
 
-/// Returns the plan of a query as it is shown.
-async fn plan(context: &SessionContext, query: &str) -> String {
-    let plan = sql(context, query).await.expect(query).create_physical_plan().await.expect(query);
-    datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string()
-}
-
-async fn run(context: &SessionContext, statement: &str) {
-    context.sql(statement).await.expect(statement).collect().await.expect(statement);
+async fn own_operators(context: &SessionContext, word: &str) {
+    run(context, &format!("SET annulus.joins = '{word}'")).await;
+    run(context, &format!("SET annulus.groupings = '{word}'")).await;
 }
 
 /// Creates a table of random keys and times. With `is_unique`, times are different.
@@ -83,13 +77,13 @@ async fn other_words_for_as_of_joins_have_the_same_answers() {
             create(&context, name, time, false, &mut numbers).await;
         }
         for query in forms(time, [">=", ">", "<=", "<"][seed as usize % 4], &mut numbers) {
-            run(&context, "SET annulus.joins = 'never'").await;
+            own_operators(&context, "never").await;
             let expected = sorted_rows(&context, &query).await;
-            assert!(!plan(&context, &query).await.contains("AsOfJoinExec"));
-            run(&context, "SET annulus.joins = 'auto'").await;
-            let shown = plan(&context, &query).await;
-            assert!(shown.contains("AsOfJoinExec"), "seed {seed}\n{query}\n{shown}");
-            assert_eq!(sorted_rows(&context, &query).await, expected, "seed {seed}\n{query}\n{shown}");
+            assert!(!shown(&context, &query).await.contains("AsOfJoinExec"));
+            own_operators(&context, "auto").await;
+            let plan = shown(&context, &query).await;
+            assert!(plan.contains("AsOfJoinExec"), "seed {seed}\n{query}\n{plan}");
+            assert_eq!(sorted_rows(&context, &query).await, expected, "seed {seed}\n{query}\n{plan}");
         }
     }
 }
@@ -116,10 +110,10 @@ async fn other_columns_are_of_the_nearest_row() {
             "SELECT DISTINCT ON (number) l.*, r.* FROM numbered l LEFT JOIN r ON l.k = r.k AND l.t <= r.t
                ORDER BY number, r.t",
         ] {
-            run(&context, "SET annulus.joins = 'never'").await;
+            own_operators(&context, "never").await;
             let expected = sorted_rows(&context, query).await;
-            run(&context, "SET annulus.joins = 'auto'").await;
-            assert!(plan(&context, query).await.contains("AsOfJoinExec"), "{query}");
+            own_operators(&context, "auto").await;
+            assert!(shown(&context, query).await.contains("AsOfJoinExec"), "{query}");
             assert_eq!(sorted_rows(&context, query).await, expected, "seed {seed}\n{query}");
         }
     }
@@ -135,7 +129,7 @@ async fn what_needs_more_pairs_is_left_as_it_is() {
         format!("SELECT * FROM (SELECT l.k, r.t, {call} OVER ({over}) AS place FROM {join}) WHERE {filter}")
     };
     let (number, over, join) = ("row_number()", "PARTITION BY l.k ORDER BY r.t DESC", "l JOIN r ON l.t >= r.t");
-    assert!(plan(&context, &ranked(number, over, join, "place = 1")).await.contains("AsOfJoinExec"));
+    assert!(shown(&context, &ranked(number, over, join, "place = 1")).await.contains("AsOfJoinExec"));
     for query in [
         ranked(number, over, join, "place = 2"),
         ranked(number, over, join, "place <= 2"),
@@ -168,7 +162,7 @@ async fn what_needs_more_pairs_is_left_as_it_is() {
         format!("SELECT l.k, first_value(r.x ORDER BY r.t DESC) IGNORE NULLS FROM {join} GROUP BY l.k"),
         format!("SELECT l.k, first_value(r.x ORDER BY r.t DESC), max(r.x) FROM {join} GROUP BY l.k"),
     ] {
-        let shown = plan(&context, &query).await;
-        assert!(!shown.contains("AsOfJoinExec"), "{query}\n{shown}");
+        let plan = shown(&context, &query).await;
+        assert!(!plan.contains("AsOfJoinExec"), "{query}\n{plan}");
     }
 }

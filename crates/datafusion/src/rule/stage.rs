@@ -13,7 +13,7 @@ use datafusion::{
     },
 };
 
-use super::{BandJoin, EncodedScans, RingRepartition, RunAggregates, SoundBounds, joins::has_orders_of};
+use super::{BandJoin, EncodedScans, FirstRows, RingRepartition, RunAggregates, SoundBounds, joins::has_orders_of};
 use crate::{
     config::{AnnulusConfig, Joins},
     join::SharedHashJoinExec,
@@ -37,6 +37,7 @@ pub fn replace_in_stage(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) ->
         plan = plan.transform_up(|node| hash_join(node, options.joins))?.data;
     }
     plan = in_shape(plan, |plan| RunAggregates::default().optimize(plan, config))?;
+    plan = in_shape(plan, |plan| FirstRows.optimize(plan, config))?;
     let plan = RingRepartition::default().optimize(plan, config)?;
     // Scans arrive without what guards them.
     let plan = SoundBounds::Pruning.optimize(SoundBounds::Statistics.optimize(plan, config)?, config)?;

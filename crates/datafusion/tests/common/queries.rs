@@ -5,7 +5,7 @@ use std::sync::Arc;
 use annulus_datafusion::{SessionStateBuilderExt, sql};
 use datafusion::{
     execution::{SessionStateBuilder, memory_pool::MemoryPool, runtime_env::RuntimeEnvBuilder},
-    physical_plan::{ExecutionPlan, metrics::MetricsSet},
+    physical_plan::{ExecutionPlan, displayable, metrics::MetricsSet},
     prelude::{SessionConfig, SessionContext},
 };
 
@@ -19,6 +19,17 @@ pub fn session(partitions: usize, pool: Option<Arc<dyn MemoryPool>>) -> SessionC
     let builder = SessionStateBuilder::new_with_default_features().with_config(config);
     let builder = builder.with_runtime_env(Arc::new(runtime.build().unwrap()));
     SessionContext::new_with_state(builder.with_annulus().build())
+}
+
+/// Runs a statement.
+pub async fn run(context: &SessionContext, statement: &str) {
+    context.sql(statement).await.expect(statement).collect().await.expect(statement);
+}
+
+/// Returns the plan of a query as it is shown.
+pub async fn shown(context: &SessionContext, query: &str) -> String {
+    let plan = sql(context, query).await.expect(query).create_physical_plan().await.expect(query);
+    displayable(plan.as_ref()).indent(false).to_string()
 }
 
 /// Returns the rows of a query in their order.
