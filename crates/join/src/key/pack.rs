@@ -5,7 +5,8 @@
 //! build side   a from 7 to 9, b from 'T000' to 'T999'   ->  a - 7 in 2 bits, b - 'T000' in 20 bits
 //! probe side   a = 12                                   ->  no partner, as if the key were null
 //! ```
-//! A text of at most 8 bytes is a number of 8 bytes, the first one on top, beside its length.
+//! A text of at most 8 bytes is a number of 8 bytes, the first one on top, beside its length. The bytes that all
+//! texts of the build side lack take no bits.
 
 use arrow::{
     array::{Array, ArrayRef, GenericBinaryArray, OffsetSizeTrait, RecordBatch},
@@ -33,6 +34,8 @@ struct Field {
     /// The least value, and how far the greatest is from it.
     first: u64,
     span: u64,
+    /// The number of lower bits that are zero in all values.
+    zeros: u32,
     /// The number of lower bits that other fields take.
     shift: u32,
 }
@@ -54,16 +57,21 @@ impl PackedLayout {
         let mut bits = 0;
         for (column, &index) in columns.iter().enumerate() {
             let arrays: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(index)).collect();
+            let mut zeros = 0;
             for &part in Part::all(arrays.first()?) {
                 let bounds = parallel::map(threads, arrays.clone(), |array| bounds(array, part));
                 let bounds: Option<Vec<(u64, u64)>> = bounds.into_iter().collect();
                 let (first, last) = bounds?.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
                 // All keys are null where there is no least one.
                 let span = last.checked_sub(first)?;
-                fields.push(Field { column, part, first, span, shift: bits });
-                bits += u64::BITS - span.leading_zeros();
+                fields.push(Field { column, part, first, span, zeros, shift: bits });
+                bits += u64::BITS - (span >> zeros).leading_zeros();
                 if bits > u64::BITS {
                     return None;
+                }
+                if let Part::Length = part {
+                    // Longer texts have no partner by their length. One byte more does no harm.
+                    zeros = u8::BITS * (MOST_BYTES - (last as usize).max(1)) as u32;
                 }
             }
         }
@@ -75,11 +83,11 @@ impl PackedLayout {
     pub(super) fn pack(&self, keys: &[ArrayRef], nulls: Option<NullBuffer>) -> (Vec<u64>, Option<NullBuffer>) {
         let rows = keys.first().map_or(0, Array::len);
         let (mut numbers, mut outside) = (vec![0; rows], vec![false; rows]);
-        for &Field { column, part, first, span, shift } in &self.fields {
+        for &Field { column, part, first, span, zeros, shift } in &self.fields {
             for_each(&Data::from_column(&keys[column]), part, |row, value| {
                 let above = value.unwrap_or(0).wrapping_sub(first);
                 // A field without bits may have a shift of 64. It adds nothing.
-                numbers[row] |= above.wrapping_shl(shift);
+                numbers[row] |= (above >> zeros).wrapping_shl(shift);
                 outside[row] |= value.is_none() || above > span;
             });
         }
@@ -197,8 +205,21 @@ mod tests {
         assert!(layout(vec![longs([7, 7]), longs([i64::MIN, i64::MAX]), text("T001")]).is_some());
         assert!(layout(vec![longs([i64::MIN, i64::MAX]), longs([7, 8])]).is_none());
         assert!(layout(vec![text("12345678"), view("")]).is_some());
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["T000", "T999"]));
+        assert!(layout(vec![longs([0, 1 << 42]), texts.clone()]).is_some(), "the texts take 20 bits");
+        assert!(layout(vec![longs([0, 1 << 44]), texts]).is_none());
         assert!(layout(vec![text("123456789")]).is_none() && layout(vec![view("123456789")]).is_none());
         assert!(layout(vec![Arc::new(Int64Array::new_null(2)), longs([1, 2])]).is_none(), "there is no key");
+    }
+
+    #[test]
+    fn texts_that_are_longer_have_no_partner() {
+        let packed = layout(vec![Arc::new(StringViewArray::from(vec!["ab", "b"])) as ArrayRef]).unwrap();
+        let keys: [ArrayRef; 1] = [Arc::new(StringArray::from(vec!["ab", "b", "aba", "b\0", "ac", ""]))];
+        let (numbers, nulls) = packed.pack(&keys, None);
+        assert_ne!(numbers[0], numbers[1]);
+        assert!(!numbers[..2].contains(&numbers[4]) && numbers[3] != numbers[1]);
+        assert_eq!(nulls.unwrap().iter().collect::<Vec<_>>(), [true, true, false, true, true, false]);
     }
 
     #[test]
