@@ -161,6 +161,8 @@ impl Choice<'_> {
         if let Some(hash) = node.downcast_ref::<HashJoinExec>()
             && is_known
             && is_large
+            // With one partition, the engine repartitions nothing.
+            && self.config.execution.target_partitions > 1
             && estimate.is_shuffled()
         {
             estimate.hot_key = hot_keys::hottest(hash, sides.map(|side| side.rows), self.config);
