@@ -333,6 +333,24 @@ async fn it_stands_wherever_a_join_does() {
     assert_eq!(rows(&context, "SELECT count(*) FROM v").await, ["| 6        |"]);
 }
 
+/// Arrays that are encoded as runs have no validity of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_are_null_where_there_is_no_partner() {
+    let context = trades().await;
+    let runs = "RunEndEncoded(\"run_ends\": non-null Int32, \"values\": Utf8)";
+    for (bound, expected) in [
+        ("", ["|1|A|", "|2|A|", "|3||", "|4||", "|5||", "|6||"]),
+        (" AND t.ts - INTERVAL '1 s' <= q.ts", ["|1|A|", "|2||", "|3||", "|4||", "|5||", "|6||"]),
+    ] {
+        let query = format!(
+            "SELECT t.id, q.x FROM trades t ASOF JOIN (SELECT *, arrow_cast(symbol, '{runs}') AS x FROM quotes) q
+             MATCH_CONDITION (t.ts >= q.ts{bound}) ON t.symbol = q.symbol"
+        );
+        let found: Vec<String> = rows(&context, &query).await.iter().map(|line| line.replace(' ', "")).collect();
+        assert_eq!(found, expected, "{query}");
+    }
+}
+
 /// A predicate without columns is moved to the left side alone: there are right rows for all times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sample_of_the_output_leaves_the_right_side_whole() {

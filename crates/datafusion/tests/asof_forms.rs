@@ -40,7 +40,8 @@ fn forms(time: &str, operator: &str, numbers: &mut Numbers) -> Vec<String> {
         ("TIMESTAMP", true, 0) => " AND l.t <= r.t + INTERVAL '3 s'",
         ("TIMESTAMP", false, 0) => " AND r.t - INTERVAL '3 s' < l.t",
         ("BIGINT", true, 0) => " AND r.t >= l.t - 3",
-        ("BIGINT", false, 0) => " AND r.t BETWEEN l.t AND l.t + 3",
+        ("BIGINT", true, 1) => " AND r.t + 3 > l.t",
+        ("BIGINT", false, 0 | 1) => " AND r.t BETWEEN l.t AND l.t + 3",
         _ => "",
     };
     let on = format!("l.t {operator} r.t{bound}{}", if keyed { " AND l.k = r.k" } else { "" });
@@ -123,13 +124,25 @@ async fn other_columns_are_of_the_nearest_row() {
 async fn what_needs_more_pairs_is_left_as_it_is() {
     let context = session(2, None);
     for name in ["l", "r"] {
-        run(&context, &format!("CREATE TABLE {name} (k BIGINT, t BIGINT, d DOUBLE, x BIGINT, s VARCHAR)")).await;
+        run(
+            &context,
+            &format!("CREATE TABLE {name} (k BIGINT, t BIGINT, ts TIMESTAMP, d DOUBLE, x BIGINT, s VARCHAR)"),
+        )
+        .await;
     }
     let ranked = |call: &str, over: &str, join: &str, filter: &str| {
         format!("SELECT * FROM (SELECT l.k, r.t, {call} OVER ({over}) AS place FROM {join}) WHERE {filter}")
     };
     let (number, over, join) = ("row_number()", "PARTITION BY l.k ORDER BY r.t DESC", "l JOIN r ON l.t >= r.t");
-    assert!(shown(&context, &ranked(number, over, join, "place = 1")).await.contains("AsOfJoinExec"));
+    let days = "l JOIN r ON l.ts >= r.ts AND r.ts + INTERVAL '30 days' >= l.ts";
+    for query in [
+        ranked(number, over, join, "place = 1"),
+        ranked(number, over, "l JOIN r ON l.t >= r.t AND l.t <= r.t + 5 AND r.t >= l.t - 9", "place = 1"),
+        ranked(number, "PARTITION BY l.k ORDER BY r.ts DESC", days, "place = 1"),
+        ranked(number, "PARTITION BY r.k + 1 ORDER BY r.t DESC", "l JOIN r ON l.k = r.k AND l.t >= r.t", "place = 1"),
+    ] {
+        assert!(shown(&context, &query).await.contains("AsOfJoinExec"), "{query}");
+    }
     for query in [
         ranked(number, over, join, "place = 2"),
         ranked(number, over, join, "place <= 2"),
@@ -146,8 +159,20 @@ async fn what_needs_more_pairs_is_left_as_it_is() {
         ranked(number, over, "l JOIN r ON l.t >= r.t AND l.x <> r.x", "place = 1"),
         ranked(number, over, "l JOIN r ON l.t >= r.t AND l.t + 1 >= r.t", "place = 1"),
         ranked(number, over, "l JOIN r ON l.t >= r.t AND l.x >= r.x", "place = 1"),
-        // A sum of numbers may wrap.
-        ranked(number, over, "l JOIN r ON l.t >= r.t AND l.t <= r.t + 5", "place = 1"),
+        // Months have several lengths.
+        ranked(
+            number,
+            "PARTITION BY l.k ORDER BY r.ts DESC",
+            "l JOIN r ON l.ts >= r.ts AND r.ts + INTERVAL '1 month' >= l.ts",
+            "place = 1",
+        ),
+        // Equal zeros of floats differ in an expression.
+        ranked(
+            number,
+            "PARTITION BY l.k, CAST(r.d AS VARCHAR) ORDER BY r.t DESC",
+            "l JOIN r ON l.d = r.d AND l.t >= r.t",
+            "place = 1",
+        ),
         ranked(number, over, "l RIGHT JOIN r ON l.t >= r.t", "place = 1"),
         ranked(number, over, "l FULL JOIN r ON l.t >= r.t", "place = 1"),
         ranked(number, over, "l JOIN r ON l.k = r.k", "place = 1"),

@@ -326,11 +326,19 @@ async fn installing_twice_changes_nothing() {
     let again = SessionStateBuilder::new_from_existing(session.state()).with_annulus().build();
     let names: Vec<_> = again.physical_optimizers().iter().map(|rule| rule.name().to_string()).collect();
     let at = |name: &str| names.iter().rposition(|found| found == name);
-    for rule in [RingRepartition::NAME, RunAggregates::NAME, "UnusedPartitions", "KeptPartitions", "PartitionsInTurn"] {
+    for rule in [
+        RingRepartition::NAME,
+        RunAggregates::NAME,
+        "UnusedPartitions",
+        "KeptPartitions",
+        "PartitionsInTurn",
+        "FirstRows",
+    ] {
         assert_eq!(names.iter().filter(|name| *name == rule).count(), 1, "{rule}");
     }
     assert_eq!(at(RingRepartition::NAME).map(|at| at + 1), at(RunAggregates::NAME));
-    assert_eq!(at(RunAggregates::NAME).map(|at| at + 1), at("SanityCheckPlan"));
+    assert_eq!(at(RunAggregates::NAME).map(|at| at + 1), at("FirstRows"));
+    assert_eq!(at("FirstRows").map(|at| at + 1), at("SanityCheckPlan"));
     assert!(at(RingRepartition::NAME) > at("FilterPushdown(Post)"));
     let session = SessionContext::new_with_state(again);
     session.sql("SET datafusion.catalog.information_schema = true").await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use annulus_join::{AsOfBytes, AsOfComparison, AsOfKeys, Side, Sides};
 use datafusion::{
     arrow::datatypes::DataType,
-    common::{DFSchema, JoinType, NullEquality},
+    common::{DFSchema, JoinType, NullEquality, ScalarValue},
     error::Result,
     logical_expr::{
         BinaryExpr, Expr, ExprSchemable, Extension, Join, LogicalPlan, LogicalPlanBuilder, Operator,
@@ -128,8 +128,12 @@ impl Seen<'_> {
 
     /// Returns whether an expression is the same for all pairs of a row.
     fn is_of_row(&self, expr: &Expr) -> bool {
+        // Equal zeros of floats differ in an expression.
         let is_key = |column: &Expr| {
-            self.join.on.iter().any(|(left, right)| if self.side == Side::Left { right } else { left } == column)
+            let pairs = self.join.on.iter();
+            let mut keys = pairs.map(|(left, right)| if self.side == Side::Left { right } else { left });
+            let data_type = column.get_type(self.schema(self.side.other()));
+            keys.any(|key| key == column) && data_type.is_ok_and(|data_type| !data_type.is_floating())
         };
         let is_of_row =
             |&column: &&_| self.schema(self.side).has_column(column) || is_key(&Expr::Column(column.clone()));
@@ -201,13 +205,55 @@ impl UsedTime<'_> {
     /// Returns whether an expression grows with the time, or stays the same.
     fn is_ascending(&self, expr: &Expr, schema: &DFSchema) -> bool {
         let is_time = |expr: &Expr| expr == self.time;
+        // Integers are compared with sums of integers as decimals.
+        let is_decimal = |expr: &Expr| {
+            let Expr::Cast(cast) = expr else { return false };
+            let digits = self.time.get_type(schema).ok().and_then(|time| digits(&time));
+            is_time(&cast.expr) && digits.is_some_and(|digits| holds(cast.field.data_type(), digits))
+        };
         match expr {
-            // Sums of numbers may wrap, those of points in time do not.
-            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) => {
-                let is_point = matches!(self.time.get_type(schema), Ok(DataType::Timestamp(..)));
-                is_point && is_time(left) && matches!(right.as_ref(), Expr::Literal(..))
+            // Sums of integers may wrap, those of decimals and of points in time do not.
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) if is_decimal(left) => {
+                matches!(right.as_ref(), Expr::Literal(ScalarValue::Decimal128(..) | ScalarValue::Decimal256(..), _))
             }
-            expr => is_time(expr),
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) => {
+                let Ok(DataType::Timestamp(_, zone)) = self.time.get_type(schema) else { return false };
+                is_time(left) && matches!(right.as_ref(), Expr::Literal(length, _) if is_fixed(length, zone.is_some()))
+            }
+            expr => is_time(expr) || is_decimal(expr),
         }
+    }
+}
+
+/// Returns the digits of the integers of a type.
+fn digits(data_type: &DataType) -> Option<u8> {
+    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    match data_type {
+        Int8 | UInt8 => Some(3),
+        Int16 | UInt16 => Some(5),
+        Int32 | UInt32 => Some(10),
+        Int64 => Some(19),
+        UInt64 => Some(20),
+        _ => None,
+    }
+}
+
+/// Returns whether a type has all integers of this many digits.
+fn holds(decimal: &DataType, digits: u8) -> bool {
+    matches!(decimal, DataType::Decimal128(precision, 0) | DataType::Decimal256(precision, 0) if *precision >= digits)
+}
+
+/// Returns whether a length of time is the same at all points in time. Months are not, and days are not in zones
+/// that change their clocks: the sum of a later point and such a length may be earlier.
+fn is_fixed(length: &ScalarValue, has_zone: bool) -> bool {
+    let may_have_days = |days: i32| days == 0 || !has_zone;
+    match length {
+        ScalarValue::DurationSecond(_)
+        | ScalarValue::DurationMillisecond(_)
+        | ScalarValue::DurationMicrosecond(_)
+        | ScalarValue::DurationNanosecond(_) => true,
+        ScalarValue::IntervalDayTime(Some(length)) => may_have_days(length.days),
+        ScalarValue::IntervalMonthDayNano(Some(length)) => length.months == 0 && may_have_days(length.days),
+        _ => false,
     }
 }

@@ -20,6 +20,7 @@ use datafusion::{
 
 use super::{
     condition::AsOfCondition,
+    layout::{has_runs, runs_or_nulls},
     metrics::Metrics,
     sorted::{self, SortedRows},
 };
@@ -54,6 +55,9 @@ impl IndexedRows {
     /// If the output does not need the column.
     pub(super) fn partners(&self, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
         match self.columns.get(column) {
+            Some(Some(column)) if has_runs(column) => {
+                runs_or_nulls(column, rows.iter().map(|row| row.map(|row| row as usize)))
+            }
             Some(Some(column)) => Ok(take(column, rows, None)?),
             _ => internal_err!("column {column} of the right side was not kept"),
         }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use annulus_join::{FilterColumn, Side, Sides};
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions},
+    array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array},
     buffer::BooleanBuffer,
-    compute::{FilterBuilder, nullif, prep_null_mask_filter},
-    datatypes::{Field, Schema, SchemaRef},
+    compute::{FilterBuilder, interleave, nullif, prep_null_mask_filter},
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use datafusion::{error::Result, physical_expr::PhysicalExpr};
 
@@ -96,6 +96,10 @@ impl Layout {
         let columns = if self.keeps_left {
             let outside = within.map(|within| BooleanArray::new(!&within, None));
             let column = |place: &FilterColumn| match (&outside, place.side, column(place)?) {
+                (Some(outside), Side::Right, values) if has_runs(&values) => {
+                    let places = outside.values().iter().enumerate();
+                    runs_or_nulls(&values, places.map(|(row, is_outside)| (!is_outside).then_some(row)))
+                }
                 (Some(outside), Side::Right, values) => Ok(nullif(&values, outside)?),
                 (_, _, values) => Ok(values),
             };
@@ -122,4 +126,20 @@ impl Bounds {
         let columns = indices.iter().map(|&index| side_column(index, left_columns)).collect();
         Ok(Self { expr, columns, schema: Arc::new(joined.project(&indices)?) })
     }
+}
+
+/// Returns whether the values are encoded as runs. `take` and `nullif` of Arrow 59.3 keep values of such arrays
+/// where they should make nulls.
+pub(super) fn has_runs(values: &ArrayRef) -> bool {
+    matches!(values.data_type(), DataType::RunEndEncoded(..))
+}
+
+/// Returns the values at these places, and null where there is no place.
+///
+/// # Errors
+/// If a place does not exist.
+pub(super) fn runs_or_nulls(values: &ArrayRef, places: impl Iterator<Item = Option<usize>>) -> Result<ArrayRef> {
+    let nulls = new_null_array(values.data_type(), 1);
+    let places: Vec<_> = places.map(|place| place.map_or((0, 0), |place| (1, place))).collect();
+    Ok(interleave(&[&nulls, values], &places)?)
 }
