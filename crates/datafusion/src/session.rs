@@ -11,7 +11,7 @@ use crate::{
     parquet_files::ParquetFiles,
     rule::{
         BandJoin, CommonSubplans, CompareByValue, EncodedScans, FastDecimals, FirstRows, KeyFilters, PartitionedTables,
-        RingRepartition, RunAggregates, SharedJoins, SoundBounds, WholeMergeSides,
+        RingRepartition, RunAggregates, SharedJoins, SoundBounds, UnorderedGroupingSets, WholeMergeSides,
     },
     sinks::install_first,
     sql,
@@ -55,7 +55,8 @@ pub trait SessionStateBuilderExt {
     /// `COPY` writes `""` for empty texts to CSV, and nulls and all floats to JSON.
     /// `ASOF JOIN` works in parentheses and in subqueries of `FROM`. Anywhere else, it works with
     /// [`annulus_datafusion::sql`](crate::sql), as `JOIN ... NEAREST` does.
-    /// Sorts below merge joins have no limit of those above.
+    /// Sorts below merge joins have no limit of those above. Grouping sets of constant or sorted keys have no
+    /// group twice.
     /// Logical rules mend `NOT IN` and other comparisons with subqueries, of which DataFusion forgets nulls.
     ///
     /// Call it after `with_config`, `with_query_planner`, `with_relation_planners`, `with_analyzer_rules` and
@@ -87,6 +88,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         RingRepartition::default().install(rules);
         RunAggregates::default().install(rules);
         FirstRows.install(rules);
+        UnorderedGroupingSets.install(rules);
         SoundBounds::install(rules);
         WholeMergeSides.install(rules);
         install_first(WholeFiles, rules);

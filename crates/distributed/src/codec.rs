@@ -2,7 +2,9 @@
 
 use std::{any::Any, sync::Arc};
 
-use annulus_datafusion::{AsOfCondition, AsOfJoinExec, NearestCondition, NearestJoinExec, NearestOrder, UnitScan};
+use annulus_datafusion::{
+    AsOfCondition, AsOfJoinExec, NearestCondition, NearestJoinExec, NearestOrder, UnitScan, UnorderedExec,
+};
 use annulus_join::{AsOfComparison, Sides};
 use datafusion::{
     arrow::datatypes::SchemaRef,
@@ -77,6 +79,7 @@ enum Sent {
         partitions: usize,
     },
     Units(UnitScan),
+    Unordered,
     Write(Target),
 }
 
@@ -102,6 +105,8 @@ impl PhysicalExtensionCodec for AnnulusCodec {
         } else if let Some(node) = node.downcast_ref::<ResidentScanExec>() {
             let (shares, projection) = (node.shares().as_ref().clone(), node.projection().cloned());
             Sent::Scan { shares, projection, partitions: node.partitions() }
+        } else if node.is::<UnorderedExec>() {
+            Sent::Unordered
         } else if let Some(node) = node.downcast_ref::<WriteExec>() {
             Sent::Write(node.target().as_ref().clone())
         } else if let Some(units) = UnitScan::from_plan(node.as_ref()) {
@@ -162,6 +167,10 @@ impl PhysicalExtensionCodec for AnnulusCodec {
             Sent::Scan { shares, projection, partitions } => {
                 Ok(Arc::new(ResidentScanExec::new(Arc::new(shares), projection, partitions, None)?))
             }
+            Sent::Unordered => match inputs {
+                [input] => Ok(Arc::new(UnorderedExec::new(Arc::clone(input)))),
+                _ => internal_err!("unordered rows have {} inputs", inputs.len()),
+            },
             Sent::Units(units) => {
                 let files = context.session_config().get_extension::<WorkerFiles>();
                 units.into_plan(files.unwrap_or_default())
