@@ -136,3 +136,9 @@ impl Drop for Ticket {
         }
     }
 }
+
+/// Lets other tasks run now and then, though the input has always a batch.
+pub(crate) async fn cooperative<T>(batch: T) -> T {
+    tokio::task::consume_budget().await;
+    batch
+}

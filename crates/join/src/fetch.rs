@@ -33,7 +33,7 @@ pub(crate) fn values_of<T: ArrowNativeType>(data: &ArrayData) -> Option<ScalarBu
 /// Returns the values at these indices. By itself the processor would wait for about twenty of them at once.
 ///
 /// # Panics
-/// If there is no such value.
+/// If an index is not less than the number of values.
 pub(crate) fn gathered<T: Copy>(values: &[T], indices: &[u32]) -> Vec<T> {
     let mut gathered = Vec::with_capacity(indices.len());
     for block in indices.chunks(AHEAD) {

@@ -28,7 +28,7 @@ use datafusion::{
 };
 use futures::StreamExt;
 
-use crate::delegate;
+use crate::{delegate, executions::cooperative};
 
 /// A window with `row_number()` alone that only outputs the first row of each partition. Rows of a partition
 /// follow each other.
@@ -135,12 +135,6 @@ impl ExecutionPlan for FirstRowsExec {
     fn cardinality_effect(&self) -> CardinalityEffect {
         CardinalityEffect::LowerEqual
     }
-}
-
-/// Lets other tasks run now and then, though the input has always a batch.
-async fn cooperative<T>(batch: T) -> T {
-    tokio::task::consume_budget().await;
-    batch
 }
 
 /// Finds the first row of each partition, batch by batch.

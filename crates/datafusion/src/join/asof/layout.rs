@@ -134,10 +134,10 @@ pub(super) fn has_runs(values: &ArrayRef) -> bool {
     matches!(values.data_type(), DataType::RunEndEncoded(..))
 }
 
-/// Returns the values at these places, and null where there is no place.
+/// Returns an array with the values at these indices, and a null for each `None`.
 ///
 /// # Errors
-/// If a place does not exist.
+/// If an index is too large.
 pub(super) fn runs_or_nulls(values: &ArrayRef, places: impl Iterator<Item = Option<usize>>) -> Result<ArrayRef> {
     let nulls = new_null_array(values.data_type(), 1);
     let places: Vec<_> = places.map(|place| place.map_or((0, 0), |place| (1, place))).collect();

@@ -25,7 +25,7 @@ use super::{
     sort::{column, sorted},
     sorted::{Rows, SortedRows, number_field},
 };
-use crate::error::from_join;
+use crate::{error::from_join, executions::cooperative};
 
 /// What a stream needs.
 pub(super) struct Setup {
@@ -38,12 +38,6 @@ pub(super) struct Setup {
     pub(super) is_ordered: bool,
     pub(super) context: Arc<TaskContext>,
     pub(super) metrics: BaselineMetrics,
-}
-
-/// Lets other tasks run now and then, though the input has always a batch.
-async fn cooperative<T>(batch: T) -> T {
-    tokio::task::consume_budget().await;
-    batch
 }
 
 impl Setup {
