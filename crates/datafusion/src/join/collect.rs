@@ -18,6 +18,7 @@ use futures::{
     future::{self, BoxFuture, Shared},
     stream,
 };
+use tokio::task::JoinError;
 
 use crate::error::from_panic;
 
@@ -123,7 +124,7 @@ pub(super) fn shared<T: Send + Sync + 'static>(
 }
 
 /// Returns what a task returns, or its panic as an error.
-pub(super) async fn ended<T>(task: SpawnedTask<Result<T>>) -> Result<T> {
+pub(super) async fn ended<T>(task: impl Future<Output = Result<Result<T>, JoinError>>) -> Result<T> {
     task.await.map_err(|error| match error.try_into_panic() {
         Ok(payload) => from_panic(&*payload),
         Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),

@@ -4,12 +4,19 @@ use std::{fmt, sync::Arc};
 
 use annulus_join::JoinError;
 use annulus_rows::rows_bytes;
-use arrow::array::RecordBatch;
+use arrow::{
+    array::{ArrayRef, RecordBatch, UInt64Array},
+    buffer::ScalarBuffer,
+    datatypes::{DataType, Field, Fields, Schema, SchemaRef},
+};
 use datafusion::{
-    common::hash_utils::{RandomState, create_hashes},
+    common::{
+        cast::as_uint64_array,
+        hash_utils::{RandomState, create_hashes},
+    },
     error::Result,
-    execution::{memory_pool::MemoryReservation, spill_file::SpillFile},
-    physical_plan::SpillManager,
+    execution::{TaskContext, memory_pool::MemoryReservation, spill_file::SpillFile},
+    physical_plan::{SpillManager, metrics::SpillMetrics},
 };
 use futures::TryStreamExt;
 
@@ -28,8 +35,8 @@ pub(super) struct Block {
     /// The number of the first row.
     pub(super) first: u32,
     pub(super) rows: RecordBatch,
-    /// A number that depends on the values of a row alone.
-    pub(super) ties: Vec<u64>,
+    /// See [`ties`].
+    pub(super) ties: ScalarBuffer<u64>,
     pub(super) index: Index,
 }
 
@@ -41,10 +48,14 @@ pub(super) enum Blocks {
 
 /// Blocks on disk. Each has a file, which is removed with this.
 pub(super) struct BlocksOnDisk {
-    pub(super) manager: SpillManager,
+    /// Of the rows and, in one column more, their ties.
+    manager: SpillManager,
+    pub(super) schema: SchemaRef,
     pub(super) blocks: Vec<BlockOnDisk>,
     /// The number of all rows.
     pub(super) rows: usize,
+    /// The memory that each column takes in all blocks.
+    pub(super) column_bytes: Vec<usize>,
 }
 
 pub(super) struct BlockOnDisk {
@@ -55,20 +66,31 @@ pub(super) struct BlockOnDisk {
     pub(super) bytes: usize,
 }
 
+/// Returns a number for each row that depends on its values alone.
+pub(super) fn ties(rows: &RecordBatch) -> Vec<u64> {
+    let mut ties = vec![0u64; rows.num_rows()];
+    // Columns of a type that has no hash decide nothing.
+    for column in rows.columns() {
+        let mut hashes = vec![0; rows.num_rows()];
+        if create_hashes([column], &RandomState::with_seed(TIE_SEED), &mut hashes).is_ok() {
+            ties.iter_mut().zip(hashes).for_each(|(tie, hash)| *tie = tie.rotate_left(5) ^ hash);
+        }
+    }
+    ties
+}
+
 impl Block {
-    /// Prepares rows on this many threads.
+    /// Prepares rows, which have these [`ties`], on this many threads.
     ///
     /// # Errors
     /// If an expression fails.
-    pub(super) fn new(method: &Method, rows: RecordBatch, first: u32, threads: usize) -> Result<Self> {
-        let mut ties = vec![0u64; rows.num_rows()];
-        // Columns of a type that has no hash decide nothing.
-        for column in rows.columns() {
-            let mut hashes = vec![0; rows.num_rows()];
-            if create_hashes([column], &RandomState::with_seed(TIE_SEED), &mut hashes).is_ok() {
-                ties.iter_mut().zip(hashes).for_each(|(tie, hash)| *tie = tie.rotate_left(5) ^ hash);
-            }
-        }
+    pub(super) fn new(
+        method: &Method,
+        rows: RecordBatch,
+        ties: ScalarBuffer<u64>,
+        first: u32,
+        threads: usize,
+    ) -> Result<Self> {
         let index = method.index(&rows, &ties, first, threads)?;
         Ok(Self { first, rows, ties, index })
     }
@@ -98,18 +120,31 @@ impl Blocks {
 }
 
 impl BlocksOnDisk {
-    /// Reads the rows of a block.
+    /// Returns no blocks yet, of rows with this schema.
+    pub(super) fn new(schema: &SchemaRef, context: &TaskContext, files: SpillMetrics) -> Self {
+        let tie = Field::new("tie", DataType::UInt64, false);
+        let fields = schema.fields().iter().cloned().chain([Arc::new(tie)]).collect::<Fields>();
+        let manager = SpillManager::new(context.runtime_env(), files, Arc::new(Schema::new(fields)))
+            .with_compression_type(context.session_config().spill_compression());
+        let column_bytes = vec![0; schema.fields().len()];
+        Self { manager, schema: Arc::clone(schema), blocks: Vec::new(), rows: 0, column_bytes }
+    }
+
+    /// Reads the rows of a block, and their ties.
     ///
     /// # Errors
     /// If they cannot be read.
-    pub(super) async fn read(&self, block: &BlockOnDisk) -> Result<RecordBatch> {
+    pub(super) async fn read(&self, block: &BlockOnDisk) -> Result<(RecordBatch, ScalarBuffer<u64>)> {
         let stream = self.manager.read_spill_as_stream_unbuffered(Arc::clone(&block.file), None)?;
-        whole(self.manager.schema(), stream.try_collect().await?)
+        let mut rows = whole(self.manager.schema(), stream.try_collect().await?)?;
+        let ties = as_uint64_array(&rows.remove_column(self.schema.fields().len()))?.values().clone();
+        // With the names and the metadata of the input.
+        Ok((rows.with_schema(Arc::clone(&self.schema))?, ties))
     }
 
-    /// Returns the memory of a row, on average.
-    pub(super) fn row_bytes(&self) -> usize {
-        self.blocks.iter().map(|block| block.bytes).sum::<usize>().div_ceil(self.rows.max(1))
+    /// Returns the memory of some columns of a row, on average.
+    pub(super) fn row_bytes(&self, columns: &[usize]) -> usize {
+        columns.iter().map(|&column| self.column_bytes[column]).sum::<usize>().div_ceil(self.rows.max(1))
     }
 
     /// Writes the rows of a block, if there are any, and removes them from `rows`.
@@ -120,8 +155,12 @@ impl BlocksOnDisk {
         if rows.is_empty() {
             return Ok(());
         }
-        let file = self.manager.spill_record_batch_and_finish(rows, "a nearest-rows join")?;
-        rows.clear();
+        // Blocks of one batch are read without a copy.
+        let whole = whole(&self.schema, std::mem::take(rows))?;
+        let ties: ArrayRef = Arc::new(UInt64Array::from(ties(&whole)));
+        let columns = whole.columns().iter().cloned().chain([ties]).collect();
+        let whole = RecordBatch::try_new(Arc::clone(self.manager.schema()), columns)?;
+        let file = self.manager.spill_record_batch_and_finish(&[whole], "a nearest-rows join")?;
         self.blocks.extend(file.map(|file| BlockOnDisk { file, first, bytes }));
         Ok(())
     }

@@ -11,12 +11,12 @@ use datafusion::{
         SendableRecordBatchStream, TaskContext,
         memory_pool::{MemoryConsumer, MemoryLimit},
     },
-    physical_plan::{SpillManager, metrics::SpillMetrics},
+    physical_plan::metrics::SpillMetrics,
 };
 use futures::{StreamExt, stream};
 
 use super::{
-    blocks::{Block, Blocks, BlocksOnDisk, ROW_BYTES, row_number},
+    blocks::{Block, Blocks, BlocksOnDisk, ROW_BYTES, row_number, ties},
     method::Method,
 };
 use crate::join::{
@@ -66,7 +66,9 @@ impl Setup {
         let _timer = metrics.time.timer();
         let (mut blocks, mut rows) = (Vec::new(), 0);
         for batches in divided(read.into_iter().flat_map(|read| read.batches)) {
-            let block = Block::new(&method, whole(&schema, batches)?, row_number(rows)?, threads(&context))?;
+            let batch = whole(&schema, batches)?;
+            let ties = ties(&batch).into();
+            let block = Block::new(&method, batch, ties, row_number(rows)?, threads(&context))?;
             rows += block.rows.num_rows();
             row_number(rows)?;
             blocks.push(Arc::new(block));
@@ -109,12 +111,13 @@ async fn written(
         MemoryLimit::Finite(bytes) => (bytes / BLOCKS_SHARE / partitions).clamp(MIN_BLOCK_BYTES, BLOCK_BYTES),
         MemoryLimit::Infinite | MemoryLimit::Unknown => BLOCK_BYTES,
     };
-    let manager = SpillManager::new(context.runtime_env(), files, Arc::clone(schema))
-        .with_compression_type(context.session_config().spill_compression());
     let mut inputs = stream::select_all(read.into_iter().map(|read| read.into_stream(schema)));
-    let mut disk = BlocksOnDisk { manager, blocks: Vec::new(), rows: 0 };
+    let mut disk = BlocksOnDisk::new(schema, context, files);
     let (mut block, mut first, mut bytes, mut rows) = (Vec::new(), 0, 0, 0);
     while let Some(batch) = inputs.next().await.transpose()? {
+        for (column, bytes) in disk.column_bytes.iter_mut().enumerate() {
+            *bytes += rows_bytes(&batch.project(&[column])?);
+        }
         let row_bytes = rows_bytes(&batch).div_ceil(batch.num_rows().max(1)).max(1);
         let piece_rows = (most_bytes / row_bytes).max(1);
         for start in (0..batch.num_rows()).step_by(piece_rows) {

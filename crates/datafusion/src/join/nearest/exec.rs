@@ -18,19 +18,20 @@ use datafusion::{
         projection::{EmbeddedProjection, ProjectionExec, try_embed_projection},
     },
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::{
-    build::{self, BuildFuture},
+    build,
     condition::NearestCondition,
     method::Method,
     output::Layout,
-    stream,
+    stream::{self, Shared},
 };
 use crate::{
     delegate,
     executions::{Executions, OutputPartition},
     join::{
+        collect::threads,
         convert::joined,
         hash::BuildMetrics,
         properties::{composed, of_left_side, write_projection},
@@ -51,7 +52,7 @@ pub struct NearestJoinExec {
     projection: Option<Vec<usize>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    executions: Executions<BuildFuture>,
+    executions: Executions<Shared>,
 }
 
 impl NearestJoinExec {
@@ -99,8 +100,8 @@ impl NearestJoinExec {
         Layout::new(&joined, self.inputs.left.schema().fields().len(), &projection)
     }
 
-    /// Returns the right side in the making.
-    fn start(&self, context: &Arc<TaskContext>) -> Result<BuildFuture> {
+    /// Returns the right side in the making, and the threads that have no partition.
+    fn start(&self, context: &Arc<TaskContext>) -> Result<Shared> {
         let right = &self.inputs.right;
         let partitions = 0..right.output_partitioning().partition_count();
         let streams = partitions.map(|partition| right.execute(partition, Arc::clone(context)));
@@ -112,7 +113,9 @@ impl NearestJoinExec {
             metrics: BuildMetrics::new(&self.metrics),
             files: SpillMetrics::new(&self.metrics, 0),
         };
-        Ok(setup.start(Handle::try_current().is_ok()))
+        let spare = threads(context).saturating_sub(self.properties.partitioning.partition_count());
+        let build = setup.start(Handle::try_current().is_ok());
+        Ok(Shared { build, spare: Arc::new(Semaphore::new(spare)) })
     }
 }
 
@@ -189,13 +192,13 @@ impl ExecutionPlan for NearestJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let own = OutputPartition { index: partition, count: self.properties.partitioning.partition_count() };
-        let (build, ticket) = self.executions.share(own, &context, || self.start(&context))?;
+        let (shared, ticket) = self.executions.share(own, &context, || self.start(&context))?;
         let setup = stream::Setup {
             method: Arc::clone(&self.method),
             k: self.condition.k,
             keeps_left: self.condition.keeps_left,
             layout: self.layout()?,
-            build,
+            shared,
             left: self.inputs.left.execute(partition, Arc::clone(&context))?,
             context,
             metrics: BaselineMetrics::new(&self.metrics, partition),

@@ -8,7 +8,7 @@ use arrow::{
     compute::{interleave, take},
     datatypes::{Schema, SchemaRef},
 };
-use datafusion::error::Result;
+use datafusion::{error::Result, execution::memory_pool::MemoryReservation};
 
 use crate::join::convert::side_column;
 
@@ -47,6 +47,8 @@ pub(super) struct Pairs {
     pub(super) parts: Vec<RecordBatch>,
     /// The next pair.
     pub(super) next: usize,
+    /// The memory of all this.
+    pub(super) _memory: MemoryReservation,
 }
 
 /// The row of a left row without a neighbour.
