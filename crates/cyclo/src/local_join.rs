@@ -3,8 +3,9 @@
 use std::{ops::Range, sync::Arc};
 
 use annulus_join::{
-    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, KeyPair, Keys, LoopCondition, Loops, MergeBuild,
-    MergeCondition, MergeFragment, MergeJoin, Morsel, PairSink, Partitions, RequiredPairs, Sides,
+    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, KeyPair, Keys, LoopCondition, Loops, MOST_PAIRS,
+    MergeBuild, MergeCondition, MergeFragment, MergeJoin, Morsel, PairSink, Partitions, RequiredPairs, Side, Sides,
+    SimilarityBuild, SimilarityCondition, SimilarityJoin, SimilarityPosition,
 };
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 
@@ -27,6 +28,8 @@ pub enum Condition {
     },
     /// Equal keys, or keys within a band, found by sorting both sides.
     Merge(Box<MergeCondition>),
+    /// Texts or vectors that are similar, found by an index of the build side.
+    Similar(Box<SimilarityCondition>),
     /// All pairs of rows: this condition decides, if there is one. Its left side is the build side.
     Any(Option<Arc<dyn LoopCondition>>),
 }
@@ -42,6 +45,7 @@ pub(crate) struct Schemas<'a> {
 pub(crate) enum LocalJoin {
     Hash(BuildSide),
     Merge(MergeJoin, MergeBuild),
+    Similar(SimilarityJoin, SimilarityBuild),
     Loops(RecordBatch),
 }
 
@@ -49,7 +53,8 @@ pub(crate) enum LocalJoin {
 pub(crate) enum FragmentParts {
     Hash(Vec<Morsel>),
     Merge(Box<MergeFragment>, u32),
-    Loops(u32),
+    /// Parts of this many rows.
+    Rows(u32),
 }
 
 /// The number of rows of a fragment that a thread merges at a time.
@@ -78,6 +83,11 @@ impl Condition {
                 let build = join.prepare_build(batches, threads)?;
                 LocalJoin::Merge(join, build)
             }
+            Self::Similar(condition) => {
+                let join = SimilarityJoin::try_new(condition, schemas.build, schemas.probe)?;
+                let build = join.prepare_build(concat_batches(schemas.build, &batches)?, threads)?;
+                LocalJoin::Similar(join, build)
+            }
             Self::Any(_) => LocalJoin::Loops(concat_batches(schemas.build, &batches)?),
         })
     }
@@ -90,7 +100,7 @@ impl Condition {
                 FragmentFormat::new(keys, *partitions)?
             }
             Self::Merge(condition) => MergeJoin::try_new(condition, schemas.build, schemas.probe)?.format()?,
-            Self::Any(_) => FragmentFormat::keyless(schemas.probe)?,
+            Self::Similar(_) | Self::Any(_) => FragmentFormat::keyless(schemas.probe)?,
         }))
     }
 
@@ -113,7 +123,7 @@ impl Condition {
                     fragments.extend(join.fragments(format, &batch, threads, fragment_bytes)?);
                 }
             }
-            Self::Any(_) => {
+            Self::Similar(_) | Self::Any(_) => {
                 for batch in batches {
                     fragments.extend(Fragment::in_order(format, &batch, threads, fragment_bytes)?);
                 }
@@ -152,7 +162,7 @@ impl Condition {
                 &MergeCondition { equal, nulls_equal: *nulls_equal, ..MergeCondition::default() }
             }
             Self::Merge(merge) => merge,
-            Self::Any(_) => return Ok(None),
+            Self::Similar(_) | Self::Any(_) => return Ok(None),
         };
         let form = |join: MergeJoin| if join.compares_bytes() { KeyForm::Bytes } else { KeyForm::Numbers };
         Ok(MergeJoin::try_new(merge, schemas.build, schemas.probe).ok().map(form))
@@ -177,6 +187,7 @@ impl LocalJoin {
         match self {
             Self::Hash(build) => build.batch(),
             Self::Merge(_, build) => build.batch(),
+            Self::Similar(_, build) => build.batch(),
             Self::Loops(batch) => batch,
         }
     }
@@ -186,6 +197,7 @@ impl LocalJoin {
         match self {
             Self::Hash(build) => build.memory_bytes(),
             Self::Merge(_, build) => build.memory_bytes(),
+            Self::Similar(_, build) => build.memory_bytes(),
             Self::Loops(batch) => batch.get_array_memory_size(),
         }
     }
@@ -203,9 +215,14 @@ impl LocalJoin {
             Self::Merge(join, _) => {
                 (FragmentParts::Merge(Box::new(join.arrived(fragment)?), MERGE_ROWS), parts(MERGE_ROWS))
             }
+            // Parts of equal texts share work.
+            Self::Similar(..) => {
+                let step = rows.div_ceil(threads).max(1) as u32;
+                (FragmentParts::Rows(step), parts(step))
+            }
             Self::Loops(..) => {
                 let step = rows.div_ceil(threads * LOOPS_PARTS).max(1) as u32;
-                (FragmentParts::Loops(step), parts(step))
+                (FragmentParts::Rows(step), parts(step))
             }
         })
     }
@@ -229,7 +246,18 @@ impl LocalJoin {
             (Self::Merge(join, build), FragmentParts::Merge(fragment, step)) => {
                 join.probe(build, fragment, rows(*step), wanted, sink)
             }
-            (Self::Loops(build), FragmentParts::Loops(step)) => {
+            (Self::Similar(join, build), FragmentParts::Rows(step)) => {
+                let rows = rows(*step);
+                let probe = join.prepare_probe(&fragment.batch().slice(rows.start as usize, rows.len()))?;
+                let mut sink = OffsetSink { first: rows.start, sink, rows: Vec::new() };
+                let (mut position, mut found) = (SimilarityPosition::default(), 0);
+                while !position.is_end(build) {
+                    sink.check()?;
+                    found += join.probe_some(build, &probe, &mut position, wanted, MOST_PAIRS as u64, &mut sink)?;
+                }
+                Ok(found)
+            }
+            (Self::Loops(build), FragmentParts::Rows(step)) => {
                 // The rows may have been prepared for another join by pairs, with its own condition.
                 let Condition::Any(condition) = condition else {
                     return Err(JoinError::Fragment { what: "it was prepared for another join" });
@@ -241,5 +269,29 @@ impl LocalJoin {
             }
             _ => Err(JoinError::Fragment { what: "it was prepared for another join" }),
         }
+    }
+}
+
+/// Passes the pairs of some rows of a fragment on, of which `first` is the first.
+struct OffsetSink<'a, S> {
+    first: u32,
+    sink: &'a mut S,
+    rows: Vec<u32>,
+}
+
+impl<S: PairSink> PairSink for OffsetSink<'_, S> {
+    fn pairs(&mut self, build: &[u32], probe: &[u32]) -> Result<(), JoinError> {
+        self.rows.clear();
+        self.rows.extend(probe.iter().map(|row| row + self.first));
+        self.sink.pairs(build, &self.rows)
+    }
+
+    fn is_done(&self, side: Side, row: u32) -> bool {
+        // The left side is the build side.
+        self.sink.is_done(side, if side == Side::Right { row + self.first } else { row })
+    }
+
+    fn check(&self) -> Result<(), JoinError> {
+        self.sink.check()
     }
 }

@@ -221,6 +221,43 @@ async fn joins_with_a_hot_key_go_around() {
     }
 }
 
+/// Texts and vectors that are alike: the index of the stationary rows stays, and the other rows visit it.
+#[tokio::test(flavor = "multi_thread")]
+async fn similar_rows_are_found_around_the_ring() {
+    let (folder, one, cluster) = (tempfile::tempdir().unwrap(), stock(), Cluster::start(3).await);
+    for part in 0..3 {
+        let path = folder.path().join("alike").join(format!("{part}.parquet"));
+        let rows = format!(
+            "SELECT value AS id, nullif(value % 5, 3) AS g, concat('name ', value * 37 % 300) AS t, \
+             make_array(CAST(value % 11 AS FLOAT), CAST(value % 13 AS FLOAT)) AS v FROM range({}, {})",
+            part * 150,
+            part * 150 + 150
+        );
+        one.sql(&format!("COPY ({rows}) TO '{}'", path.display())).await.unwrap().collect().await.unwrap();
+    }
+    let many = cluster.session(&[("annulus.cyclo_join", "always")]).await;
+    for session in [&one, &many] {
+        register_all(session, folder.path(), &["alike"]).await;
+    }
+    for condition in [
+        "levenshtein(a.t, b.t) <= 1 AND a.id % 3 < 2",
+        "levenshtein(b.t, a.t) < 2 AND a.g = b.g AND b.id > 100",
+        "array_distance(a.v, b.v) < 1.5",
+    ] {
+        for join in ["JOIN", "LEFT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "RIGHT ANTI JOIN"] {
+            let columns = match join {
+                "LEFT SEMI JOIN" => "a.id, a.t",
+                "RIGHT ANTI JOIN" => "b.id, b.t",
+                _ => "a.id, a.t, b.id, b.g",
+            };
+            let query = format!("SELECT {columns} FROM alike a {join} alike b ON {condition}");
+            let plan = rows(&many, &format!("EXPLAIN {query}")).await.unwrap().join("\n");
+            assert!(plan.contains("CycloJoinExec") && plan.contains("similarity"), "{plan}");
+            assert_eq!(rows(&many, &query).await.unwrap(), rows(&one, &query).await.unwrap(), "{query}");
+        }
+    }
+}
+
 /// The right side of a join with the nearest rows is sent to all workers. If it is large, one task does all.
 #[tokio::test(flavor = "multi_thread")]
 async fn nearest_rows_are_found_on_all_workers() {

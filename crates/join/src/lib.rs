@@ -17,6 +17,7 @@ mod pace;
 mod pairs;
 mod parallel;
 mod sides;
+mod similarity;
 mod sink;
 mod texts;
 mod types;
@@ -44,6 +45,9 @@ pub use nearest::{
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
 pub use pairs::RequiredPairs;
 pub use sides::{Side, Sides};
+pub use similarity::{
+    Likeness, SimilarityBuild, SimilarityCondition, SimilarityFragment, SimilarityJoin, SimilarityPosition,
+};
 pub use sink::{MOST_PAIRS, MOST_UNCHECKED_ROWS, PairSink};
 pub use texts::{
     EditDistance, SetMeasure, TextBuild, TextCondition, TextFragment, TextJoin, TextPosition, TextStatistics,

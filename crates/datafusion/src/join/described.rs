@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use annulus_join::{Keys, LoopCondition, MergeCondition, OutputSpec, Side, Sides};
+use annulus_join::{Keys, Likeness, LoopCondition, MergeCondition, OutputSpec, Side, Sides, SimilarityCondition};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
     error::Result,
@@ -18,6 +18,7 @@ use super::{
     band::{Equalities, as_nested_loops, merge_condition, narrowed},
     loops::PairCondition,
     morsels::RowsPlan,
+    similarity::similarity_condition,
 };
 
 /// The description of a join whose left side is the build side: the columns that it reads of each side, the
@@ -43,6 +44,8 @@ pub enum PairMethod {
     },
     /// By sorting both sides.
     Merge(Box<MergeCondition>),
+    /// By an index of similar texts, or by products of vectors.
+    Similar(Box<SimilarityCondition>),
     /// By comparing all pairs; without a condition, all of them match.
     Any(Option<Arc<dyn LoopCondition>>),
 }
@@ -52,6 +55,7 @@ impl fmt::Display for PairMethod {
         f.pad(match self {
             Self::Hash { .. } => "hash",
             Self::Merge(_) => "merge",
+            Self::Similar(_) => "similarity",
             Self::Any(_) => "all pairs",
         })
     }
@@ -86,8 +90,14 @@ impl DescribedJoin {
         if let Some((merge, rows)) = merge_condition(stock)? {
             return Ok(Some(Self { rows, method: PairMethod::Merge(Box::new(merge)) }));
         }
-        match Self::by_hash(stock)? {
-            Some(join) => Ok(Some(join)),
+        let similar = similarity_condition(stock)?;
+        // Texts are indexed with their equal keys. Vectors beside equal keys are compared by a hash join.
+        let are_texts = similar.as_ref().is_some_and(|(condition, _)| matches!(condition.likeness, Likeness::Texts(_)));
+        if !are_texts && let Some(join) = Self::by_hash(stock)? {
+            return Ok(Some(join));
+        }
+        match similar {
+            Some((condition, rows)) => Ok(Some(Self { rows, method: PairMethod::Similar(Box::new(condition)) })),
             None => Self::by_pairs(stock).map(Some),
         }
     }

@@ -47,6 +47,7 @@ impl AgreedJoin<'_> {
                 partitions: Partitions::for_rows(usize::try_from(self.agreement.rows).unwrap_or(usize::MAX)),
             },
             PairMethod::Merge(condition) => Condition::Merge(condition.clone()),
+            PairMethod::Similar(condition) => Condition::Similar(condition.clone()),
             PairMethod::Any(condition) => Condition::Any(condition.clone()),
         }
     }

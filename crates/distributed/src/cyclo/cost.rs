@@ -4,7 +4,7 @@
 use std::fmt;
 
 use annulus_datafusion::PairMethod;
-use annulus_join::{Side, Sides};
+use annulus_join::{Likeness, Side, Sides};
 
 use super::hot_keys::HotKey;
 
@@ -43,6 +43,10 @@ impl Work {
         match method {
             PairMethod::Hash { .. } => Self::HASH,
             PairMethod::Merge(_) => Self { build: 45.0, prepare: 45.0, probe: 9.3, pair: 0.0 },
+            PairMethod::Similar(condition) => match condition.likeness {
+                Likeness::Texts(_) => Self { build: 400.0, prepare: 1.0, probe: 4000.0, pair: 0.0 },
+                Likeness::Vectors(..) => Self { build: 100.0, prepare: 1.0, probe: 0.0, pair: 5.0 },
+            },
             PairMethod::Any(_) => Self { build: 1.0, prepare: 1.0, probe: 0.0, pair: 1.0 },
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::{BooleanArray, RecordBatch},
-    buffer::BooleanBuffer,
+    buffer::{BooleanBuffer, NullBuffer},
 };
 
 use super::{
@@ -168,16 +168,25 @@ impl Keys {
     /// # Errors
     /// If the batch has other columns than these keys.
     pub fn hash(&self, batch: &RecordBatch) -> Result<KeyHashes, JoinError> {
-        let KeyedBatch { values, nulls, .. } = self.extend(batch)?;
-        let mut hashes: Vec<u64> = match &values {
-            KeyValues::Narrow(keys) => keys.iter().map(|key| key.hash()).collect(),
-            KeyValues::Wide(keys) => keys.iter().map(|key| key.hash()).collect(),
-        };
+        let (mut hashes, nulls) = self.hash_rows(batch)?;
         if let Some(nulls) = &nulls {
             let mut valid = nulls.iter();
             hashes.retain(|_| valid.next() == Some(true));
         }
         Ok(KeyHashes { hashes, nulls: nulls.is_some() && self.null_rows_match() })
+    }
+
+    /// Returns the hash of the key of each row, and which rows have no null key, if there are others. O(rows).
+    ///
+    /// # Errors
+    /// If the batch has other columns than these keys.
+    pub(crate) fn hash_rows(&self, batch: &RecordBatch) -> Result<(Vec<u64>, Option<NullBuffer>), JoinError> {
+        let KeyedBatch { values, nulls, .. } = self.extend(batch)?;
+        let hashes = match &values {
+            KeyValues::Narrow(keys) => keys.iter().map(|key| key.hash()).collect(),
+            KeyValues::Wide(keys) => keys.iter().map(|key| key.hash()).collect(),
+        };
+        Ok((hashes, nulls))
     }
 }
 

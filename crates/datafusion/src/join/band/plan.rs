@@ -81,8 +81,6 @@ impl Method for BandPlan {
     /// The keys, an index of the second one, and what the sort itself needs.
     const ROW_BYTES: usize = 36 + 3 * size_of::<u128>();
     /// More rows are sorted for longer before the first is joined, and fewer rows visit more of the
-    /// build side.
-    const MORSEL_ROWS: usize = 1 << 17;
     const MORSEL_BYTES: usize = usize::MAX;
 
     fn from_plan(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
@@ -94,6 +92,11 @@ impl Method for BandPlan {
         let mut facts = self.condition.parts();
         facts.extend(self.condition.rest.as_ref().map(|rest| ("filter", rest.to_string())));
         facts
+    }
+
+    fn morsel_rows(&self) -> usize {
+        // More rows are sorted for longer before the first is joined, and fewer rows visit more of the build side.
+        1 << 17
     }
 
     fn rows(&self) -> &RowsPlan {

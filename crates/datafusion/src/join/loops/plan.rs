@@ -38,8 +38,6 @@ impl Method for LoopPlan {
     };
     /// The match bits.
     const ROW_BYTES: usize = 1;
-    /// As many as are compared with a row at a time.
-    const MORSEL_ROWS: usize = annulus_join::MOST_PAIRS;
     /// Text of a morsel has offsets of 32 bits.
     const MORSEL_BYTES: usize = 1 << 30;
 
@@ -52,6 +50,11 @@ impl Method for LoopPlan {
 
     fn facts(&self, stock: &NestedLoopJoinExec) -> Vec<(&'static str, String)> {
         stock.filter().map(|filter| ("filter", filter.expression().to_string())).into_iter().collect()
+    }
+
+    fn morsel_rows(&self) -> usize {
+        // As many as are compared with a row at a time.
+        annulus_join::MOST_PAIRS
     }
 
     fn rows(&self) -> &RowsPlan {

@@ -20,8 +20,6 @@ pub trait Method: Sized + Send + Sync + 'static {
     const NAMES: Names;
     /// Memory that preparing takes for each row, beside the rows themselves.
     const ROW_BYTES: usize;
-    /// A morsel is full at this many rows, if the left side is in memory.
-    const MORSEL_ROWS: usize;
     /// A morsel is full at this many bytes, if the left side is on disk.
     const MORSEL_BYTES: usize;
 
@@ -33,6 +31,9 @@ pub trait Method: Sized + Send + Sync + 'static {
 
     /// Returns the parts of the condition, with their names, as `EXPLAIN` prints them.
     fn facts(&self, stock: &NestedLoopJoinExec) -> Vec<(&'static str, String)>;
+
+    /// Returns the rows at which a morsel is full, if the left side is in memory.
+    fn morsel_rows(&self) -> usize;
 
     /// Returns the columns of the join.
     fn rows(&self) -> &RowsPlan;

@@ -157,7 +157,7 @@ impl<M: Method> Probe<M> {
                     reader.free();
                 }
             }
-            State::Probing(probing) => match reader.read(&**method, probing.morsel_size(), metrics).await? {
+            State::Probing(probing) => match reader.read(&**method, probing.morsel_size(method), metrics).await? {
                 Some(batches) => probing.prepare(&**method, batches, metrics)?,
                 None => self.end()?,
             },
@@ -213,8 +213,8 @@ impl<M: Method> MorselProbe<M> {
 
     /// Returns the rows, and the bytes of memory, of which either makes a morsel large enough.
     /// Parts on disk are read again for each morsel.
-    fn morsel_size(&self) -> MorselSize {
-        let rows = if matches!(self.build.left, Left::Memory(_)) { M::MORSEL_ROWS } else { SPILLED_MORSEL_ROWS };
+    fn morsel_size(&self, method: &M) -> MorselSize {
+        let rows = if matches!(self.build.left, Left::Memory(_)) { method.morsel_rows() } else { SPILLED_MORSEL_ROWS };
         MorselSize { rows, bytes: self.build.morsel_bytes }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_join::{Comparison, EditDistance, Side, Sides, TextCondition, VectorMetric, VectorThreshold};
+use annulus_join::{Comparison, EditDistance, Likeness, Side, Sides, TextCondition, VectorThreshold};
 use arrow::datatypes::DataType;
 use datafusion::{
     common::ScalarValue,
@@ -35,13 +35,6 @@ pub(super) struct Condition {
     pub(super) predicate: Key,
     /// The other predicates, over the columns of the join's filter.
     pub(super) rest: Option<Key>,
-}
-
-/// Which values are similar.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Likeness {
-    Texts(TextCondition),
-    Vectors(VectorMetric, VectorThreshold),
 }
 
 /// Returns whether a condition bounds the likeness of texts, which may stand beside equal keys.

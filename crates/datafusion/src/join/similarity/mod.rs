@@ -14,4 +14,5 @@ mod vectors;
 
 pub(crate) use condition::is_similarity;
 pub use plan::SimilarityPlan;
+pub(super) use plan::similarity_condition;
 pub(super) use vectors::{vector_argument, vector_metric};

@@ -1,23 +1,16 @@
 //! A similarity join as `annulus-join` runs it.
 
 use annulus_join::{
-    MOST_PAIRS, TextBuild, TextFragment, TextJoin, TextPosition, VectorBlock, VectorPosition, vector_pairs,
+    KeyPair, Likeness, MOST_PAIRS, Sides, SimilarityBuild, SimilarityCondition, SimilarityFragment, SimilarityJoin,
+    SimilarityPosition,
 };
-use arrow::{
-    array::{Array, ArrayRef, BooleanArray, RecordBatch},
-    buffer::NullBuffer,
-    compute::nullif,
-};
+use arrow::array::RecordBatch;
 use datafusion::{
-    common::{
-        hash_utils::{RandomState, create_hashes},
-        internal_err,
-    },
     error::Result,
     physical_plan::joins::{NestedLoopJoinExec, utils::JoinFilter},
 };
 
-use super::condition::{Condition, Likeness};
+use super::condition::Condition;
 use crate::{
     error::from_join,
     join::{
@@ -26,66 +19,49 @@ use crate::{
     },
 };
 
-/// The seed of the hashes of equal keys.
-const KEY_SEED: u64 = 0x6b65_7973;
-
 /// A join of rows whose texts or vectors are similar, with the left side as the build side.
 pub struct SimilarityPlan {
     rows: RowsPlan,
     condition: Condition,
+    join: SimilarityJoin,
 }
 
-/// Rows of a side, with what finds pairs of them.
-pub struct SideIndex<T> {
+/// Rows of the right side, with what finds pairs of them.
+pub struct RightRows {
     batch: RecordBatch,
-    values: T,
+    fragment: SimilarityFragment,
 }
 
-/// The left side's texts or vectors.
-pub enum LeftValues {
-    Texts(TextBuild),
-    Vectors(VectorBlock),
+/// Returns the condition by which pairs are found, over the columns that the join reads.
+pub(in crate::join) fn similarity_condition(
+    stock: &NestedLoopJoinExec,
+) -> Result<Option<(SimilarityCondition, RowsPlan)>> {
+    let Some(condition) = stock.filter().and_then(Condition::from_filter) else { return Ok(None) };
+    let rows = rows_of(stock, &condition)?;
+    Ok(Some((over_rows(&condition, &rows), rows)))
 }
 
-/// The right side's texts or vectors.
-pub enum RightValues {
-    Texts(TextFragment),
-    Vectors(VectorBlock),
+fn rows_of(stock: &NestedLoopJoinExec, condition: &Condition) -> Result<RowsPlan> {
+    let rest = match (stock.filter(), &condition.rest) {
+        (Some(filter), Some(rest)) => Some(narrowed(filter, rest)?),
+        _ => None,
+    };
+    let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
+    Ok(RowsPlan::new(stock, |side| condition.keys[side].iter(), filtered)?.with_filter(rest))
 }
 
-/// The position in a morsel and a part. Each likeness has one of its own.
-#[derive(Default)]
-pub struct Position {
-    texts: TextPosition,
-    vectors: Option<VectorPosition>,
-}
-
-impl SimilarityPlan {
-    /// Returns the texts of rows and the hashes of their equal keys, if there are such. A text whose row has a null
-    /// key is null: it matches nothing.
-    fn texts(batch: &RecordBatch, keys: &[usize]) -> Result<(ArrayRef, Option<Vec<u64>>)> {
-        let [texts, equal @ ..] = keys else { return internal_err!("a similarity join without texts") };
-        let texts = batch.column(*texts);
-        if equal.is_empty() {
-            return Ok((ArrayRef::clone(texts), None));
-        }
-        let columns: Vec<&ArrayRef> = equal.iter().map(|&key| batch.column(key)).collect();
-        let mut hashes = vec![0; batch.num_rows()];
-        create_hashes(columns.iter().copied(), &RandomState::with_seed(KEY_SEED), &mut hashes)?;
-        let nulls =
-            columns.iter().fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref()));
-        let texts = match nulls {
-            Some(valid) => nullif(texts, &BooleanArray::new(!valid.inner(), None))?,
-            None => ArrayRef::clone(texts),
-        };
-        Ok((texts, Some(hashes)))
-    }
+fn over_rows(condition: &Condition, rows: &RowsPlan) -> SimilarityCondition {
+    let keys = rows.sides.as_ref().map(|side| &side.keys);
+    let values = keys.map(|keys| keys[0]);
+    let equal = keys.left.iter().zip(keys.right).skip(1);
+    let equal = equal.map(|(&build, &probe)| KeyPair { build, probe }).collect();
+    SimilarityCondition { likeness: condition.likeness, values, equal }
 }
 
 impl Method for SimilarityPlan {
-    type Left = SideIndex<LeftValues>;
-    type Right = SideIndex<RightValues>;
-    type Position = Position;
+    type Left = SimilarityBuild;
+    type Right = RightRows;
+    type Position = SimilarityPosition;
 
     const NAMES: Names = Names {
         operator: "SimilarityJoinExec",
@@ -96,18 +72,15 @@ impl Method for SimilarityPlan {
     };
     /// The index of texts, and what is sorted for it.
     const ROW_BYTES: usize = 168;
-    /// Large morsels share work for equal texts.
-    const MORSEL_ROWS: usize = 1 << 15;
     /// Text of a morsel has offsets of 32 bits.
     const MORSEL_BYTES: usize = 1 << 30;
 
     fn from_plan(stock: &NestedLoopJoinExec) -> Result<Option<Self>> {
-        let Some(filter) = stock.filter() else { return Ok(None) };
-        let Some(condition) = Condition::from_filter(filter) else { return Ok(None) };
-        let rest = condition.rest.as_ref().map(|rest| narrowed(filter, rest)).transpose()?;
-        let filtered = rest.as_ref().map_or(&[][..], JoinFilter::column_indices);
-        let rows = RowsPlan::new(stock, |side| condition.keys[side].iter(), filtered)?.with_filter(rest);
-        Ok(Some(Self { rows, condition }))
+        let Some(condition) = stock.filter().and_then(Condition::from_filter) else { return Ok(None) };
+        let rows = rows_of(stock, &condition)?;
+        let Sides { left, right } = rows.sides.as_ref().map(|side| &side.schema);
+        let join = SimilarityJoin::try_new(&over_rows(&condition, &rows), left, right).map_err(from_join)?;
+        Ok(Some(Self { rows, condition, join }))
     }
 
     fn facts(&self, _stock: &NestedLoopJoinExec) -> Vec<(&'static str, String)> {
@@ -116,55 +89,35 @@ impl Method for SimilarityPlan {
         facts
     }
 
+    fn morsel_rows(&self) -> usize {
+        match self.condition.likeness {
+            // Large morsels share work for equal texts.
+            Likeness::Texts(_) => 1 << 15,
+            Likeness::Vectors(..) => 1 << 12,
+        }
+    }
+
     fn rows(&self) -> &RowsPlan {
         &self.rows
     }
 
     fn left(&self, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<Self::Left>> {
-        let side = &self.rows.sides.left;
-        let batch = whole(&side.schema, batches)?;
-        let values = match self.condition.likeness {
-            Likeness::Texts(condition) => {
-                let (texts, hashes) = Self::texts(&batch, &side.keys)?;
-                let build = TextJoin::new(condition).prepare_build(&texts, hashes.as_deref(), threads);
-                LeftValues::Texts(build.map_err(from_join)?)
-            }
-            Likeness::Vectors(metric, _) => {
-                LeftValues::Vectors(VectorBlock::try_new(batch.column(side.keys[0]), metric).map_err(from_join)?)
-            }
-        };
-        Ok(vec![SideIndex { batch, values }])
+        let batch = whole(&self.rows.sides.left.schema, batches)?;
+        Ok(vec![self.join.prepare_build(batch, threads).map_err(from_join)?])
     }
 
     fn left_batch(left: &Self::Left) -> &RecordBatch {
-        &left.batch
+        left.batch()
     }
 
     fn left_bytes<'a>(parts: impl Iterator<Item = &'a Self::Left>) -> usize {
-        let bytes = |part: &Self::Left| {
-            let values = match &part.values {
-                LeftValues::Texts(texts) => texts.memory_bytes(),
-                LeftValues::Vectors(vectors) => vectors.memory_bytes(),
-            };
-            part.batch.get_array_memory_size() + values
-        };
-        parts.map(bytes).sum()
+        parts.map(SimilarityBuild::memory_bytes).sum()
     }
 
     fn right(&self, batches: Vec<RecordBatch>) -> Result<Self::Right> {
-        let side = &self.rows.sides.right;
-        let batch = whole(&side.schema, batches)?;
-        let values = match self.condition.likeness {
-            Likeness::Texts(condition) => {
-                let (texts, hashes) = Self::texts(&batch, &side.keys)?;
-                let fragment = TextJoin::new(condition).prepare_probe(&texts, hashes.as_deref());
-                RightValues::Texts(fragment.map_err(from_join)?)
-            }
-            Likeness::Vectors(metric, _) => {
-                RightValues::Vectors(VectorBlock::try_new(batch.column(side.keys[0]), metric).map_err(from_join)?)
-            }
-        };
-        Ok(SideIndex { batch, values })
+        let batch = whole(&self.rows.sides.right.schema, batches)?;
+        let fragment = self.join.prepare_probe(&batch).map_err(from_join)?;
+        Ok(RightRows { batch, fragment })
     }
 
     fn right_batch(right: &Self::Right) -> &RecordBatch {
@@ -173,21 +126,9 @@ impl Method for SimilarityPlan {
 
     fn join(&self, step: Step<'_, Self>) -> Result<(usize, bool)> {
         let Step { left, right: (right, rows), place, output, writer } = step;
+        let (build, most) = (&left.left, MOST_PAIRS as u64);
         let mut sink = writer.sink(&left.rows, rows);
-        let most = MOST_PAIRS as u64;
-        match (self.condition.likeness, &left.left.values, &right.values) {
-            (Likeness::Texts(condition), LeftValues::Texts(build), RightValues::Texts(fragment)) => {
-                let position = &mut place.texts;
-                let join = TextJoin::new(condition);
-                let found = join.probe_some(build, fragment, position, output.wanted(), most, &mut sink);
-                Ok((found.map_err(from_join)? as usize, position.is_end()))
-            }
-            (Likeness::Vectors(_, threshold), LeftValues::Vectors(build), RightValues::Vectors(fragment)) => {
-                let position = place.vectors.get_or_insert_with(|| VectorPosition::before_rows(0..build.rows()));
-                let found = vector_pairs(build, fragment, threshold, position, most, &mut sink);
-                Ok((found.map_err(from_join)? as usize, position.is_end()))
-            }
-            _ => internal_err!("the sides of a similarity join were prepared for different conditions"),
-        }
+        let found = self.join.probe_some(build, &right.fragment, place, output.wanted(), most, &mut sink);
+        Ok((found.map_err(from_join)? as usize, place.is_end(build)))
     }
 }
