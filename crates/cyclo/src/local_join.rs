@@ -1,15 +1,23 @@
 //! One interface to the local joins: they prepare the build side, then join fragments with it.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
 
 use annulus_join::{
-    BuildSide, Fragment, FragmentFormat, HashConfig, JoinError, KeyPair, Keys, LoopCondition, Loops, MOST_PAIRS,
-    MergeBuild, MergeCondition, MergeFragment, MergeJoin, Morsel, PairSink, Partitions, RequiredPairs, Side, Sides,
-    SimilarityBuild, SimilarityCondition, SimilarityJoin, SimilarityPosition,
+    BuildSide, CancelToken, Fragment, FragmentFormat, HashConfig, JoinError, KeyPair, Keys, LoopCondition, Loops,
+    MOST_PAIRS, MergeBuild, MergeCondition, MergeFragment, MergeJoin, Morsel, NearestPairs, NearestRows, NearestSearch,
+    PairSink, Partitions, RequiredPairs, Side, Sides, SimilarityBuild, SimilarityCondition, SimilarityJoin,
+    SimilarityPosition,
 };
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 
-use crate::KeyForm;
+use crate::{CycloError, KeyForm};
 
 /// The part of the join condition that the local join evaluates. A filter may drop some of its
 /// pairs.
@@ -30,6 +38,9 @@ pub enum Condition {
     Merge(Box<MergeCondition>),
     /// Texts or vectors that are similar, found by an index of the build side.
     Similar(Box<SimilarityCondition>),
+    /// The rows of the probe side that are nearest to each row of the build side. The pairs are output
+    /// when all fragments have arrived.
+    Nearest(Arc<dyn NearestSearch>),
     /// All pairs of rows: this condition decides, if there is one. Its left side is the build side.
     Any(Option<Arc<dyn LoopCondition>>),
 }
@@ -46,6 +57,7 @@ pub(crate) enum LocalJoin {
     Hash(BuildSide),
     Merge(MergeJoin, MergeBuild),
     Similar(SimilarityJoin, SimilarityBuild),
+    Nearest(Box<dyn NearestRows>),
     Loops(RecordBatch),
 }
 
@@ -55,6 +67,8 @@ pub(crate) enum FragmentParts {
     Merge(Box<MergeFragment>, u32),
     /// Parts of this many rows.
     Rows(u32),
+    /// The parts of the build side, which search fragments that have arrived.
+    Arrived,
 }
 
 /// The number of rows of a fragment that a thread merges at a time.
@@ -88,6 +102,9 @@ impl Condition {
                 let build = join.prepare_build(concat_batches(schemas.build, &batches)?, threads)?;
                 LocalJoin::Similar(join, build)
             }
+            Self::Nearest(search) => {
+                LocalJoin::Nearest(search.of_rows(concat_batches(schemas.build, &batches)?, threads)?)
+            }
             Self::Any(_) => LocalJoin::Loops(concat_batches(schemas.build, &batches)?),
         })
     }
@@ -100,7 +117,7 @@ impl Condition {
                 FragmentFormat::new(keys, *partitions)?
             }
             Self::Merge(condition) => MergeJoin::try_new(condition, schemas.build, schemas.probe)?.format()?,
-            Self::Similar(_) | Self::Any(_) => FragmentFormat::keyless(schemas.probe)?,
+            Self::Similar(_) | Self::Nearest(_) | Self::Any(_) => FragmentFormat::keyless(schemas.probe)?,
         }))
     }
 
@@ -123,7 +140,7 @@ impl Condition {
                     fragments.extend(join.fragments(format, &batch, threads, fragment_bytes)?);
                 }
             }
-            Self::Similar(_) | Self::Any(_) => {
+            Self::Similar(_) | Self::Nearest(_) | Self::Any(_) => {
                 for batch in batches {
                     fragments.extend(Fragment::in_order(format, &batch, threads, fragment_bytes)?);
                 }
@@ -162,7 +179,7 @@ impl Condition {
                 &MergeCondition { equal, nulls_equal: *nulls_equal, ..MergeCondition::default() }
             }
             Self::Merge(merge) => merge,
-            Self::Similar(_) | Self::Any(_) => return Ok(None),
+            Self::Similar(_) | Self::Nearest(_) | Self::Any(_) => return Ok(None),
         };
         let form = |join: MergeJoin| if join.compares_bytes() { KeyForm::Bytes } else { KeyForm::Numbers };
         Ok(MergeJoin::try_new(merge, schemas.build, schemas.probe).ok().map(form))
@@ -188,6 +205,7 @@ impl LocalJoin {
             Self::Hash(build) => build.batch(),
             Self::Merge(_, build) => build.batch(),
             Self::Similar(_, build) => build.batch(),
+            Self::Nearest(rows) => rows.build(),
             Self::Loops(batch) => batch,
         }
     }
@@ -198,8 +216,45 @@ impl LocalJoin {
             Self::Hash(build) => build.memory_bytes(),
             Self::Merge(_, build) => build.memory_bytes(),
             Self::Similar(_, build) => build.memory_bytes(),
+            Self::Nearest(rows) => rows.memory_bytes(),
             Self::Loops(batch) => batch.get_array_memory_size(),
         }
+    }
+
+    /// Returns whether it keeps columns of the fragments.
+    pub(crate) fn keeps_fragments(&self) -> bool {
+        matches!(self, Self::Nearest(_))
+    }
+
+    /// Searches the last rows of fragments on this number of threads, and passes the pairs on that depend on all
+    /// fragments.
+    pub(crate) fn complete(
+        &self,
+        threads: usize,
+        cancel: &CancelToken,
+        emit: &mut impl FnMut(&NearestPairs) -> Result<(), JoinError>,
+    ) -> Result<(), CycloError> {
+        let Self::Nearest(rows) = self else { return Ok(()) };
+        let (parts, next) = (rows.complete()?, AtomicUsize::new(0));
+        let search = || {
+            // Only the number counts.
+            while let Some(part) = Some(next.fetch_add(1, Relaxed)).filter(|&part| part < parts) {
+                rows.search(part, cancel)?;
+            }
+            Ok::<_, JoinError>(())
+        };
+        thread::scope(|scope| {
+            let start = |_| thread::Builder::new().spawn_scoped(scope, search).map_err(CycloError::Threads);
+            let others: Vec<_> = (1..threads).map(start).collect::<Result<_, _>>()?;
+            search()?;
+            let mut others = others.into_iter();
+            others.try_for_each(|other| Ok::<_, CycloError>(other.join().map_err(|_| CycloError::Panicked)??))
+        })?;
+        while let Some(pairs) = rows.next_pairs()? {
+            cancel.check()?;
+            emit(&pairs)?;
+        }
+        Ok(())
     }
 
     /// Splits a fragment for the threads. Also returns the number of parts.
@@ -220,6 +275,7 @@ impl LocalJoin {
                 let step = rows.div_ceil(threads).max(1) as u32;
                 (FragmentParts::Rows(step), parts(step))
             }
+            Self::Nearest(nearest) => (FragmentParts::Arrived, nearest.add(fragment.batch())?),
             Self::Loops(..) => {
                 let step = rows.div_ceil(threads * LOOPS_PARTS).max(1) as u32;
                 (FragmentParts::Rows(step), parts(step))
@@ -234,7 +290,7 @@ impl LocalJoin {
         condition: &Condition,
         (fragment, ready): (&Fragment, &FragmentParts),
         part: usize,
-        wanted: RequiredPairs,
+        (wanted, cancel): (RequiredPairs, &CancelToken),
         sink: &mut impl PairSink,
     ) -> Result<u64, JoinError> {
         let rows = |step: u32| -> Range<u32> {
@@ -257,6 +313,7 @@ impl LocalJoin {
                 }
                 Ok(found)
             }
+            (Self::Nearest(nearest), FragmentParts::Arrived) => nearest.search(part, cancel).map(|()| 0),
             (Self::Loops(build), FragmentParts::Rows(step)) => {
                 // The rows may have been prepared for another join by pairs, with its own condition.
                 let Condition::Any(condition) = condition else {

@@ -8,7 +8,10 @@ use std::{
     thread::{self, Scope},
 };
 
-use annulus_join::{Fragment, FragmentFormat, JoinError, MatchBits, Output, SideRows, Writer, store_matched};
+use annulus_join::{
+    Fragment, FragmentFormat, JoinError, MOST_PAIRS, MatchBits, NearestPairs, Output, PairSink, SideRows, Writer,
+    store_matched,
+};
 use annulus_roundabout::{Host, Revolution, StopHandle};
 use arrow::{
     array::{BooleanArray, RecordBatch},
@@ -88,12 +91,13 @@ impl RingJoin {
             while let Some(part) = round.next_part() {
                 // A part may yield no pairs, and only pairs check for cancellation themselves.
                 cancel.check()?;
-                found += local.probe(condition, (fragment, split), part, wanted, &mut sink)?;
+                found += local.probe(condition, (fragment, split), part, (wanted, cancel), &mut sink)?;
             }
             compared.fetch_add(found, Relaxed);
             Ok(())
         };
-        let (mut memory, mut probed) = (FragmentMemory::new(output.refers_to_probe_rows()), 0);
+        let (mut memory, mut probed) =
+            (FragmentMemory::new(output.refers_to_probe_rows() || local.keeps_fragments()), 0);
         let revolution = thread::scope(|scope| {
             let _end = EndAtDrop(&rounds);
             for thread in 1..threads {
@@ -130,11 +134,27 @@ impl RingJoin {
                 },
             )
         })?;
-        output.build_alone(build_rows, 0..local.batch().num_rows(), |batch| emit(0, batch))?;
-        for writer in writers {
-            writer.into_inner().finish()?;
-        }
+        let writers = writers.into_iter().map(Mutex::into_inner).collect();
+        self.complete(part, writers, emit)?;
         Ok(RevolutionStats { revolution, probed, compared: compared.into_inner() })
+    }
+
+    /// Outputs what depends on all fragments, and the rows in the writers.
+    fn complete<E: FnMut(RecordBatch) -> Result<(), JoinError>>(
+        &self,
+        Part { local, rows: build_rows }: &Part,
+        mut writers: Vec<Writer<E>>,
+        emit: &(impl Fn(usize, RecordBatch) -> Result<(), JoinError> + Sync),
+    ) -> Result<(), CycloError> {
+        let Self { output, spec: JoinSpec { threads, cancel, .. }, .. } = self;
+        local.complete(*threads, cancel, &mut |NearestPairs { probe, build_rows: build, probe_rows }| {
+            let (rows, Some(writer)) = (output.probe_rows(probe)?, writers.first_mut()) else { return Ok(()) };
+            let mut sink = writer.sink(build_rows, &rows);
+            let mut slices = build.chunks(MOST_PAIRS).zip(probe_rows.chunks(MOST_PAIRS));
+            slices.try_for_each(|(build, probe)| sink.pairs(build, probe))
+        })?;
+        output.build_alone(build_rows, 0..local.batch().num_rows(), |batch| emit(0, batch))?;
+        writers.into_iter().try_for_each(|writer| Ok(writer.finish()?))
     }
 
     /// Starts the thread that prepares further rows during the revolution.

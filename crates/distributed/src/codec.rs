@@ -1,6 +1,6 @@
 //! The encoding of the operators of this crate for workers.
 
-use std::{any::Any, sync::Arc};
+use std::sync::Arc;
 
 use annulus_datafusion::{
     AsOfCondition, AsOfJoinExec, NearestCondition, NearestJoinExec, NearestOrder, UnitScan, UnorderedExec,
@@ -15,12 +15,11 @@ use datafusion::{
     physical_plan::{
         ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
         empty::EmptyExec,
-        joins::NestedLoopJoinExec,
         projection::{EmbeddedProjection, ProjectionExec, ProjectionExpr},
     },
 };
 use datafusion_proto::{
-    bytes::{physical_plan_from_bytes, physical_plan_to_bytes},
+    bytes::{physical_plan_from_bytes, physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes},
     physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension},
 };
 use serde::{Deserialize, Serialize};
@@ -142,9 +141,8 @@ impl PhysicalExtensionCodec for AnnulusCodec {
             }
             Sent::Cyclo { id, meeting_at, workers, filter, why, join } => {
                 let meeting_at = Url::parse(&meeting_at).map_err(|error| external(error.into()))?;
-                let stock = physical_plan_from_bytes(&join, context)?.replace_children(inputs.to_vec(), RECOMPUTE)?;
-                let stock = (stock as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>();
-                let stock = stock.map_err(|_| internal_datafusion_err!("a join was sent as another operator"))?;
+                let stock = physical_plan_from_bytes_with_extension_codec(&join, context, self)?;
+                let stock = stock.replace_children(inputs.to_vec(), RECOMPUTE)?;
                 let ours = CycloJoinExec::try_new(stock, RingPlan { id, meeting_at, workers, filter }, why)?;
                 let ours = ours.ok_or_else(|| internal_datafusion_err!("a ring cannot run the join that was sent"))?;
                 Ok(Arc::new(ours))

@@ -11,7 +11,7 @@ use std::{
 };
 
 use annulus_distributed::RingJoinOptions;
-use common::{Cluster, analyzed, as_text, register, register_all, rows, stock, write_tables};
+use common::{Cluster, analyzed, annulus, as_text, register, register_all, rows, stock, write_tables};
 use datafusion::{
     execution::{
         memory_pool::{GreedyMemoryPool, TrackConsumersPool},
@@ -254,6 +254,48 @@ async fn similar_rows_are_found_around_the_ring() {
             let plan = rows(&many, &format!("EXPLAIN {query}")).await.unwrap().join("\n");
             assert!(plan.contains("CycloJoinExec") && plan.contains("similarity"), "{plan}");
             assert_eq!(rows(&many, &query).await.unwrap(), rows(&one, &query).await.unwrap(), "{query}");
+        }
+    }
+}
+
+/// The left rows stay with their lists, and all right rows visit them.
+#[tokio::test(flavor = "multi_thread")]
+async fn nearest_rows_are_found_around_the_ring() {
+    let (folder, one, cluster) = (tempfile::tempdir().unwrap(), annulus(), Cluster::start(3).await);
+    for (name, count, factor) in [("places", 400, 37), ("shops", 300, 53)] {
+        for part in 0..3 {
+            let path = folder.path().join(name).join(format!("{part}.parquet"));
+            let (first, end) = (part * count / 3, (part + 1) * count / 3);
+            let rows = format!(
+                "SELECT value AS id, nullif(value * {factor} % 101, 7) AS x, value * {factor} % 89 / 2.0 AS y, \
+                 concat('text ', value * {factor} % 60) AS t, \
+                 make_array(CAST(value * {factor} % 11 AS FLOAT), CAST(value % 13 AS FLOAT)) AS v \
+                 FROM range({first}, {end})"
+            );
+            one.sql(&format!("COPY ({rows}) TO '{}'", path.display())).await.unwrap().collect().await.unwrap();
+        }
+    }
+    let many = cluster.session(&[("annulus.cyclo_join", "always")]).await;
+    for session in [&one, &many] {
+        register_all(session, folder.path(), &["places", "shops"]).await;
+    }
+    let answer = async |session: &SessionContext, query: &str| {
+        as_text(&annulus_datafusion::sql(session, query).await.unwrap().collect().await.unwrap())
+    };
+    for by in [
+        "DISTANCE abs(a.x - b.x)",
+        "DISTANCE (a.y - b.y) * (a.y - b.y) + (CAST(a.x AS DOUBLE) - b.x) * (CAST(a.x AS DOUBLE) - b.x)",
+        "SIMILARITY inner_product(a.v, b.v)",
+        "DISTANCE levenshtein(a.t, b.t) + abs(a.id - b.id) % 3",
+        "DISTANCE concat(a.t, b.t)",
+    ] {
+        for (join, k, columns) in
+            [("JOIN", 3, "a.id, b.id, b.t"), ("LEFT JOIN", 1, "b.y, a.t, a.id"), ("JOIN", 500, "a.id, b.id")]
+        {
+            let query = format!("SELECT {columns} FROM places a {join} shops b EXACT NEAREST {k} BY {by}");
+            let plan = answer(&many, &format!("EXPLAIN {query}")).await.join("\n");
+            assert!(plan.contains("CycloJoinExec") && plan.contains("by=nearest"), "{plan}");
+            assert_eq!(answer(&many, &query).await, answer(&one, &query).await, "{query}");
         }
     }
 }

@@ -39,8 +39,9 @@ pub use merge::{
     MergeCondition, MergeFragment, MergeJoin, MergePosition, Offset, ProbeLimits, Term,
 };
 pub use nearest::{
-    LineIndex, NearestLists, Neighbour, PlaneFormula, PlaneIndex, RightVectors, VectorBlock, VectorMetric,
-    VectorPosition, VectorThreshold, distance_word, nearest_vectors, vector_pairs,
+    LineIndex, NearestLists, NearestPairs, NearestRows, NearestSearch, Neighbour, PlaneFormula, PlaneIndex,
+    RightVectors, VectorBlock, VectorMetric, VectorPosition, VectorThreshold, distance_word, nearest_vectors,
+    vector_pairs,
 };
 pub use output::{BATCH_ROWS, Output, OutputSpec, PairWriter, SideRows, Writer};
 pub use pairs::RequiredPairs;

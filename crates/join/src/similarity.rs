@@ -57,7 +57,8 @@ pub struct SimilarityCondition {
 ///     }
 /// }
 ///
-/// let rows = |texts: Vec<&str>| RecordBatch::try_from_iter([("text", Arc::new(StringArray::from(texts)) as ArrayRef)]);
+/// let text = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
+/// let rows = |texts: Vec<&str>| RecordBatch::try_from_iter([("text", text(texts))]);
 /// let (left, right) = (rows(vec!["kitten", "dog"])?, rows(vec!["mitten", "dig"])?);
 /// let condition = SimilarityCondition {
 ///     likeness: Likeness::Texts(TextCondition::Distance(EditDistance { most: 1 })),

@@ -2,7 +2,9 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use annulus_join::{Keys, Likeness, LoopCondition, MergeCondition, OutputSpec, Side, Sides, SimilarityCondition};
+use annulus_join::{
+    Keys, Likeness, LoopCondition, MergeCondition, NearestSearch, OutputSpec, Side, Sides, SimilarityCondition,
+};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use datafusion::{
     error::Result,
@@ -18,6 +20,7 @@ use super::{
     band::{Equalities, as_nested_loops, merge_condition, narrowed},
     loops::PairCondition,
     morsels::RowsPlan,
+    nearest::NearestJoinExec,
     similarity::similarity_condition,
 };
 
@@ -28,7 +31,11 @@ use super::{
 pub struct DescribedJoin {
     rows: RowsPlan,
     method: PairMethod,
+    row_bytes: usize,
 }
+
+/// The memory of a neighbour in a list, and of its columns, roughly.
+const NEIGHBOUR_BYTES: usize = 64;
 
 /// How a join finds its pairs. Columns are numbered as those that [`DescribedJoin::read`] returns.
 #[derive(Clone, Debug)]
@@ -46,6 +53,8 @@ pub enum PairMethod {
     Merge(Box<MergeCondition>),
     /// By an index of similar texts, or by products of vectors.
     Similar(Box<SimilarityCondition>),
+    /// By the nearest rows of the right side, which arrive in parts.
+    Nearest(Arc<dyn NearestSearch>),
     /// By comparing all pairs; without a condition, all of them match.
     Any(Option<Arc<dyn LoopCondition>>),
 }
@@ -56,6 +65,7 @@ impl fmt::Display for PairMethod {
             Self::Hash { .. } => "hash",
             Self::Merge(_) => "merge",
             Self::Similar(_) => "similarity",
+            Self::Nearest(_) => "nearest",
             Self::Any(_) => "all pairs",
         })
     }
@@ -78,6 +88,20 @@ impl DescribedJoin {
         Ok((Arc::clone(node) as Arc<dyn Any + Send + Sync>).downcast().ok())
     }
 
+    /// Returns the description of a join by nested loops or with the nearest rows. `None` if it is another
+    /// operator, or as for [`from_plan`](Self::from_plan).
+    ///
+    /// # Errors
+    /// If the join is invalid.
+    pub fn from_node(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
+        if let Some(nearest) = node.downcast_ref::<NearestJoinExec>() {
+            let (rows, search) = nearest.arriving()?;
+            let bytes = nearest.condition().k.saturating_mul(NEIGHBOUR_BYTES);
+            return Ok(Some(Self { rows, method: PairMethod::Nearest(search), row_bytes: bytes }));
+        }
+        node.downcast_ref::<NestedLoopJoinExec>().map_or(Ok(None), Self::from_plan)
+    }
+
     /// Returns the description of `stock`. `None` if an input is unbounded, or the condition is volatile.
     ///
     /// # Errors
@@ -88,7 +112,7 @@ impl DescribedJoin {
             return Ok(None);
         }
         if let Some((merge, rows)) = merge_condition(stock)? {
-            return Ok(Some(Self { rows, method: PairMethod::Merge(Box::new(merge)) }));
+            return Ok(Some(Self { rows, method: PairMethod::Merge(Box::new(merge)), row_bytes: 0 }));
         }
         let similar = similarity_condition(stock)?;
         // Texts are indexed with their equal keys. Vectors beside equal keys are compared by a hash join.
@@ -97,7 +121,9 @@ impl DescribedJoin {
             return Ok(Some(join));
         }
         match similar {
-            Some((condition, rows)) => Ok(Some(Self { rows, method: PairMethod::Similar(Box::new(condition)) })),
+            Some((condition, rows)) => {
+                Ok(Some(Self { rows, method: PairMethod::Similar(Box::new(condition)), row_bytes: 0 }))
+            }
             None => Self::by_pairs(stock).map(Some),
         }
     }
@@ -118,7 +144,7 @@ impl DescribedJoin {
             return Ok(None);
         }
         let (build, probe) = (rows.sides.left.keys.clone(), rows.sides.right.keys.clone());
-        Ok(Some(Self { rows, method: PairMethod::Hash { build, probe, nulls_equal } }))
+        Ok(Some(Self { rows, method: PairMethod::Hash { build, probe, nulls_equal }, row_bytes: 0 }))
     }
 
     fn by_pairs(stock: &NestedLoopJoinExec) -> Result<Self> {
@@ -127,12 +153,17 @@ impl DescribedJoin {
         let rows = RowsPlan::new(stock, no_keys, filtered)?;
         let condition = stock.filter().map(|filter| PairCondition::from_filter(filter, &rows)).transpose()?;
         let condition = condition.map(|condition| Arc::new(condition) as Arc<dyn LoopCondition>);
-        Ok(Self { rows, method: PairMethod::Any(condition) })
+        Ok(Self { rows, method: PairMethod::Any(condition), row_bytes: 0 })
     }
 
     /// Returns how the join finds its pairs.
     pub fn method(&self) -> &PairMethod {
         &self.method
+    }
+
+    /// Returns the memory that each row of the left side takes while it is joined, beside the row.
+    pub fn row_bytes(&self) -> usize {
+        self.row_bytes
     }
 
     /// Returns the columns that the join reads of a side.

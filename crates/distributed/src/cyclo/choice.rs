@@ -1,6 +1,6 @@
 //! The algorithm of a join and its filter of keys, which all tasks choose alike once they have met.
 
-use std::{num::NonZeroUsize, thread};
+use std::{num::NonZeroUsize, sync::Arc, thread};
 
 use annulus_cyclo::{Condition, CycloError, JoinSpec, KeyFilterChoice};
 use annulus_datafusion::PairMethod;
@@ -48,6 +48,7 @@ impl AgreedJoin<'_> {
             },
             PairMethod::Merge(condition) => Condition::Merge(condition.clone()),
             PairMethod::Similar(condition) => Condition::Similar(condition.clone()),
+            PairMethod::Nearest(search) => Condition::Nearest(Arc::clone(search)),
             PairMethod::Any(condition) => Condition::Any(condition.clone()),
         }
     }

@@ -47,7 +47,8 @@ impl Work {
                 Likeness::Texts(_) => Self { build: 400.0, prepare: 1.0, probe: 4000.0, pair: 0.0 },
                 Likeness::Vectors(..) => Self { build: 100.0, prepare: 1.0, probe: 0.0, pair: 5.0 },
             },
-            PairMethod::Any(_) => Self { build: 1.0, prepare: 1.0, probe: 0.0, pair: 1.0 },
+            // Not asked for: see `nearest_ring`.
+            PairMethod::Any(_) | PairMethod::Nearest(_) => Self { build: 1.0, prepare: 1.0, probe: 0.0, pair: 1.0 },
         }
     }
 
@@ -196,6 +197,35 @@ impl JoinEstimate<'_> {
             }
         }
     }
+}
+
+/// Nanoseconds to find the nearest rows of a left row with an index, to prepare a right row, and to compare a pair
+/// if all are compared.
+const NEAREST_SEARCH: f64 = 1000.0;
+const NEAREST_PREPARE: f64 = 200.0;
+const NEAREST_PAIR: f64 = 5.0;
+
+/// Returns why a join with the nearest rows is faster around a ring, whose left side is stationary, than in one
+/// task.
+pub(super) fn nearest_ring(sides: Sides<SideSize>, workers: usize, compares_pairs: bool) -> Option<String> {
+    let Sides { left, right } = sides;
+    let (workers, others) = (workers as f64, (workers as f64 - 1.0) / workers as f64);
+    let search = if compares_pairs { left.rows * right.rows * NEAREST_PAIR } else { left.rows * NEAREST_SEARCH };
+    // Each task prepares all rows of the right side.
+    let prepare = right.rows * NEAREST_PREPARE;
+    let ring = RING + RING_BYTE * right.bytes * others + prepare + search / workers;
+    let one_task = STREAM_BYTE * (left.bytes + right.bytes) * others + prepare + search;
+    let ms = |nanoseconds: f64| (nanoseconds / 1e6).ceil();
+    (ring <= MARGIN * one_task).then(|| {
+        format!(
+            "{} rows by {}: {} ms around the ring, with {:.1} MB to each worker, {} ms in one task",
+            left.rows,
+            right.rows,
+            ms(ring),
+            right.bytes * others / 1e6,
+            ms(one_task)
+        )
+    })
 }
 
 #[cfg(test)]

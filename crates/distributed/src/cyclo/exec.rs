@@ -8,10 +8,10 @@ use std::{
     thread,
 };
 
-use annulus_datafusion::{DescribedJoin, executions::Executions};
+use annulus_datafusion::{DescribedJoin, PairMethod, executions::Executions};
 use annulus_join::{Side, Sides};
 use datafusion::{
-    common::exec_err,
+    common::{exec_err, internal_err},
     error::{DataFusionError, Result},
     execution::TaskContext,
     physical_expr::{EquivalenceProperties, Partitioning},
@@ -19,12 +19,11 @@ use datafusion::{
         ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, PlanProperties, ReplaceChildrenOptions,
         empty::EmptyExec,
         execution_plan::{Boundedness, EmissionType},
-        joins::NestedLoopJoinExec,
         metrics::ExecutionPlanMetricsSet,
     },
 };
 use datafusion_distributed::{DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedTaskContext};
-use datafusion_proto::bytes::physical_plan_to_bytes;
+use datafusion_proto::bytes::physical_plan_to_bytes_with_extension_codec;
 use tokio::{runtime::Handle, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -38,7 +37,7 @@ use super::{
     stationary::StationaryInput,
     task::{RingTask, TaskSetup},
 };
-use crate::resident::ResidentScanExec;
+use crate::{codec::AnnulusCodec, resident::ResidentScanExec};
 
 /// A join around a ring of workers.
 ///
@@ -47,10 +46,10 @@ use crate::resident::ResidentScanExec;
 /// pairs that it finds. It takes no more memory than the pool of its worker grants: stationary rows that do
 /// not fit go to disk in parts, and the rotating side makes a revolution for each part.
 ///
-/// It contains the stock operator that it replaced, over the same children, which answers the
-/// optimizer's questions and is never executed.
+/// It contains the operator that it replaced, over the same children, which answers the optimizer's questions
+/// and is never executed: a `NestedLoopJoinExec` or a [`NearestJoinExec`](annulus_datafusion::NearestJoinExec).
 pub struct CycloJoinExec {
-    stock: Arc<NestedLoopJoinExec>,
+    stock: Arc<dyn ExecutionPlan>,
     join: Arc<DescribedJoin>,
     ring: RingPlan,
     why: Arc<str>,
@@ -78,15 +77,15 @@ impl CycloJoinExec {
     /// # Errors
     /// If the stock operator is invalid.
     pub(crate) fn try_new(
-        stock: Arc<NestedLoopJoinExec>,
+        stock: Arc<dyn ExecutionPlan>,
         ring: RingPlan,
         why: impl Into<Arc<str>>,
     ) -> Result<Option<Self>> {
-        let Some(join) = DescribedJoin::from_plan(&stock)? else { return Ok(None) };
-        let partitions = [stock.left(), stock.right()].map(|side| side.output_partitioning().partition_count());
+        let Some(join) = DescribedJoin::from_node(&stock)? else { return Ok(None) };
+        let partitions = stock.children().into_iter().map(|side| side.output_partitioning().partition_count());
         let properties = PlanProperties::new(
             EquivalenceProperties::new(stock.schema()),
-            Partitioning::UnknownPartitioning(partitions.into_iter().max().unwrap_or(1)),
+            Partitioning::UnknownPartitioning(partitions.max().unwrap_or(1)),
             EmissionType::Both,
             Boundedness::Bounded,
         );
@@ -115,17 +114,19 @@ impl CycloJoinExec {
     /// # Errors
     /// If DataFusion cannot encode it.
     pub(crate) fn encoded(&self) -> Result<Vec<u8>> {
-        let stock: Arc<dyn ExecutionPlan> = Arc::clone(&self.stock) as _;
-        let empty = stock.children().into_iter().map(|child| Arc::new(EmptyExec::new(child.schema())) as _).collect();
+        let empty =
+            self.stock.children().into_iter().map(|child| Arc::new(EmptyExec::new(child.schema())) as _).collect();
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        Ok(physical_plan_to_bytes(stock.replace_children(empty, options)?)?.to_vec())
+        let stock = Arc::clone(&self.stock).replace_children(empty, options)?;
+        Ok(physical_plan_to_bytes_with_extension_codec(stock, &AnnulusCodec)?.to_vec())
     }
 
     /// Starts a task of the join.
     fn start(&self, context: &Arc<TaskContext>) -> Result<Arc<RunningJoin>> {
         let Ok(runtime) = Handle::try_current() else { return exec_err!("a join needs a runtime of tokio") };
         let cancel = CancellationToken::new();
-        let sides = Sides { left: self.stock.left(), right: self.stock.right() };
+        let [left, right] = self.stock.children()[..] else { return internal_err!("a join needs two children") };
+        let sides = Sides { left, right };
         let Sides { left, right } = Sides::try_from_fn(|side: Side| {
             let partitions = sides[side].output_partitioning().partition_count();
             let streams = (0..partitions).map(|partition| sides[side].execute(partition, Arc::clone(context)));
@@ -133,7 +134,10 @@ impl CycloJoinExec {
             Ok::<_, DataFusionError>(Input { streams, runtime: runtime.clone(), cancel: cancel.clone() })
         })?;
         let task = DistributedTaskContext::from_ctx(context);
-        let resident = self.stock.left().downcast_ref::<ResidentScanExec>().and_then(|scan| {
+        let scan = sides.left.downcast_ref::<ResidentScanExec>();
+        // Lists of the nearest rows belong to one join.
+        let scan = scan.filter(|_| !matches!(self.join.method(), PairMethod::Nearest(_)));
+        let resident = scan.and_then(|scan| {
             let share = scan.own_share(context)?;
             let mut join = self.encoded().ok()?;
             // Columns of equal names and types may be others of the table.
@@ -148,7 +152,7 @@ impl CycloJoinExec {
             ring: self.ring.clone(),
             index: task.task_index,
             count: task.task_count,
-            is_resident: self.stock.left().is::<ResidentScanExec>(),
+            is_resident: scan.is_some(),
             cancel: cancel.clone(),
             context: Arc::clone(context),
             runtime,

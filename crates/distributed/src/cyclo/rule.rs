@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_datafusion::{AnnulusConfig, DescribedJoin, Joins, config::PlacementMode};
+use annulus_datafusion::{AnnulusConfig, DescribedJoin, Joins, NearestJoinExec, config::PlacementMode};
 use annulus_join::{Side, Sides};
 use datafusion::{
     common::{
@@ -28,7 +28,7 @@ use uuid::Uuid;
 use crate::resident::ResidentScanExec;
 
 use super::{
-    cost::{JoinEstimate, RingChoice, SideSize},
+    cost::{JoinEstimate, RingChoice, SideSize, nearest_ring},
     exec::{CycloJoinExec, RingPlan},
     hot_keys,
     key_filter::FilterSizes,
@@ -109,21 +109,48 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     fn replace(&self, node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+        if let Some(nearest) = node.downcast_ref::<NearestJoinExec>() {
+            let Some(why) = self.why_nearest(nearest) else { return Ok(Transformed::no(node)) };
+            let Some(ring) = self.ring(None) else { return Ok(Transformed::no(node)) };
+            return CycloJoinExec::replace_stock(node, &ring, &why.into()).map(Transformed::yes);
+        }
         let Some(stock) = DescribedJoin::stock_form(&node)? else { return Ok(Transformed::no(node)) };
         let Some(join) = DescribedJoin::from_plan(&stock)? else { return Ok(Transformed::no(node)) };
         let Some(choice) = self.choose(&node, &stock, &join) else { return Ok(Transformed::no(node)) };
-        let id = Uuid::new_v4();
-        let at = (id.as_u128() % self.workers.len().max(1) as u128) as usize;
-        let Some(meeting_at) = self.workers.get(at).cloned() else { return Ok(Transformed::no(node)) };
         let (stationary, rotating) = match choice.stationary {
             Side::Left => (stock.left(), stock.right()),
             Side::Right => (stock.right(), stock.left()),
         };
         let filter = if self.filters { filter_sizes(stationary, rotating) } else { None };
-        let ring = RingPlan { id: id.simple().to_string(), meeting_at, workers: self.workers.len(), filter };
+        let Some(ring) = self.ring(filter) else { return Ok(Transformed::no(node)) };
         // The operator's left side is stationary.
         let stock = if choice.stationary == Side::Left { stock as _ } else { stock.swap_inputs()? };
         CycloJoinExec::replace_stock(stock, &ring, &choice.why.into()).map(Transformed::yes)
+    }
+
+    /// Returns the plan of a new ring; `None` without workers.
+    fn ring(&self, filter: Option<FilterSizes>) -> Option<RingPlan> {
+        let id = Uuid::new_v4();
+        let at = (id.as_u128() % self.workers.len().max(1) as u128) as usize;
+        let meeting_at = self.workers.get(at)?.clone();
+        Some(RingPlan { id: id.simple().to_string(), meeting_at, workers: self.workers.len(), filter })
+    }
+
+    /// Returns why a join with the nearest rows is to run around the ring. Its left side is stationary.
+    fn why_nearest(&self, join: &NearestJoinExec) -> Option<String> {
+        if self.cyclo_join == Joins::Always {
+            return Some("annulus.cyclo_join".to_owned());
+        }
+        let [left, right] = join.children()[..] else { return None };
+        let sizes = (size_of(left), size_of(right));
+        // A small side is sent to all workers.
+        let is_small = |right: SideSize| self.broadcasts && right.bytes <= self.options.broadcast_limit as f64;
+        match sizes {
+            _ if self.workers.len() < 2 => None,
+            (_, Some(right)) if is_small(right) => None,
+            (Some(left), Some(right)) => nearest_ring(Sides { left, right }, self.workers.len(), join.compares_pairs()),
+            _ => Some("a number of rows is unknown".to_owned()),
+        }
     }
 
     /// Returns the stationary side and the reason, if the join is to run around a ring.

@@ -148,8 +148,10 @@ impl StationaryRows {
                 continue;
             }
             let batch = join.read(Side::Left, &batch)?;
-            let bytes =
-                |counter: &mut RecordBatchMemoryCounter| prepare_bytes(counter.count_batch(&batch), batch.num_rows());
+            let bytes = |counter: &mut RecordBatchMemoryCounter| {
+                let rows = batch.num_rows();
+                prepare_bytes(counter.count_batch(&batch), rows) + rows.saturating_mul(join.row_bytes())
+            };
             let granted = match self.memory.size() {
                 size if size > MOST_PART_BYTES => {
                     exec_err!("a part of the stationary side has {size} bytes: at most {MOST_PART_BYTES} are possible")

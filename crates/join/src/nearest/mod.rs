@@ -5,12 +5,14 @@
 //! to the lists, in any order and by any method: the lists end up with the same rows. A [`LineIndex`] and
 //! a [`PlaneIndex`] leave rows out that are too far.
 
+mod arriving;
 mod line;
 mod lists;
 mod plane;
 mod ties;
 mod vectors;
 
+pub use arriving::{NearestPairs, NearestRows, NearestSearch};
 pub use line::LineIndex;
 pub use lists::{NearestLists, Neighbour, distance_word};
 pub use plane::{PlaneFormula, PlaneIndex};

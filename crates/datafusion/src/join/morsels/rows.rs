@@ -49,10 +49,26 @@ impl RowsPlan {
         keys: impl Fn(Side) -> K,
         others: &[ColumnIndex],
     ) -> Result<Self> {
-        let kind = join_type(*stock.join_type());
         let schemas = Sides { left: stock.left().schema(), right: stock.right().schema() };
+        let output = (stock.projection().as_deref(), stock.schema());
+        Self::of_inputs(join_type(*stock.join_type()), &schemas, output, keys, others)
+    }
+
+    /// Returns the columns of a join of inputs with these schemas, which outputs the columns of a projection, if
+    /// there is one, with the schema `output.1`.
+    ///
+    /// # Errors
+    /// If a column does not exist.
+    pub(in crate::join) fn of_inputs<'a, K: Iterator<Item = &'a Arc<dyn PhysicalExpr>> + Clone>(
+        kind: JoinType,
+        schemas: &Sides<SchemaRef>,
+        output: (Option<&[usize]>, SchemaRef),
+        keys: impl Fn(Side) -> K,
+        others: &[ColumnIndex],
+    ) -> Result<Self> {
+        let (projection, schema) = output;
         let fields = schemas.as_ref().map(|schema| schema.fields().len());
-        let output = output_columns(kind, fields, stock.projection());
+        let output = output_columns(kind, fields, projection);
         let sides = Sides::try_from_fn(|side| {
             let output = output.iter().flatten().filter(|column| column.side == side);
             let others = others.iter().filter(|column| self::side(column.side) == Some(side));
@@ -60,7 +76,7 @@ impl RowsPlan {
             SideInput::new(&schemas[side], columns, keys(side))
         })?;
         let (columns, order) = arrangement(&output, &sides)?;
-        Ok(Self { sides, kind, columns, filter: None, order, schema: stock.schema() })
+        Ok(Self { sides, kind, columns, filter: None, order, schema })
     }
 
     /// Sets a filter on pairs, whose columns are among those that the join reads.
@@ -104,11 +120,7 @@ impl RowsPlan {
 }
 
 /// Returns the columns of the output; none for a mark.
-fn output_columns(
-    kind: JoinType,
-    fields: Sides<usize>,
-    projection: &Option<Arc<[usize]>>,
-) -> Vec<Option<FilterColumn>> {
+fn output_columns(kind: JoinType, fields: Sides<usize>, projection: Option<&[usize]>) -> Vec<Option<FilterColumn>> {
     let of_side = |side| {
         let columns = if kind.outputs(side) { 0..fields[side] } else { 0..0 };
         columns.map(move |index| Some(FilterColumn { side, index }))

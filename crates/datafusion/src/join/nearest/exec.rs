@@ -2,18 +2,23 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_join::Sides;
+use annulus_join::{JoinType, NearestSearch, Sides};
 use arrow::datatypes::Schema;
 use datafusion::{
-    common::{Statistics, internal_err, stats::Precision, tree_node::TreeNodeRecursion},
+    common::{
+        JoinSide, Statistics, internal_datafusion_err, internal_err,
+        stats::Precision,
+        tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
+    },
     error::Result,
     execution::TaskContext,
-    physical_expr::PhysicalExpr,
+    physical_expr::{PhysicalExpr, expressions::Column, utils::collect_columns},
     physical_plan::{
         ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
         InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions, SendableRecordBatchStream,
         StatisticsArgs,
         execution_plan::CardinalityEffect,
+        joins::utils::ColumnIndex,
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics},
         projection::{EmbeddedProjection, ProjectionExec, try_embed_projection},
     },
@@ -21,6 +26,7 @@ use datafusion::{
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::{
+    arriving::ArrivingSearch,
     build,
     condition::NearestCondition,
     method::Method,
@@ -34,6 +40,7 @@ use crate::{
         collect::threads,
         convert::joined,
         hash::BuildMetrics,
+        morsels::RowsPlan,
         properties::{composed, of_left_side, write_projection},
     },
 };
@@ -93,6 +100,47 @@ impl NearestJoinExec {
         joined(self.inputs.as_ref().map(|input| input.schema()).as_ref(), self.condition.keeps_left)
     }
 
+    /// Returns whether all pairs of rows are compared: by the expression, or by products of vectors.
+    pub fn compares_pairs(&self) -> bool {
+        self.method.compares_pairs()
+    }
+
+    /// Returns the columns of the join, and the search for rows that arrive in parts.
+    pub(in crate::join) fn arriving(&self) -> Result<(RowsPlan, Arc<dyn NearestSearch>)> {
+        let schemas = self.inputs.as_ref().map(|input| input.schema());
+        let left_columns = schemas.left.fields().len();
+        let reads = collect_columns(&self.condition.by).into_iter().map(|column| match column.index() {
+            index if index < left_columns => ColumnIndex { index, side: JoinSide::Left },
+            index => ColumnIndex { index: index - left_columns, side: JoinSide::Right },
+        });
+        let kind = if self.condition.keeps_left { JoinType::Left } else { JoinType::Inner };
+        let no_keys = |_| [].iter() as std::slice::Iter<'_, Arc<dyn PhysicalExpr>>;
+        let output = (self.projection(), self.schema());
+        let rows = RowsPlan::of_inputs(kind, &schemas, output, no_keys, &reads.collect::<Vec<_>>())?;
+        let own = rows.sides.as_ref().map(|side| &side.schema);
+        let moved = |expr: Arc<dyn PhysicalExpr>| {
+            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+            let place = match column.index() {
+                index if index < left_columns => rows.sides.left.place(index),
+                index => rows.sides.right.place(index - left_columns).map(|place| own.left.fields().len() + place),
+            };
+            let place = place.ok_or_else(|| internal_datafusion_err!("column {column} is not read"))?;
+            Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>))
+        };
+        let NearestCondition { by, order, k, keeps_left } = self.condition.clone();
+        let condition = NearestCondition { by: by.transform(moved).data()?, order, k, keeps_left };
+        let method = condition.method(&joined(own, keeps_left), own.left.fields().len())?;
+        let schema = Arc::clone(own.right);
+        Ok((rows, Arc::new(ArrivingSearch { method: Arc::new(method), k, schema })))
+    }
+
+    /// Returns the parts of the condition as `EXPLAIN` prints them.
+    pub fn facts(&self) -> String {
+        let NearestCondition { by, order, k, keeps_left } = &self.condition;
+        let kind = if *keeps_left { "Left" } else { "Inner" };
+        format!("type={kind}, k={k}, {order}={by}, method={}", self.method)
+    }
+
     fn layout(&self) -> Result<Layout> {
         let joined = self.joined_schema();
         let all = || (0..joined.fields().len()).collect();
@@ -128,12 +176,12 @@ impl EmbeddedProjection for NearestJoinExec {
 
 impl DisplayAs for NearestJoinExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let NearestCondition { by, order, k, keeps_left } = &self.condition;
-        let kind = if *keeps_left { "Left" } else { "Inner" };
         if let DisplayFormatType::TreeRender = format {
+            let NearestCondition { by, order, k, keeps_left } = &self.condition;
+            let kind = if *keeps_left { "Left" } else { "Inner" };
             return writeln!(f, "type={kind}\nk={k}\n{order}={by}\nmethod={}", self.method);
         }
-        write!(f, "NearestJoinExec: type={kind}, k={k}, {order}={by}, method={}", self.method)?;
+        write!(f, "NearestJoinExec: {}", self.facts())?;
         write_projection(f, &self.joined_schema(), self.projection())
     }
 }

@@ -73,6 +73,11 @@ impl Method {
         Ok(Self { order, data_type: by.data_type(joined)?, search })
     }
 
+    /// Returns whether all pairs of rows are compared.
+    pub(super) fn compares_pairs(&self) -> bool {
+        matches!(self.search, Search::Pairs(_) | Search::Index(Form::Vectors { .. }))
+    }
+
     /// Returns empty lists for left rows.
     ///
     /// # Errors

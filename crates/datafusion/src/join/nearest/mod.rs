@@ -8,6 +8,7 @@
 //! A chunk of the left side is one batch if the right side is in memory. Else it is as large as memory
 //! allows, as each chunk reads the right side twice: to find rows, and to gather them.
 
+mod arriving;
 mod blocks;
 mod build;
 mod chunks;

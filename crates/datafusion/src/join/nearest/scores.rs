@@ -60,6 +60,27 @@ impl Lists {
         Ok(())
     }
 
+    /// Appends the numbers of all right rows in the lists, from `first` on, in any order.
+    pub(super) fn append_rows(&self, first: u32, rows: &mut Vec<u32>) {
+        fn append<D: Ord + Clone + Default>(lists: &NearestLists<D>, first: u32, rows: &mut Vec<u32>) {
+            for left in 0..lists.rows() {
+                rows.extend(lists.list(left).iter().map(|neighbour| neighbour.row).filter(|&row| row >= first));
+            }
+        }
+        match self {
+            Self::Words { lists, .. } => append(lists, first, rows),
+            Self::Bytes { lists, .. } => append(lists, first, rows),
+        }
+    }
+
+    /// Returns the memory of the lists in bytes, without that of long distances.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Words { lists, .. } => lists.rows() * lists.k() * size_of::<Neighbour<u64>>(),
+            Self::Bytes { lists, .. } => lists.rows() * lists.k() * size_of::<Neighbour<Box<[u8]>>>(),
+        }
+    }
+
     /// Appends the numbers of the nearest right rows of a left row, the nearest first.
     pub(super) fn append_sorted(&mut self, left: usize, rows: &mut Vec<Option<u32>>) {
         match self {

@@ -1,8 +1,8 @@
 //! The answers of the operator to DataFusion.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use annulus_datafusion::{delegate, executions::OutputPartition};
+use annulus_datafusion::{NearestJoinExec, delegate, executions::OutputPartition};
 use datafusion::{
     common::internal_datafusion_err,
     error::Result,
@@ -33,8 +33,7 @@ impl CycloJoinExec {
             let inputs = inputs.collect::<Result<_>>()?;
             return plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute));
         }
-        let stock = (plan as Arc<dyn Any + Send + Sync>).downcast::<NestedLoopJoinExec>().ok();
-        let ours = stock.map(|stock| Self::try_new(stock, ring.clone(), Arc::clone(why))).transpose()?.flatten();
+        let ours = Self::try_new(plan, ring.clone(), Arc::clone(why))?;
         let ours = ours.ok_or_else(|| internal_datafusion_err!("a ring cannot run a join with these children"))?;
         Ok(Arc::new(ours))
     }
@@ -46,18 +45,26 @@ impl CycloJoinExec {
 
 impl DisplayAs for CycloJoinExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let filter = self.stock.filter().map(JoinFilter::expression);
+        let (loops, nearest) =
+            (self.stock.downcast_ref::<NestedLoopJoinExec>(), self.stock.downcast_ref::<NearestJoinExec>());
+        let filter = loops.and_then(NestedLoopJoinExec::filter).map(JoinFilter::expression);
+        let kind = match (loops, nearest) {
+            (Some(loops), _) => format!("join_type={:?}", loops.join_type()),
+            (_, Some(nearest)) => nearest.facts(),
+            _ => String::new(),
+        };
         if format == DisplayFormatType::TreeRender {
-            writeln!(f, "join_type={:?}", self.stock.join_type())?;
+            writeln!(f, "{kind}")?;
             filter.map_or(Ok(()), |filter| writeln!(f, "condition={filter}"))?;
             return writeln!(f, "by={}", self.join.method());
         }
-        write!(f, "CycloJoinExec: join_type={:?}, by={}", self.stock.join_type(), self.join.method())?;
+        write!(f, "CycloJoinExec: {kind}, by={}", self.join.method())?;
         filter.map_or(Ok(()), |filter| write!(f, ", condition={filter}"))?;
-        if let Some(projection) = self.stock.projection() {
+        let projection = loops.and_then(|loops| loops.projection().as_deref());
+        if let Some(projection) = projection.or_else(|| nearest.and_then(NearestJoinExec::projection)) {
             let schema = self.stock.schema();
             let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            write!(f, ", projection={:?} [{}]", projection.as_ref(), names.join(", "))?;
+            write!(f, ", projection={projection:?} [{}]", names.join(", "))?;
         }
         write!(f, ", stationary=left, rotating=right, why={}", self.why)
     }
