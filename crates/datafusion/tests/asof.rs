@@ -436,3 +436,17 @@ async fn errors_say_what_to_write() {
         assert!(found.contains(expected), "{query}: {found}");
     }
 }
+
+/// With a pool of a tenth of the right side, a full disk, a row that fails, and a stream that is dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn however_it_ends_nothing_is_left() {
+    use common::endings::{Join, table};
+    let join = Join {
+        tables: &[table("l", 4000), table("r", 20000)],
+        query: "SELECT l.id, r.id, r.s FROM l ASOF JOIN r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k",
+        failing: "SELECT l.id, r.id FROM l ASOF JOIN (SELECT id, k, s, 10 / (id - 19000) + t AS t \
+                  FROM r) r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k",
+        pool_bytes: 100_000,
+    };
+    join.check().await;
+}

@@ -220,3 +220,17 @@ async fn a_dropped_stream_ends_its_search() {
     drop(stream);
     eventually("no memory is held", || pool.reserved() == 0).await;
 }
+
+/// With a pool of a tenth of the right side, a full disk, a row that fails, and a stream that is dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn however_it_ends_nothing_is_left() {
+    use common::endings::{Join, table};
+    let join = Join {
+        tables: &[table("l", 4000), table("r", 20000)],
+        query: "SELECT l.id, r.id, r.s FROM l JOIN r EXACT NEAREST 2 BY DISTANCE abs(l.t - r.t)",
+        failing: "SELECT l.id, r.id FROM l JOIN (SELECT id, s, 10 / (id - 19000) + t AS t FROM r) r \
+                  EXACT NEAREST 2 BY DISTANCE abs(l.t - r.t)",
+        pool_bytes: 100_000,
+    };
+    join.check().await;
+}

@@ -133,3 +133,18 @@ async fn a_similarity_has_the_values_that_its_words_say() {
         assert!(error.contains(expected), "{expression}: {error}");
     }
 }
+
+/// With a pool of a tenth of the left side, a full disk, a row that fails, and a stream that is dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn however_it_ends_nothing_is_left() {
+    use common::endings::{Join, table};
+    let join = Join {
+        tables: &[table("l", 4000), table("r", 20000)],
+        query: "SELECT l.id, r.id FROM r l JOIN l r ON levenshtein(l.s, r.s) <= 1 AND l.k = r.k \
+                  AND l.id < r.id + 2000",
+        failing: "SELECT l.id, r.id FROM (SELECT id, k, s, 10 / (id - 19000) AS z FROM r) l JOIN l r \
+                  ON levenshtein(l.s, r.s) <= 1 AND l.k = r.k AND l.id < r.id + l.z",
+        pool_bytes: 100_000,
+    };
+    join.check().await;
+}

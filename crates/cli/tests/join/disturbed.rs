@@ -23,9 +23,20 @@ use crate::{
 /// The longest time until a disturbed join has ended, on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
+/// Conditions by which the tables of [`Scene::new`] are joined: keys and a filter, the nearest time, the nearest rows,
+/// and similar texts.
+pub const CONDITIONS: [&[&str]; 4] = [
+    &["--on", "k", "--where", "a.x + b.x > 10"],
+    &["--on", "k", "--asof", "a.t >= b.t", "--select", "a.k, a.t, b.x"],
+    &["--nearest", "20 BY DISTANCE abs(a.t - b.t) + abs(a.x - b.x) % 7", "--select", "a.k, b.x"],
+    &["--on", "k", "--where", "levenshtein(a.name, b.name) <= 1"],
+];
+
 /// Inputs that take a while to join, and a folder for temporary files that no other process uses.
 pub struct Scene {
     folder: TempDir,
+    /// The condition of the join, and its columns.
+    pub condition: &'static [&'static str],
     /// The folder of the result.
     pub output: PathBuf,
 }
@@ -58,7 +69,7 @@ impl Scene {
         }
         fs::create_dir(folder.path().join("tmp")).expect("a folder");
         let output = folder.path().join("out");
-        Self { folder, output }
+        Self { folder, condition: CONDITIONS[0], output }
     }
 
     pub fn path(&self) -> &Path {
@@ -67,7 +78,7 @@ impl Scene {
 
     /// Returns a join of the inputs.
     pub fn join(&self, options: &[&str]) -> Annulus {
-        self.join_by(&[&["--on", "k", "--where", "a.x + b.x > 10"], options].concat())
+        self.join_by(&[self.condition, options].concat())
     }
 
     /// Returns a join that is described only by its options.

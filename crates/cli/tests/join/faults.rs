@@ -14,7 +14,7 @@ use std::{
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    disturbed::{Ended, Scene, tree},
+    disturbed::{CONDITIONS, Ended, Scene, tree},
     support::{
         Running,
         processes::{children, connections, state, ticks},
@@ -32,6 +32,13 @@ const PLACES: [&[&str]; 3] = [
     &["--cluster", "2", TINY[0], TINY[1]],
     &["--cluster", "3", TINY[0], TINY[1], "--set", "annulus.cyclo_join=always"],
 ];
+
+/// Returns cases: a seed, a place and the number of a condition. Each place and each condition has some.
+fn cases() -> impl Iterator<Item = (u64, &'static [&'static str], usize)> {
+    let places = move |seed: u64| PLACES.into_iter().enumerate().map(move |(number, place)| (seed, place, number));
+    let cases = seeds().flat_map(places);
+    cases.map(|(seed, place, number)| (seed, place, (seed as usize * PLACES.len() + number) % CONDITIONS.len()))
+}
 
 /// Starts a join, and waits until it has begun and its processes have then computed for a random part of
 /// `whole`, or ended.
@@ -60,6 +67,15 @@ struct Undisturbed {
 }
 
 impl Undisturbed {
+    /// Measures the joins by all conditions.
+    fn measure_all(scene: &mut Scene) -> Vec<Self> {
+        let measured = CONDITIONS.map(|condition| {
+            scene.condition = condition;
+            Self::measure(scene)
+        });
+        measured.into()
+    }
+
     fn measure(scene: &Scene) -> Self {
         let mut running = scene.join(&[]).start();
         running.wait_until(|| scene.output.exists());
@@ -78,51 +94,52 @@ impl Undisturbed {
 
 #[test]
 fn workers_end_with_their_command_and_the_next_run_works() {
-    let scene = Scene::new();
-    let undisturbed = Undisturbed::measure(&scene);
-    for place in PLACES {
-        for seed in seeds() {
-            let mut rng = StdRng::seed_from_u64(seed);
-            let running = reach(&scene, &mut rng, undisturbed.whole * 4 / 5, place);
-            running.signal("KILL");
-            let ended = Ended::wait_for(running);
-            scene.wait_for_ends();
-            println!("seed {seed}, {place:?} killed: {:?} after {:?}", ended.code, ended.after);
-            // The signal may come when all is done but the exit.
-            if !scene.output.join(".annulus/manifest").exists() {
-                assert_ne!(ended.code, Some(0));
-                scene.assert_only_whole_files();
-                assert_eq!(scene.join(place).succeeds().stderr, "", "the next run works");
-            }
-            assert_eq!(scene.rows_told(), undisturbed.rows);
-            std::fs::remove_dir_all(&scene.output).expect("it is removed");
+    let mut scene = Scene::new();
+    let undisturbed = Undisturbed::measure_all(&mut scene);
+    for (seed, place, condition) in cases() {
+        scene.condition = CONDITIONS[condition];
+        let undisturbed = &undisturbed[condition];
+        let mut rng = StdRng::seed_from_u64(seed);
+        let running = reach(&scene, &mut rng, undisturbed.whole * 4 / 5, place);
+        running.signal("KILL");
+        let ended = Ended::wait_for(running);
+        scene.wait_for_ends();
+        println!("seed {seed}, {place:?}, {:?} killed: {:?} after {:?}", scene.condition, ended.code, ended.after);
+        // The signal may come when all is done but the exit.
+        if !scene.output.join(".annulus/manifest").exists() {
+            assert_ne!(ended.code, Some(0));
+            scene.assert_only_whole_files();
+            assert_eq!(scene.join(place).succeeds().stderr, "", "the next run works");
         }
+        assert_eq!(scene.rows_told(), undisturbed.rows);
+        std::fs::remove_dir_all(&scene.output).expect("it is removed");
     }
 }
 
 #[test]
 fn an_interrupted_join_leaves_nothing() {
-    let scene = Scene::new();
-    let undisturbed = Undisturbed::measure(&scene);
+    let mut scene = Scene::new();
+    let undisturbed = Undisturbed::measure_all(&mut scene);
     let mut interrupted = 0;
     let mut signals = [("INT", 130), ("TERM", 143), ("HUP", 129)].into_iter().cycle();
-    for place in PLACES {
-        for seed in seeds() {
-            let mut rng = StdRng::seed_from_u64(seed);
-            let (name, code) = signals.next().expect("without end");
-            let running = reach(&scene, &mut rng, undisturbed.whole, place);
-            running.signal(name);
-            let ended = Ended::wait_for(running);
-            println!("seed {seed}, {name} to {place:?}: {:?} after {:?}: {}", ended.code, ended.after, ended.stderr);
-            if ended.code == Some(0) {
-                scene.assert_nothing_runs();
-                assert_eq!(scene.rows_told(), undisturbed.rows);
-                std::fs::remove_dir_all(&scene.output).expect("it is removed");
-            } else {
-                interrupted += 1;
-                assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-                scene.assert_nothing_left();
-            }
+    for (seed, place, condition) in cases() {
+        scene.condition = CONDITIONS[condition];
+        let undisturbed = &undisturbed[condition];
+        let mut rng = StdRng::seed_from_u64(seed);
+        let (name, code) = signals.next().expect("without end");
+        let running = reach(&scene, &mut rng, undisturbed.whole, place);
+        running.signal(name);
+        let ended = Ended::wait_for(running);
+        let Ended { code: found, after, stderr } = &ended;
+        println!("seed {seed}, {name} to {place:?}, {:?}: {found:?} after {after:?}: {stderr}", scene.condition);
+        if ended.code == Some(0) {
+            scene.assert_nothing_runs();
+            assert_eq!(scene.rows_told(), undisturbed.rows);
+            std::fs::remove_dir_all(&scene.output).expect("it is removed");
+        } else {
+            interrupted += 1;
+            assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+            scene.assert_nothing_left();
         }
     }
     assert!(interrupted > 0, "all joins had ended before");
@@ -170,12 +187,14 @@ fn a_command_that_stood_still_goes_on() {
 #[test]
 fn a_full_disk_fails_the_join_and_nothing_is_left() {
     let mut scene = Scene::new();
-    let undisturbed = Undisturbed::measure(&scene);
+    let undisturbed = Undisturbed::measure_all(&mut scene);
     let disk = scene.path().join("disk");
     std::fs::create_dir(&disk).expect("a folder");
     scene.output = disk.join("out");
     let mut failed = 0;
-    for (seed, place) in seeds().flat_map(|seed| PLACES.map(|place| (seed, place))) {
+    for (seed, place, condition) in cases() {
+        scene.condition = CONDITIONS[condition];
+        let undisturbed = &undisturbed[condition];
         let mut rng = StdRng::seed_from_u64(seed);
         let pages = rng.random_range(4..40);
         let Some(_mounted) = Mounted::new(&disk, pages * 4096) else {
@@ -183,7 +202,8 @@ fn a_full_disk_fails_the_join_and_nothing_is_left() {
             return;
         };
         let ended = Ended::wait_for(scene.join(place).start());
-        println!("seed {seed}, {place:?}, {pages} pages: {:?}: {}", ended.code, ended.stderr.trim());
+        let (joined, error) = (scene.condition, ended.stderr.trim());
+        println!("seed {seed}, {place:?}, {joined:?}, {pages} pages: {:?}: {error}", ended.code);
         if ended.code == Some(0) {
             assert_eq!(scene.rows_told(), undisturbed.rows);
             continue;

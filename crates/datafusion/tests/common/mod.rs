@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod bands;
+pub mod endings;
 pub mod peak;
 pub mod queries;
 
