@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use annulus_datafusion::{SessionStateBuilderExt as _, config::PlacementMode, install_planners};
 use datafusion::{error::Result, execution::SessionStateBuilder};
-use datafusion_distributed::{DistributedExt, SessionStateBuilderExt as _, WorkerResolver};
-use url::Url;
+use datafusion_distributed::{DistributedConfig, DistributedExt, SessionStateBuilderExt as _, WorkerResolver};
+use url::{Host, Url};
 
 use super::{lift::LiftInputs, planner::StagePlanner};
 use crate::{
@@ -41,7 +41,9 @@ impl SessionStateBuilderExt for SessionStateBuilder {
     fn with_annulus_workers(self, workers: impl WorkerResolver + 'static, connections: Connections) -> Self {
         let mut builder = self;
         install_planners(&mut builder);
-        builder.config().get_or_insert_default().options_mut().extensions.insert(PlacementMode::Shipped);
+        let options = builder.config().get_or_insert_default().options_mut();
+        options.extensions.insert(PlacementMode::Shipped);
+        let is_configured = options.extensions.get::<DistributedConfig>().is_some();
         let in_process = builder.query_planner().clone();
         let workers: Arc<dyn WorkerResolver> = Arc::new(workers);
         let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
@@ -59,11 +61,51 @@ impl SessionStateBuilderExt for SessionStateBuilder {
             .with_distributed_scale_up_leaf_node_handler(divide_files)
             .with_distributed_planner()
             .with_annulus();
+        // Between processes of one machine, bytes cost less to copy than to compress.
+        if !is_configured
+            && workers.get_urls().is_ok_and(|urls| urls.iter().all(is_loopback))
+            && let Some(config) = builder.config()
+            && let Ok(engine) = DistributedConfig::from_config_options_mut(config.options_mut())
+        {
+            engine.compression = "none".to_owned();
+        }
         match builder.query_planner().take() {
             Some(engine) => {
                 builder.with_query_planner(Arc::new(StagePlanner { engine, workers, connections, in_process }))
             }
             None => builder,
         }
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::SessionConfig;
+
+    use super::*;
+    use crate::Workers;
+
+    #[test]
+    fn bytes_are_compressed_between_machines() {
+        let compression = |workers: &str, config: SessionConfig| {
+            let builder = SessionStateBuilder::new().with_default_features().with_config(config);
+            let workers: Workers = workers.parse().unwrap();
+            let state = builder.with_annulus_workers(workers, Connections::default()).build();
+            DistributedConfig::from_config_options(state.config_options()).unwrap().compression.clone()
+        };
+        assert_eq!(compression("127.0.0.1:7500,localhost:7501", SessionConfig::new()), "none");
+        assert_eq!(compression("127.0.0.1:7500,10.0.0.1:7500", SessionConfig::new()), "lz4");
+        let zstd = DistributedConfig { compression: "zstd".to_owned(), ..DistributedConfig::default() };
+        let config = SessionConfig::new().with_option_extension(zstd);
+        assert_eq!(compression("127.0.0.1:7500", config), "zstd");
     }
 }
