@@ -40,6 +40,7 @@ pub use choice::profile;
 pub use compare::{Comparisons, Incomparable, compare};
 pub use config::{AnnulusConfig, DataPath, ExchangeTuning, Joins};
 pub use exec::{CommonSubplanExec, FirstRowsExec, InTurnExec, RingRepartitionExec, UnorderedExec};
+pub use functions::install_functions;
 pub use join::{
     AsOfCondition, AsOfJoinExec, BandJoinExec, DescribedJoin, KeyFilterExec, LoopJoinExec, MorselJoinExec,
     NearestCondition, NearestJoinExec, PairMethod, SharedHashJoinExec, SimilarityJoinExec,

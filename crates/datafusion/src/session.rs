@@ -76,7 +76,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         // The usual nanoseconds hold 584 years only, and other values wrap.
         options.execution.parquet.coerce_int96.get_or_insert_with(|| "us".to_owned());
         sql::install_planners(&mut self);
-        functions::install(&mut self);
+        functions::install_functions(&mut self);
         logical::install(self.optimizer().get_or_insert_default());
         Comparisons::install(&mut self.analyzer().get_or_insert_default().rules);
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;

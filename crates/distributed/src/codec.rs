@@ -94,7 +94,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
         let sent = if let Some(node) = node.downcast_ref::<AsOfJoinExec>() {
             asof(node)?
         } else if let Some(node) = node.downcast_ref::<CycloJoinExec>() {
-            let join = node.encoded()?;
+            let join = node.encoded(self)?;
             let RingPlan { id, meeting_at, workers, filter } = node.ring().clone();
             Sent::Cyclo { id, meeting_at: meeting_at.into(), workers, filter, why: node.why().to_owned(), join }
         } else if let Some(node) = node.downcast_ref::<KeepExec>() {

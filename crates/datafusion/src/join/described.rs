@@ -111,19 +111,20 @@ impl DescribedJoin {
         if is_volatile || stock.properties().boundedness.is_unbounded() {
             return Ok(None);
         }
+        if let Some((condition, rows)) = similarity_condition(stock)? {
+            // Texts are indexed with their equal keys. Vectors beside equal keys are compared by a hash join.
+            if matches!(condition.likeness, Likeness::Vectors(..))
+                && let Some(join) = Self::by_hash(stock)?
+            {
+                return Ok(Some(join));
+            }
+            return Ok(Some(Self { rows, method: PairMethod::Similar(Box::new(condition)), row_bytes: 0 }));
+        }
         if let Some((merge, rows)) = merge_condition(stock)? {
             return Ok(Some(Self { rows, method: PairMethod::Merge(Box::new(merge)), row_bytes: 0 }));
         }
-        let similar = similarity_condition(stock)?;
-        // Texts are indexed with their equal keys. Vectors beside equal keys are compared by a hash join.
-        let are_texts = similar.as_ref().is_some_and(|(condition, _)| matches!(condition.likeness, Likeness::Texts(_)));
-        if !are_texts && let Some(join) = Self::by_hash(stock)? {
-            return Ok(Some(join));
-        }
-        match similar {
-            Some((condition, rows)) => {
-                Ok(Some(Self { rows, method: PairMethod::Similar(Box::new(condition)), row_bytes: 0 }))
-            }
+        match Self::by_hash(stock)? {
+            Some(join) => Ok(Some(join)),
             None => Self::by_pairs(stock).map(Some),
         }
     }

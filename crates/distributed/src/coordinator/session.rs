@@ -104,7 +104,8 @@ mod tests {
         };
         assert_eq!(compression("127.0.0.1:7500,localhost:7501", SessionConfig::new()), "none");
         assert_eq!(compression("127.0.0.1:7500,10.0.0.1:7500", SessionConfig::new()), "lz4");
-        let zstd = DistributedConfig { compression: "zstd".to_owned(), ..DistributedConfig::default() };
+        let mut zstd = DistributedConfig::default();
+        zstd.compression = "zstd".to_owned();
         let config = SessionConfig::new().with_option_extension(zstd);
         assert_eq!(compression("127.0.0.1:7500", config), "zstd");
     }

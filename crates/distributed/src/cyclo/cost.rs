@@ -44,7 +44,7 @@ impl Work {
             PairMethod::Hash { .. } => Self::HASH,
             PairMethod::Merge(_) => Self { build: 45.0, prepare: 45.0, probe: 9.3, pair: 0.0 },
             PairMethod::Similar(condition) => match condition.likeness {
-                Likeness::Texts(_) => Self { build: 400.0, prepare: 1.0, probe: 4000.0, pair: 0.0 },
+                Likeness::Texts(_) => Self { build: 800.0, prepare: 1.0, probe: 4000.0, pair: 0.008 },
                 Likeness::Vectors(..) => Self { build: 100.0, prepare: 1.0, probe: 0.0, pair: 5.0 },
             },
             // Not asked for: see `nearest_ring`.

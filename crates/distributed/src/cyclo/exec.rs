@@ -23,7 +23,10 @@ use datafusion::{
     },
 };
 use datafusion_distributed::{DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedTaskContext};
-use datafusion_proto::bytes::physical_plan_to_bytes_with_extension_codec;
+use datafusion_proto::{
+    bytes::physical_plan_to_bytes_with_extension_codec,
+    physical_plan::{DefaultPhysicalExtensionCodec, PhysicalExtensionCodec},
+};
 use tokio::{runtime::Handle, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -37,7 +40,7 @@ use super::{
     stationary::StationaryInput,
     task::{RingTask, TaskSetup},
 };
-use crate::{codec::AnnulusCodec, resident::ResidentScanExec};
+use crate::resident::ResidentScanExec;
 
 /// A join around a ring of workers.
 ///
@@ -113,12 +116,12 @@ impl CycloJoinExec {
     ///
     /// # Errors
     /// If DataFusion cannot encode it.
-    pub(crate) fn encoded(&self) -> Result<Vec<u8>> {
+    pub(crate) fn encoded(&self, codec: &dyn PhysicalExtensionCodec) -> Result<Vec<u8>> {
         let empty =
             self.stock.children().into_iter().map(|child| Arc::new(EmptyExec::new(child.schema())) as _).collect();
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         let stock = Arc::clone(&self.stock).replace_children(empty, options)?;
-        Ok(physical_plan_to_bytes_with_extension_codec(stock, &AnnulusCodec)?.to_vec())
+        Ok(physical_plan_to_bytes_with_extension_codec(stock, codec)?.to_vec())
     }
 
     /// Starts a task of the join.
@@ -139,7 +142,7 @@ impl CycloJoinExec {
         let scan = scan.filter(|_| !matches!(self.join.method(), PairMethod::Nearest(_)));
         let resident = scan.and_then(|scan| {
             let share = scan.own_share(context)?;
-            let mut join = self.encoded().ok()?;
+            let mut join = self.encoded(&DefaultPhysicalExtensionCodec {}).ok()?;
             // Columns of equal names and types may be others of the table.
             join.extend(format!("{:?}", scan.projection()).into_bytes());
             Some(ResidentSide { share, projection: scan.projection().cloned(), join })

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use annulus_datafusion::AnnulusConfig;
+use annulus_datafusion::{AnnulusConfig, install_functions};
 use datafusion::{
     error::{DataFusionError, Result},
     execution::SessionState,
@@ -69,6 +69,7 @@ struct CountedQuery {
 
 fn session(context: WorkerQueryContext, channels: TaskChannels, counted: Option<CountedQuery>) -> Result<SessionState> {
     let WorkerQueryContext { mut builder, headers } = context;
+    install_functions(&mut builder);
     let options = builder.config().get_or_insert_default().options_mut();
     if options.extensions.get::<AnnulusConfig>().is_none() {
         options.extensions.insert(AnnulusConfig::default());

@@ -27,7 +27,7 @@ use crate::{error::into_join, join::morsels::whole};
 /// The bytes that a block has, if the left side has as many: its index finds the nearest of all its rows at once.
 const BLOCK_BYTES: usize = 64 << 20;
 /// The bytes of a block beside a small left side.
-const MIN_BLOCK_BYTES: usize = 4 << 20;
+const MIN_BLOCK_BYTES: usize = 16 << 20;
 /// The parts of the left side for each thread.
 const PARTS: usize = 4;
 /// The kept rows from which on those that are in no list any more are dropped, beside twice those that are.
