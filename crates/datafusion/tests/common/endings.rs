@@ -80,13 +80,16 @@ impl Join<'_> {
         builder.build_arc().expect("a runtime")
     }
 
+    /// Returns a session that has the tables. They are made in one without limits.
     async fn session(&self, runtime: &Arc<RuntimeEnv>) -> SessionContext {
-        let config = SessionConfig::new().with_target_partitions(2).with_batch_size(256);
-        let builder = SessionStateBuilder::new_with_default_features().with_config(config);
-        let builder = builder.with_runtime_env(Arc::clone(runtime));
-        let context = SessionContext::new_with_state(builder.with_annulus().build());
+        let maker = session_in(&Arc::default());
         for statement in self.tables {
-            run(&context, statement).await;
+            run(&maker, statement).await;
+        }
+        let context = session_in(runtime);
+        for name in ["l", "r"] {
+            let table = maker.table_provider(name).await.expect("a table");
+            context.register_table(name, table).expect("a new table");
         }
         context
     }
@@ -106,6 +109,13 @@ impl Join<'_> {
         rows.sort_unstable();
         Ok((rows, metric(&plan, MetricsSet::spill_count)))
     }
+}
+
+fn session_in(runtime: &Arc<RuntimeEnv>) -> SessionContext {
+    let config = SessionConfig::new().with_target_partitions(2).with_batch_size(256);
+    let builder = SessionStateBuilder::new_with_default_features().with_config(config);
+    let builder = builder.with_runtime_env(Arc::clone(runtime));
+    SessionContext::new_with_state(builder.with_annulus().build())
 }
 
 async fn nothing_is_left(runtime: &RuntimeEnv) {
