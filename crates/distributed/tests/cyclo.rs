@@ -305,7 +305,8 @@ async fn nearest_rows_are_found_around_the_ring() {
     }
 }
 
-/// The right side of a join with the nearest rows is sent to all workers. If it is large, one task does all.
+/// A small right side of a join with the nearest rows is sent to all workers. A larger one stays in one task, as few
+/// left rows are not worth a ring.
 #[tokio::test(flavor = "multi_thread")]
 async fn nearest_rows_are_found_on_all_workers() {
     let folder = tables().await;

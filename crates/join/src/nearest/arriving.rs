@@ -14,7 +14,7 @@ pub trait NearestSearch: fmt::Debug + Send + Sync {
     /// Starts with rows of the build side, for which this number of threads search.
     ///
     /// # Errors
-    /// [`JoinError::Outside`] if there is no search for such rows.
+    /// [`JoinError::Outside`] if distances to these rows have no order.
     fn of_rows(&self, build: RecordBatch, threads: usize) -> Result<Box<dyn NearestRows>, JoinError>;
 }
 
