@@ -1,10 +1,9 @@
 //! The workers of a command that runs queries: those that it names, or processes of this machine.
 
 use std::{
-    env,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{self, Child, Command, Stdio},
+    process::{self, Child, Stdio},
     thread::available_parallelism,
     time::Duration,
 };
@@ -16,7 +15,7 @@ use futures::future::join_all;
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use crate::{credentials, errors, units};
+use crate::{child, credentials, errors, notes::note, units};
 
 /// The options by which a command names its workers.
 #[derive(Clone, Debug, clap::Args)]
@@ -170,7 +169,7 @@ impl Cluster {
             false => {
                 silent
                     .iter()
-                    .for_each(|error| eprintln!("note: {}; queries that need it will fail", errors::text(error)));
+                    .for_each(|error| note(format_args!("{}; queries that need it will fail", errors::text(error))));
                 Ok(())
             }
         }
@@ -191,8 +190,7 @@ struct StartReport {
 
 impl Process {
     fn start(certificate: &Path, threads: usize, memory_bytes: Option<usize>) -> Result<Self> {
-        let program = env::current_exe().context("cannot find this program")?;
-        let mut command = Command::new(program);
+        let mut command = child::program()?;
         command.args(["worker", "--listen", "127.0.0.1:0", "--allow-read", "/", "--allow-write", "/"]);
         command.arg("--certificates").arg(certificate);
         command.arg(format!("--threads={threads}")).arg(format!("--child-of={}", process::id()));

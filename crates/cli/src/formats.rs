@@ -7,6 +7,8 @@ use anyhow::{Result, bail};
 use arrow::datatypes::{DataType, IntervalUnit, Schema};
 use clap::ValueEnum;
 
+use crate::notes::note;
+
 /// The format of a dataset's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DatasetFormat {
@@ -42,7 +44,7 @@ pub fn suitable(schema: &Schema) -> OutputFormat {
     match schema.fields().iter().find(|field| !fits_parquet(field.data_type())) {
         Some(field) => {
             let (name, data_type) = (field.name(), field.data_type());
-            eprintln!("note: the output has Arrow files, as Parquet has no type for column '{name}' ({data_type})");
+            note(format_args!("the output has Arrow files, as Parquet has no type for column '{name}' ({data_type})"));
             OutputFormat::Ipc
         }
         None => OutputFormat::Parquet,

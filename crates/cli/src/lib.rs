@@ -2,7 +2,7 @@
 //! share the other modules. The laboratory's program runs on the same modules.
 #![forbid(unsafe_code)]
 
-mod child;
+pub mod child;
 pub mod cli;
 pub mod cluster;
 pub mod commands;
@@ -10,16 +10,17 @@ mod credentials;
 mod distinct_from;
 pub mod errors;
 mod formats;
-mod inputs;
+pub mod inputs;
 pub mod interrupt;
 mod logging;
+pub mod notes;
 mod objects;
 pub mod outcome;
 pub mod program;
 mod reading;
 pub mod runtime;
 pub mod session;
-mod spill;
+pub mod spill;
 mod standard_sql;
-mod stores;
+pub mod stores;
 pub mod units;

@@ -13,6 +13,9 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::{errors, outcome::Outcome};
 
+const SUCCESS: u8 = 0;
+const FAILURE: u8 = 1;
+
 /// The time for which freed memory is kept.
 const KEPT: Duration = Duration::from_secs(10);
 
@@ -27,13 +30,19 @@ pub trait Program: Parser {
 
 /// Runs a program with the arguments of this process. Errors go to standard error.
 pub fn main<P: Program>() -> ExitCode {
+    run::<P>(env::args_os()).into()
+}
+
+/// Runs a program with `arguments`, of which the first is its name, and returns its exit code. Errors go to
+/// standard error.
+pub fn run<P: Program>(arguments: impl Iterator<Item = OsString>) -> u8 {
     // Resets the signal handlers that libfabric's libraries installed when they were loaded. Must
     // come before this program sets its own.
     #[cfg(feature = "ofi")]
     annulus_roundabout::fabric::leave_signals();
     // Shells, workers and servers of queries are idle for seconds, and then need the memory again.
     annulus_alloc::keep_freed(KEPT);
-    let program = match parse::<P>(env::args_os()) {
+    let program = match parse::<P>(arguments) {
         Ok(program) => program,
         Err(usage) => {
             // Help and the version are printed here, too, and succeed. A closed pipe cannot be reported.
@@ -41,18 +50,18 @@ pub fn main<P: Program>() -> ExitCode {
             if let Some(option) = reading_option(&usage) {
                 eprintln!("\n  tip: other options of reading are set by --read, as in --read {option}=VALUE");
             }
-            return if usage.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            return if usage.use_stderr() { FAILURE } else { SUCCESS };
         }
     };
     errors::name_options();
     match program.run() {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Differs) => ExitCode::FAILURE,
-        Ok(Outcome::Interrupted(signal)) => ExitCode::from(128 + signal),
-        Err(error) if errors::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Ok(Outcome::Done) => SUCCESS,
+        Ok(Outcome::Differs) => FAILURE,
+        Ok(Outcome::Interrupted(signal)) => 128 + signal,
+        Err(error) if errors::is_closed_pipe(&error) => SUCCESS,
         Err(error) => {
             eprintln!("error: {}", errors::text(&error));
-            ExitCode::FAILURE
+            FAILURE
         }
     }
 }

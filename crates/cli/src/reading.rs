@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use indicatif::HumanCount;
 
-use crate::units::Setting;
+use crate::{notes::note, units::Setting};
 
 /// The heading of these options in the help.
 const HEADING: &str = "Reading inputs";
@@ -201,39 +201,39 @@ impl ReadingArgs {
     }
 }
 
-/// Says on standard error what may surprise the reader of a dataset: which columns are text because
+/// Tells people what may surprise the reader of a dataset: which columns are text because
 /// of a few values, which may be mistakes, and which files have no header.
-pub fn note(dataset: &Dataset) {
+pub fn note_surprises(dataset: &Dataset) {
     for MixedColumn { column, others, values, texts, example, .. } in &dataset.mixed {
         let (texts, values) = (HumanCount(*texts), HumanCount(*values));
         let others = ColumnType(others.clone()).word();
-        eprintln!(
-            "note: column '{column}' is text because of {texts} of {values} sampled values, such as '{example}'; \
+        note(format_args!(
+            "column '{column}' is text because of {texts} of {values} sampled values, such as '{example}'; \
              --types '{column}={others}' makes their rows bad"
-        );
+        ));
     }
     if let Some(path) = dataset.without_header.first() {
         let others = match dataset.without_header.len() {
             1 => String::new(),
             files => format!(" and {} other files", HumanCount(files as u64 - 1)),
         };
-        eprintln!(
-            "note: the first line of '{path}'{others} is read as values, since they have the types of the lines below; \
+        note(format_args!(
+            "the first line of '{path}'{others} is read as values, since they have the types of the lines below; \
              --header takes it for names, --header=false hides this note"
-        );
+        ));
     }
 }
 
-/// Says on standard error which columns are null for the rows of files that lack them.
+/// Tells people which columns are null for the rows of files that lack them.
 pub fn note_partial(partial: &[PartialColumn]) {
     for PartialColumn { column, files_without, example, .. } in partial {
         let others = match files_without - 1 {
             0 => String::new(),
             others => format!(" and {} more", counted(others as u64, "file")),
         };
-        eprintln!(
-            "note: column '{column}' is null for the rows of '{example}'{others}, which lack it; \
+        note(format_args!(
+            "column '{column}' is null for the rows of '{example}'{others}, which lack it; \
              --read union_by_name=false refuses files that differ"
-        );
+        ));
     }
 }

@@ -26,12 +26,14 @@ pub enum Engine {
 }
 
 /// The limits of a query on either engine; `None` keeps DataFusion's default.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// The number of partitions of a plan.
     pub target_partitions: Option<usize>,
     /// The memory for operators.
     pub memory_bytes: Option<usize>,
+    /// The disk space for spilled rows.
+    pub disk_bytes: Option<usize>,
 }
 
 /// The number of memory consumers listed in an error about exhausted memory.
@@ -53,7 +55,7 @@ pub fn open(
     }
     // A folder means all files below it, including those in the folders of hosts.
     config.options_mut().execution.listing_table_ignore_subdirectory = false;
-    let runtime = runtime(limits.memory_bytes, None, spill, stores)?;
+    let runtime = runtime(limits.memory_bytes, limits.disk_bytes, spill, stores)?;
     let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
     let state = match (engine, remote) {
         (Engine::Stock, _) => state,

@@ -123,6 +123,21 @@ impl Upload {
         Ok(Some(signal))
     }
 
+    /// Sends the dataset like [`send`](Self::send), unless `stop` comes first. Returns whether it was sent.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send_unless(&self, folder: &Path, stop: impl Future<Output = ()>) -> Result<bool> {
+        tokio::select! {
+            biased;
+            () = stop => {
+                self.abandon().await;
+                Ok(false)
+            }
+            sent = self.send(folder) => sent.map(|()| true),
+        }
+    }
+
     async fn send_all(&self, folder: &Path) -> Result<()> {
         let mut names = Vec::new();
         add_names(folder, "", &mut names)?;

@@ -91,7 +91,7 @@ impl TuningArgs {
 impl ComparisonArgs {
     /// Returns the limits of each query.
     pub fn limits(&self) -> Limits {
-        Limits { target_partitions: self.target_partitions, memory_bytes: self.memory_limit }
+        Limits { target_partitions: self.target_partitions, memory_bytes: self.memory_limit, ..Limits::default() }
     }
 
     /// Starts the workers that the comparison asks for.

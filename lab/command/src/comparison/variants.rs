@@ -187,7 +187,7 @@ mod tests {
     /// Returns the options of a session that runs queries in this way.
     async fn options(way: &Variant) -> ConfigOptions {
         let spill = tempfile::tempdir().expect("a folder");
-        let limits = Limits { target_partitions: None, memory_bytes: None };
+        let limits = Limits::default();
         let ctx = way.open(limits, spill.path(), SessionConfig::new()).await.expect("a session");
         ctx.copied_config().options().as_ref().clone()
     }

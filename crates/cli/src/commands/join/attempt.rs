@@ -79,14 +79,14 @@ impl Attempt {
             (bytes, _) => bytes,
         };
         let target_partitions = Some(threads).filter(|_| !is_remote || job.threads.is_some());
-        let limits = Limits { target_partitions, memory_bytes };
+        let limits = Limits { target_partitions, memory_bytes, disk_bytes: None };
         let session = session::open(Engine::Annulus, limits, spill, config, Some(Arc::new(Stores::default())), remote)?;
         // Some say how the inputs are read.
         session::set_options(&session, &job.settings).await?;
         let Sides { left, right } = &job.query.sides;
         let sides = Sides { left: left.open(&session, inputs).await?, right: right.open(&session, inputs).await? };
         for files in sides.iter().filter_map(Source::files) {
-            reading::note(files);
+            reading::note_surprises(files);
             reading::note_partial(&files.partial);
         }
         let query = job.query.clone().check(

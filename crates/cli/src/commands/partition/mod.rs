@@ -1,8 +1,10 @@
 //! `annulus partition`: splits a dataset into files by key.
 
 mod args;
+mod embedded;
 mod report;
 mod run;
 
 pub use args::PartitionArgs;
-pub use run::run;
+pub use embedded::{InvalidOption, split};
+pub use run::{SplitProgress, run};

@@ -3,7 +3,10 @@
 use std::{
     io::{Write, stdout},
     path::Path,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Instant,
 };
 
@@ -77,7 +80,7 @@ fn print(done: &SplitResult, json: bool) -> Result<Outcome> {
 }
 
 /// Copies the inputs that are not local files to the folder `copies`.
-async fn copy_inputs(spec: &mut JobSpec, copies: &Path) -> Result<()> {
+pub(super) async fn copy_inputs(spec: &mut JobSpec, copies: &Path) -> Result<()> {
     let inputs = Inputs::new(copies);
     let (mut paths, mut found) = (vec![], Vec::new());
     for (number, input) in spec.inputs.iter().enumerate() {
@@ -114,7 +117,7 @@ async fn split_or_interrupt(job: PartitionJob, signals: &mut Signals) -> Result<
     let (dir, existing) = (spec.output.dir.clone(), spec.output.existing);
     let mut work = spawn_blocking({
         let cancel = cancel.clone();
-        move || split_files(spec, &cancel)
+        move || split_files(spec, &cancel, &BarProgress::new())
     });
     let done = tokio::select! {
         biased;
@@ -141,15 +144,20 @@ async fn split_or_interrupt(job: PartitionJob, signals: &mut Signals) -> Result<
     Ok(Ok(done))
 }
 
-fn split_files(spec: JobSpec, cancel: &CancelToken) -> Result<SplitResult> {
+/// The progress of a split whose inputs become known when it begins.
+pub trait SplitProgress: Progress {
+    /// All inputs have this many bytes.
+    fn begin(&self, input_bytes: u64);
+}
+
+pub(super) fn split_files(spec: JobSpec, cancel: &CancelToken, shown: &impl SplitProgress) -> Result<SplitResult> {
     let start = Instant::now();
     let job = spec.plan()?;
-    reading::note(&job.dataset);
+    reading::note_surprises(&job.dataset);
     reading::note_partial(&job.dataset.partial);
     let input_bytes = job.dataset.total_bytes;
-    let shown = BarProgress { bar: progress::bytes(input_bytes), rows: AtomicU64::new(0), start };
-    let summary = split(&job, &shown, cancel);
-    shown.bar.finish_and_clear();
+    shown.begin(input_bytes);
+    let summary = split(&job, shown, cancel);
     let (dir, appended) = (job.output.dir.display().to_string(), job.output.existing.appends());
     Ok(SplitResult { summary: summary?, dir, appended, input_bytes, seconds: start.elapsed().as_secs_f64() })
 }
@@ -177,20 +185,40 @@ fn say_how_to_go_on(dir: &Path, existing: ExistingPolicy) -> bool {
 
 /// A progress bar over the bytes of the inputs, with rows per second.
 struct BarProgress {
-    bar: ProgressBar,
+    bar: OnceLock<ProgressBar>,
     rows: AtomicU64,
     start: Instant,
+}
+
+impl BarProgress {
+    fn new() -> Self {
+        Self { bar: OnceLock::new(), rows: AtomicU64::new(0), start: Instant::now() }
+    }
+}
+
+impl SplitProgress for BarProgress {
+    fn begin(&self, input_bytes: u64) {
+        self.bar.get_or_init(|| progress::bytes(input_bytes));
+    }
+}
+
+impl Drop for BarProgress {
+    fn drop(&mut self) {
+        self.bar.get().inspect(|bar| bar.finish_and_clear());
+    }
 }
 
 impl Progress for BarProgress {
     fn read(&self, rows: u64, input_bytes: u64) {
         let rows = self.rows.fetch_add(rows, Relaxed) + rows;
-        self.bar.inc(input_bytes);
+        let Some(bar) = self.bar.get() else { return };
+        bar.inc(input_bytes);
         let rate = rows as f64 / self.start.elapsed().as_secs_f64();
-        self.bar.set_message(format!("{} rows, {}/s", HumanCount(rows), HumanCount(rate as u64)));
+        bar.set_message(format!("{} rows, {}/s", HumanCount(rows), HumanCount(rate as u64)));
     }
 
     fn finishing(&self, slots: usize) {
-        self.bar.set_message(format!("finishing {slots} partitions"));
+        let Some(bar) = self.bar.get() else { return };
+        bar.set_message(format!("finishing {slots} partitions"));
     }
 }

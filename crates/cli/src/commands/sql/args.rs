@@ -173,7 +173,7 @@ impl SqlArgs {
             max_rows: self.maxrows.unwrap_or(default_rows),
             output: self.output,
             overwrite: self.overwrite,
-            limits: Limits { target_partitions: self.threads, memory_bytes: self.memory_limit },
+            limits: Limits { target_partitions: self.threads, memory_bytes: self.memory_limit, disk_bytes: None },
             cluster: self.cluster,
             settings: self.set,
         })

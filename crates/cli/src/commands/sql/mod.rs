@@ -17,10 +17,17 @@ mod run;
 mod script;
 mod shell;
 mod show_columns;
+mod spec;
 mod statement;
 mod tables;
 mod view;
 mod writer;
 
 pub use args::SqlArgs;
+pub use output::OutputFile;
+pub use overflow::checked;
 pub use run::run;
+pub use script::{PlacedStatement, Script, ScriptStatement};
+pub use spec::SessionSpec;
+pub use statement::{explain, plan, start};
+pub use tables::table_of;

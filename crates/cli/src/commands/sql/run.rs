@@ -4,35 +4,21 @@ use std::{
     env,
     io::{IsTerminal, stdout},
     path::Path,
-    sync::Arc,
 };
 
-use annulus_distributed::ResidentTables;
 use anyhow::Result;
-use datafusion::{
-    common::format::ExplainFormat,
-    config::ConfigOptions,
-    prelude::{SessionConfig, SessionContext},
-};
+use datafusion::{common::format::ExplainFormat, config::ConfigOptions, prelude::SessionContext};
 
 use super::{
     args::{Format, Source, SqlArgs, SqlJob},
-    copy_types::CopyTypes,
-    external,
     given_types::GivenTypes,
     output::OutputFile,
-    shell, statement, tables,
+    shell,
+    spec::SessionSpec,
+    statement,
     view::View,
 };
-use crate::{
-    cluster::Remote,
-    inputs::Inputs,
-    interrupt::until_interrupted,
-    outcome::Outcome,
-    runtime,
-    session::{self, Engine},
-    stores::Stores,
-};
+use crate::{cluster::Remote, interrupt::until_interrupted, outcome::Outcome, runtime};
 
 /// Runs the statements or the shell that `args` ask for.
 pub fn run(args: SqlArgs) -> Result<Outcome> {
@@ -94,23 +80,8 @@ async fn prepare(
         // Lines of a plan are longer than those of a terminal.
         options.explain.format = ExplainFormat::Tree;
     }
-    let mut config = SessionConfig::from(options).with_information_schema(true);
-    if let Some(types) = types {
-        config.set_extension(Arc::new(types));
-    }
-    let resident =
-        remote.map(|Remote { workers, connections }| ResidentTables::new(workers.clone(), connections.clone()));
-    if let Some(resident) = &resident {
-        config.set_extension(Arc::new(resident.clone()));
-    }
-    let stores = Arc::new(Stores::default());
-    let ctx = session::open(Engine::Annulus, job.limits, spill, config, Some(stores), remote)?;
-    ctx.add_analyzer_rule(Arc::new(CopyTypes));
-    resident.map_or(Ok(()), |resident| resident.install(&ctx))?;
-    let inputs = Arc::new(Inputs::new(spill));
-    tables::name_by_path(&ctx, Arc::clone(&inputs), job.input.clone());
-    external::install(&ctx, &inputs, &job.input);
-    session::set_options(&ctx, &job.settings).await?;
+    let spec = SessionSpec { options, types, limits: job.limits, input: &job.input, remote };
+    let (ctx, inputs) = spec.open(spill, &job.settings).await?;
     for table in &job.tables {
         table.register(&ctx, &inputs, &job.input).await?;
     }

@@ -12,7 +12,7 @@ use datafusion::{
     common::tree_node::TreeNodeRecursion,
     dataframe::DataFrame,
     datasource::{listing::ListingTableUrl, source_as_provider},
-    execution::{SendableRecordBatchStream, SessionState},
+    execution::SessionState,
     logical_expr::{Analyze, DdlStatement, Explain, LogicalPlan},
     optimizer::AnalyzerRule as _,
     prelude::SessionContext,
@@ -27,7 +27,7 @@ use super::{
     show_columns, tables,
     view::{View, row_count},
 };
-use crate::{errors, stores};
+use crate::{errors, notes::note, stores};
 
 /// Runs the statements of `script` in order, until one fails. Results are printed as `view`
 /// specifies. With an `output`, the result of the last statement is written there.
@@ -61,9 +61,10 @@ async fn run(
     is_last: bool,
 ) -> Result<()> {
     let PlacedStatement { statement, is_query, .. } = placed;
-    let start = Instant::now();
+    let started = Instant::now();
     let indented = statement.explained_in_lines();
-    let mut rows = overflow::checked(execute(ctx, statement, is_last).await?);
+    let planned = plan(ctx, &ctx.state(), statement, is_last).await?;
+    let mut rows = overflow::checked(start(ctx, planned).await?.execute_stream().await?);
     if let Some(file) = output {
         let target = file.target().display().to_string();
         let count = file.write(rows, ctx).await.with_context(|| format!("cannot write '{target}'"))?;
@@ -73,20 +74,27 @@ async fn run(
     if let (Some(indented), Some(width)) = (indented, view.line_width()) {
         rows = plans::fitted(ctx, rows, indented, width).await?;
     }
-    view.show(ctx, rows, is_query, start).await
+    view.show(ctx, rows, is_query, started).await
 }
 
-/// Starts a statement and returns the stream of its rows. When the last one starts, all tables that
-/// are read are known.
-async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool) -> Result<SendableRecordBatchStream> {
-    let mut state = ctx.state();
+/// Returns the plan of a statement in the session `ctx`, whose tables are those of `state`. When the last
+/// statement is planned, all tables that are read are known.
+///
+/// # Errors
+/// If it cannot be planned, or what it writes to is read-only.
+pub async fn plan(
+    ctx: &SessionContext,
+    state: &SessionState,
+    statement: ScriptStatement,
+    is_last: bool,
+) -> Result<LogicalPlan> {
     let statement = match statement {
         ScriptStatement::Stock(statement) => *statement,
         ScriptStatement::Resident(statement) => {
             let Some(tables) = state.config().get_extension::<ResidentTables>() else {
                 bail!("resident tables stay in the memory of workers: name some with --workers");
             };
-            return Ok(tables.run(ctx, statement).await?.execute_stream().await?);
+            return Ok(tables.run(ctx, statement).await?.into_unoptimized_plan());
         }
     };
     let statement = show_columns::of_file(statement, tables::is_path);
@@ -100,19 +108,26 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
     if is_last {
         GivenTypes::check(state.config())?;
     }
-    if let LogicalPlan::Copy(copy) = &mut plan {
+    note_and_complete(ctx, state, &mut plan).await?;
+    Ok(plan)
+}
+
+/// Tells people what may surprise them about `plan`, and names the files that it writes and reads as the
+/// engine wants them.
+async fn note_and_complete(ctx: &SessionContext, state: &SessionState, plan: &mut LogicalPlan) -> Result<()> {
+    if let LogicalPlan::Copy(copy) = plan {
         paths::check_target(&copy.output_url)?;
         if paths::has_files(&copy.output_url) {
-            eprintln!("note: '{}' already has files: COPY adds to them", copy.output_url);
+            note(format_args!("'{}' already has files: COPY adds to them", copy.output_url));
         }
         copy.output_url = paths::target_url(&copy.output_url).unwrap_or_else(|| copy.output_url.clone());
     }
-    if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = &mut plan {
+    if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = plan {
         // DataFusion coerces the types of a view by its own rules alone.
         let compared = Comparisons::default().analyze(LogicalPlan::clone(&view.input), state.config_options())?;
         view.input = Arc::new(compared);
     }
-    if let LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) = &mut plan {
+    if let LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) = plan {
         for location in &mut table.locations {
             *location = paths::location(location).unwrap_or_else(|| location.clone());
         }
@@ -123,23 +138,33 @@ async fn execute(ctx: &SessionContext, statement: ScriptStatement, is_last: bool
         }
     }
     if let LogicalPlan::Explain(Explain { plan: explained, .. })
-    | LogicalPlan::Analyze(Analyze { input: explained, .. }) = &plan
+    | LogicalPlan::Analyze(Analyze { input: explained, .. }) = &*plan
     {
-        note_not_partitioned(&plan)?;
-        note_stock_operators(&state, explained).await?;
+        note_not_partitioned(plan)?;
+        note_stock_operators(state, explained).await?;
     }
+    Ok(())
+}
+
+/// Starts a planned statement: those that change the session have changed it afterwards, and the rows of the
+/// others can be read.
+///
+/// # Errors
+/// If a statement that changes the session fails.
+pub async fn start(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
     if asks_for_first_rows(&plan) {
+        let mut state = ctx.state();
         // Several threads would read different places of a file, and the fastest one would fill the
         // limit.
         state.config_mut().options_mut().execution.target_partitions = 1;
-        return Ok(DataFrame::new(state, plan).execute_stream().await?);
+        return Ok(DataFrame::new(state, plan));
     }
     if let LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) = &plan
         && !table.table_partition_cols.is_empty()
     {
-        return Ok(create_over_folders(ctx, plan).await?.execute_stream().await?);
+        return create_over_folders(ctx, plan).await;
     }
-    Ok(ctx.execute_logical_plan(plan).await?.execute_stream().await?)
+    Ok(ctx.execute_logical_plan(plan).await?)
 }
 
 /// Creates a table whose folders name values. Other folders there have no rows of it, such as the one
@@ -171,7 +196,7 @@ fn asks_for_first_rows(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Limit(limit) if as_stored(&limit.input))
 }
 
-/// Says on standard error which tables of a plan were written by `partition` or `join`, and are not
+/// Tells people which tables of a plan were written by `partition` or `join`, and are not
 /// read as partitioned, and why.
 fn note_not_partitioned(plan: &LogicalPlan) -> Result<()> {
     let mut notes = BTreeSet::new();
@@ -182,15 +207,15 @@ fn note_not_partitioned(plan: &LogicalPlan) -> Result<()> {
             && let Err(why) = table.partitioning()
             && why != NotPartitioned::Layout(NoLayout::NoManifest)
         {
-            notes.insert(format!("note: '{}' is not read as partitioned: {why}", scan.table_name));
+            notes.insert(format!("'{}' is not read as partitioned: {why}", scan.table_name));
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    notes.iter().for_each(|note| eprintln!("{note}"));
+    notes.iter().for_each(note);
     Ok(())
 }
 
-/// Says on standard error which joins, repartitions and scans of a plan stay with DataFusion's operators,
+/// Tells people which joins, repartitions and scans of a plan stay with DataFusion's operators,
 /// and why.
 async fn note_stock_operators(state: &SessionState, explained: &LogicalPlan) -> Result<()> {
     // What cannot be planned is the error of the statement itself.
@@ -200,12 +225,12 @@ async fn note_stock_operators(state: &SessionState, explained: &LogicalPlan) -> 
         [why_stock_joins(&plan, config)?, why_stock_repartitions(&plan, config)?, why_stock_scans(&plan, config)?]
             .concat();
     let notes: BTreeSet<String> = all.into_iter().collect();
-    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    notes.iter().for_each(note);
     Ok(())
 }
 
 /// Adds a remedy to errors whose cause is outside the statement.
-async fn explain(ctx: &SessionContext, error: Error) -> Error {
+pub async fn explain(ctx: &SessionContext, error: Error) -> Error {
     if errors::is_closed_pipe(&error) {
         return error;
     }

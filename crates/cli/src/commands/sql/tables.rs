@@ -23,6 +23,7 @@ use tokio::task::spawn_blocking;
 use super::given_types::GivenTypes;
 use crate::{
     inputs::{InputArgument, InputSource, Inputs},
+    notes::say,
     objects::{self, is_url},
     reading,
 };
@@ -143,8 +144,8 @@ pub async fn table_of(
     }
     let all = reading_options(&all, state.config())?;
     let dataset = spawn_blocking(move || Dataset::open(&paths, &all)).await.context("the reader has panicked")??;
-    reading::note(&dataset);
+    reading::note_surprises(&dataset);
     GivenTypes::found(state.config(), &dataset.schema);
-    let on_skipped = |path: &str, rows| eprintln!("skipped {} of '{path}'", counted(rows, "bad row"));
+    let on_skipped = |path: &str, rows| say(format_args!("skipped {} of '{path}'", counted(rows, "bad row")));
     Ok(Arc::new(DatasetTable::new(dataset, state.config()).on_skipped(on_skipped)))
 }

@@ -111,7 +111,7 @@ impl QueryRunner for Runner {
             };
             let clickbench_queries = match texts {
                 Some(texts) => {
-                    let limits = Limits { target_partitions: None, memory_bytes: None };
+                    let limits = Limits::default();
                     let planner = clickbench::open(&Variant::stock(), &clickbench, limits, spill).await?;
                     let numbers: Vec<_> = (1..=clickbench::LAST).collect();
                     texts.queries(&planner, &numbers).await?
@@ -171,7 +171,7 @@ impl Open {
         let &QueryCell { suite, threads, rounds, .. } = cell;
         let workers = Workers::start(threads)?;
         let ways = Variants::new(WAYS.into_iter().map(way).collect::<Result<_>>()?);
-        let limits = Limits { target_partitions: Some(threads), memory_bytes: None };
+        let limits = Limits { target_partitions: Some(threads), ..Limits::default() };
         let open = async |way: &Variant| match suite {
             Suite::Tpch => tpch::open(way, &tables.tpch, limits, spill).await,
             Suite::Clickbench => clickbench::open(way, &tables.clickbench, limits, spill).await,

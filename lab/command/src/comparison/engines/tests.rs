@@ -13,7 +13,7 @@ use crate::{
 async fn measured(query: Query, stock: &str, annulus: &str) -> (QueryReport, Vec<String>) {
     let spill = tempfile::tempdir().expect("a folder");
     let ways: Variants = "auto,ring".parse().expect("ways");
-    let limits = Limits { target_partitions: Some(2), memory_bytes: None };
+    let limits = Limits { target_partitions: Some(2), ..Limits::default() };
     let open = async |way: &Variant| {
         let ctx = way.open(limits, spill.path(), SessionConfig::new()).await?;
         let rows = if way.name == "ring" { annulus } else { stock };
