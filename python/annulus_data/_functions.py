@@ -1,0 +1,63 @@
+"""Functions in Python, as a session calls them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .errors import InputError
+
+__all__ = ["aggregate", "scalar"]
+
+
+def _pyarrow() -> Any:
+    try:
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        raise InputError("functions in Python get columns of pyarrow: pip install pyarrow") from None
+
+
+def _array(values: Any, kind: Any, pa: Any) -> Any:
+    """Returns what a function returned as an array."""
+    if hasattr(values, "combine_chunks"):
+        values = values.combine_chunks()
+    if hasattr(values, "__arrow_c_array__"):
+        return values
+    return pa.array(values, from_pandas=False, type=kind if isinstance(kind, pa.DataType) else None)
+
+
+def scalar(function: Callable[..., Any], returns: object) -> Callable[..., Any]:
+    """Returns a function that gets columns with ``__arrow_c_array__`` and returns one."""
+    pa = _pyarrow()
+
+    def call(*columns: Any) -> Any:
+        return _array(function(*(pa.array(column) for column in columns)), returns, pa)
+
+    return call
+
+
+def aggregate(given: type[Any], returns: object, state: Sequence[object]) -> Callable[[], Any]:
+    """Returns what makes objects whose methods take and return columns with ``__arrow_c_array__``."""
+    pa = _pyarrow()
+    for method in ("update", "state", "merge", "evaluate"):
+        if not callable(getattr(given, method, None)):
+            raise InputError(f"the aggregate {given.__qualname__} has no method '{method}'")
+
+    class Group:
+        def __init__(self) -> None:
+            self._group = given()
+
+        def update(self, *columns: Any) -> None:
+            self._group.update(*(pa.array(column) for column in columns))
+
+        def merge(self, *columns: Any) -> None:
+            self._group.merge(*(pa.array(column) for column in columns))
+
+        def state(self) -> list[Any]:
+            return [_array([value], kind, pa) for value, kind in zip(self._group.state(), state, strict=True)]
+
+        def evaluate(self) -> Any:
+            return _array([self._group.evaluate()], returns, pa)
+
+    return Group

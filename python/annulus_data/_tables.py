@@ -1,0 +1,108 @@
+"""Tables of the caller, as a session reads them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any, cast
+
+from . import _internal
+from .errors import InputError
+
+__all__ = ["find", "table_of"]
+
+
+def _is_sized(data: Any) -> bool:
+    """Whether an object with a stream has all its rows in memory."""
+    return not hasattr(data, "__next__") and any(hasattr(data, name) for name in ("__len__", "num_rows", "shape"))
+
+
+def _origin(data: Any) -> str:
+    return str(type(data).__module__).split(".")[0].lstrip("_")
+
+
+def _stream(open_stream: Callable[[], Any], *, is_once: bool) -> _internal.Table:
+    return _internal.Table.of_stream(_internal.Stream(open_stream), is_once)
+
+
+def table_of(data: Any, parts: int) -> _internal.Table | None:
+    """Returns the table of an object, in ``parts`` parts; ``None`` if it is not one."""
+    if isinstance(data, _internal.Table):
+        return data
+    as_table: Callable[[int], _internal.Table] | None = getattr(data, "_annulus_table", None)
+    if as_table is not None:
+        return as_table(parts)
+    if isinstance(data, type) or inspect.ismodule(data):
+        return None
+    origin = _origin(data)
+    if origin == "polars" and hasattr(data, "collect"):
+        return _stream(lambda: data.collect(), is_once=False)
+    if origin == "pyarrow" and hasattr(data, "scanner"):
+        return _stream(lambda: data.scanner().to_reader(), is_once=False)
+    if origin == "pyarrow" and hasattr(data, "to_reader") and hasattr(data, "projected_schema"):
+        return _stream(lambda: data.to_reader(), is_once=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        if origin == "duckdb" or not _is_sized(data):
+            return _stream(lambda: data, is_once=True)
+        return _internal.Table.in_memory(_without_nulls(data) if origin == "polars" else data, parts)
+    if hasattr(data, "__arrow_c_array__"):
+        return _internal.Table.of_batch(data, parts)
+    if origin == "pandas" and hasattr(data, "columns"):
+        return _internal.Table.in_memory(_pyarrow("pandas before 2.2").Table.from_pandas(data), parts)
+    if hasattr(data, "__dataframe__"):
+        _pyarrow("the interchange protocol")
+        interchange: Any = importlib.import_module("pyarrow.interchange")
+        return _internal.Table.in_memory(interchange.from_dataframe(data), parts)
+    if inspect.isgenerator(data) or isinstance(data, Iterator):
+        batches = cast("Iterator[Any]", data)
+        return _stream(lambda: batches, is_once=True)
+    return None
+
+
+def _without_nulls(frame: Any) -> Any:
+    """Returns a data frame of Polars whose columns without values and types can be read: Polars 2.1 passes
+    them with a buffer that Arrow does not give them, and arrow-rs refuses that."""
+    if not any("Null" in str(kind) for kind in frame.dtypes):
+        return frame
+    return _pyarrow("a column of nulls of Polars").table(frame)
+
+
+def _pyarrow(what: str) -> Any:
+    try:
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        raise InputError(f"{what} needs pyarrow: pip install pyarrow") from None
+
+
+def given(name: str, data: Any, parts: int) -> _internal.Table:
+    """Returns the table of an argument.
+
+    Raises:
+        InputError: If it is not one.
+    """
+    if inspect.isgeneratorfunction(data):
+        # Called by each query, so that it can be read again.
+        return _stream(data, is_once=False)
+    table = table_of(data, parts)
+    if table is None:
+        kind = type(data).__qualname__
+        raise InputError(
+            f"'{name}' is a {kind}, which is not a table: give an object with __arrow_c_stream__, such as one of "
+            "pyarrow, Polars, pandas or DuckDB, or a generator of record batches"
+        )
+    return table
+
+
+def find(name: str, frame: FrameType | None, parts: int) -> _internal.Table | None:
+    """Returns the table that a variable of the caller's ``frame`` has, if there is one."""
+    scopes: list[Mapping[str, Any]] = [] if frame is None else [frame.f_locals, frame.f_globals]
+    for scope in scopes:
+        if name in scope:
+            return table_of(scope[name], parts)
+        # Names without quotes are lower case in SQL.
+        alike = [variable for variable in scope if variable.lower() == name]
+        if len(alike) == 1 and (table := table_of(scope[alike[0]], parts)) is not None:
+            return table
+    return None

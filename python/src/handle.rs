@@ -1,0 +1,167 @@
+//! An open session: its threads, its workers and its files.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use annulus_cli::{
+    cluster::{ClusterArgs, Remote},
+    spill::SpillFolder,
+};
+use anyhow::{Context, Error, Result};
+use datafusion::prelude::SessionContext;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use tokio::runtime::{Handle, Runtime};
+
+use crate::{errors::SessionClosedError, owner::Owner};
+
+/// The time that tasks have to stop when a session is closed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A session that lives as long as this, unless it is closed.
+#[derive(Clone)]
+pub struct SessionHandle(Arc<SessionSlot>);
+
+struct SessionSlot {
+    owner: Owner,
+    /// `None` when the session is closed.
+    open: Mutex<Option<Arc<OpenSession>>>,
+}
+
+/// An open session.
+pub struct OpenSession {
+    /// Taken when this is dropped.
+    parts: Option<SessionParts>,
+    owner: Owner,
+}
+
+/// What a session has, in the order in which it is given back.
+pub struct SessionParts {
+    pub ctx: SessionContext,
+    pub runtime: Runtime,
+    pub workers: Option<WorkerProcesses>,
+    pub spill: SpillFolder,
+}
+
+impl OpenSession {
+    fn parts(&self) -> &SessionParts {
+        // Taken when this is dropped.
+        self.parts.as_ref().expect("an open session has its parts")
+    }
+
+    pub fn ctx(&self) -> SessionContext {
+        self.parts().ctx.clone()
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.parts().runtime.handle().clone()
+    }
+
+    /// Returns the folder for spilled rows and copies of inputs.
+    pub fn spill(&self) -> PathBuf {
+        self.parts().spill.path().to_owned()
+    }
+}
+
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        let Some(parts) = self.parts.take() else { return };
+        if !self.owner.is_here() {
+            // The threads are those of another process, and the files, too.
+            std::mem::forget(parts);
+            return;
+        }
+        let SessionParts { ctx, runtime, workers, spill } = parts;
+        drop(ctx);
+        if Handle::try_current().is_ok() {
+            runtime.shutdown_background();
+        } else {
+            runtime.shutdown_timeout(GRACE);
+        }
+        drop(workers);
+        drop(spill);
+    }
+}
+
+impl SessionHandle {
+    pub fn new(parts: SessionParts) -> Self {
+        let owner = Owner::this();
+        let open = OpenSession { parts: Some(parts), owner };
+        Self(Arc::new(SessionSlot { owner, open: Mutex::new(Some(Arc::new(open))) }))
+    }
+
+    /// Ends the session when nothing uses it any more. In a process that was forked, nothing happens.
+    pub fn close(&self) {
+        let open = self.0.open.lock().take();
+        drop(open);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.0.open.lock().is_none()
+    }
+
+    /// Returns the session, unless it is closed.
+    ///
+    /// # Errors
+    /// If it is closed, or belongs to another process.
+    pub fn open(&self) -> PyResult<Arc<OpenSession>> {
+        self.check()?;
+        let open = self.0.open.lock();
+        open.clone().ok_or_else(|| SessionClosedError::new_err("the session is closed: open another one"))
+    }
+
+    /// # Errors
+    /// If the session belongs to another process.
+    pub fn check(&self) -> PyResult<()> {
+        self.0.owner.check()
+    }
+}
+
+/// Workers that were started for a session. Their processes end with the thread that started them, so it
+/// lives as long as this.
+pub struct WorkerProcesses {
+    remote: Option<Remote>,
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl WorkerProcesses {
+    /// # Errors
+    /// If a worker does not start.
+    pub fn start(args: ClusterArgs, memory_bytes: Option<usize>) -> Result<Self> {
+        let (report, started) = mpsc::channel();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let keep = move || {
+            let cluster = args.start(memory_bytes);
+            let told = cluster.as_ref().map(|cluster| cluster.remote().cloned());
+            // The thread that starts them waits for this.
+            report.send(told.map_err(|error| Error::msg(annulus_cli::errors::text(error)))).ok();
+            // Ends when the sender is dropped.
+            stopped.recv().ok();
+            drop(cluster);
+        };
+        let thread = thread::Builder::new().name("workers".to_owned()).spawn(keep)?;
+        let remote = started.recv().context("the thread that starts workers has ended")??;
+        Ok(Self { remote, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl WorkerProcesses {
+    pub fn remote(&self) -> Option<&Remote> {
+        self.remote.as_ref()
+    }
+}
+
+impl Drop for WorkerProcesses {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has no result.
+            thread.join().ok();
+        }
+    }
+}
