@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["Operator", "Plan"]
 
@@ -17,8 +16,7 @@ _COLD = (232, 240, 250)
 _HOT = (247, 148, 110)
 
 
-@dataclass(frozen=True)
-class Operator:
+class Operator(NamedTuple):
     """An operator of a query that has run.
 
     Attributes:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
-from typing import Any, cast
+from types import FrameType, FunctionType, GeneratorType, ModuleType
+from typing import Any
 
 from . import _internal
 from .errors import InputError
 
 __all__ = ["find", "table_of"]
+
+
+_IS_GENERATOR = 0x20
+"""The flag of functions that are generators (``inspect.CO_GENERATOR``; ``inspect`` takes long to import)."""
 
 
 def _is_sized(data: Any) -> bool:
@@ -23,8 +26,15 @@ def _origin(data: Any) -> str:
     return str(type(data).__module__).split(".")[0].lstrip("_")
 
 
-def _stream(open_stream: Callable[[], Any], *, is_once: bool) -> _internal.Table:
-    return _internal.Table.of_stream(_internal.Stream(open_stream), is_once)
+def _once(open_stream: Callable[[], Any]) -> _internal.Table:
+    """Returns the table of a stream that one query can read."""
+    return _internal.Table.of_stream(_internal.Stream(open_stream), True)
+
+
+def _again(open_stream: Callable[[], Any], sample: Callable[[], Any] | None = None) -> _internal.Table:
+    """Returns the table of a stream that each query opens; ``sample`` has the same columns, and no rows."""
+    columns = None if sample is None else _internal.Stream(sample)
+    return _internal.Table.of_stream(_internal.Stream(open_stream), False, columns)
 
 
 def table_of(data: Any, parts: int) -> _internal.Table | None:
@@ -34,18 +44,20 @@ def table_of(data: Any, parts: int) -> _internal.Table | None:
     as_table: Callable[[int], _internal.Table] | None = getattr(data, "_annulus_table", None)
     if as_table is not None:
         return as_table(parts)
-    if isinstance(data, type) or inspect.ismodule(data):
+    if isinstance(data, (type, ModuleType)):
         return None
     origin = _origin(data)
     if origin == "polars" and hasattr(data, "collect"):
-        return _stream(lambda: data.collect(), is_once=False)
+        return _again(data.collect, lambda: data.limit(0).collect())
     if origin == "pyarrow" and hasattr(data, "scanner"):
-        return _stream(lambda: data.scanner().to_reader(), is_once=False)
+        return _again(lambda: data.scanner().to_reader(), lambda: data.schema.empty_table())
     if origin == "pyarrow" and hasattr(data, "to_reader") and hasattr(data, "projected_schema"):
-        return _stream(lambda: data.to_reader(), is_once=False)
+        return _again(data.to_reader, lambda: data.projected_schema.empty_table())
     if hasattr(data, "__arrow_c_stream__"):
-        if origin == "duckdb" or not _is_sized(data):
-            return _stream(lambda: data, is_once=True)
+        if origin == "duckdb":
+            return _again(lambda: data, lambda: data.limit(0))
+        if not _is_sized(data):
+            return _once(lambda: data)
         return _internal.Table.in_memory(_without_nulls(data) if origin == "polars" else data, parts)
     if hasattr(data, "__arrow_c_array__"):
         return _internal.Table.of_batch(data, parts)
@@ -55,9 +67,9 @@ def table_of(data: Any, parts: int) -> _internal.Table | None:
         _pyarrow("the interchange protocol")
         interchange: Any = importlib.import_module("pyarrow.interchange")
         return _internal.Table.in_memory(interchange.from_dataframe(data), parts)
-    if inspect.isgenerator(data) or isinstance(data, Iterator):
-        batches = cast("Iterator[Any]", data)
-        return _stream(lambda: batches, is_once=True)
+    if isinstance(data, (GeneratorType, Iterator)):
+        stream: Any = data
+        return _once(lambda: stream)
     return None
 
 
@@ -82,9 +94,9 @@ def given(name: str, data: Any, parts: int) -> _internal.Table:
     Raises:
         InputError: If it is not one.
     """
-    if inspect.isgeneratorfunction(data):
+    if isinstance(data, FunctionType) and data.__code__.co_flags & _IS_GENERATOR:
         # Called by each query, so that it can be read again.
-        return _stream(data, is_once=False)
+        return _again(data)
     table = table_of(data, parts)
     if table is None:
         kind = type(data).__qualname__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 from typing import Any
 
 from . import _internal
@@ -59,7 +59,9 @@ def enable(ctx: Any, session: Session | None = None) -> Any:
     >>> ctx.sql("SELECT 1 AS a").to_pydict()
     {'a': [1]}
     """
-    version = importlib.metadata.version("datafusion")
+    # It takes longer to import than the rest of this package.
+    metadata: Any = importlib.import_module("importlib.metadata")
+    version: str = metadata.version("datafusion")
     if int(version.split(".")[0]) != MAJOR:
         raise OptionError(
             f"datafusion is {version}, and this package has DataFusion {MAJOR}: install datafusion=={MAJOR}.*"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import json
 import os
 import sys
-import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -194,6 +191,9 @@ class Session:
         return rows
 
     async def _result_async(self, work: _internal.Work) -> Any:
+        # Imported where it is needed, as it takes longer to import than this package.
+        import asyncio
+
         loop = asyncio.get_running_loop()
         is_over = asyncio.Event()
         work.on_end(lambda: loop.call_soon_threadsafe(is_over.set))
@@ -342,6 +342,9 @@ class Session:
     ) -> dict[str, Any]:
         """Splits a table into files by the values of a key, in bounded memory. See
         :func:`annulus_data.partition`."""
+        import json
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="annulus-partition-") as folder:
             inputs = [os.fspath(path) for path in _paths(data)]
             if not inputs:

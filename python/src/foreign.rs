@@ -33,7 +33,6 @@ use datafusion::{
     prelude::SessionConfig,
 };
 use datafusion_ffi::{
-    execution::FFI_TaskContextProvider,
     proto::{logical_extension_codec::FFI_LogicalExtensionCodec, physical_extension_codec::FFI_PhysicalExtensionCodec},
     query_planner::FFI_QueryPlanner,
 };
@@ -51,7 +50,6 @@ use crate::{errors::OptionError, handle::SessionHandle};
 const ID: &str = "annulus";
 const LOGICAL_CODEC: &CStr = c"datafusion_logical_extension_codec";
 const PHYSICAL_CODEC: &CStr = c"datafusion_physical_extension_codec";
-const CONTEXT: &CStr = c"datafusion_task_context_provider";
 const PLANNER: &CStr = c"datafusion_query_planner";
 
 /// What is on its way to the other library and back, by number.
@@ -104,20 +102,20 @@ impl Foreign {
     fn __datafusion_logical_extension_codec__<'py>(
         &self,
         py: Python<'py>,
-        session: Bound<'py, PyAny>,
+        _session: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let handle = self.session.open()?.handle();
-        let codec = FFI_LogicalExtensionCodec::new(Arc::new(TableCodec), Some(handle), context_of(&session)?);
+        let open = self.session.open()?;
+        let codec = FFI_LogicalExtensionCodec::new(Arc::new(TableCodec), Some(open.handle()), &open.task_contexts());
         PyCapsule::new_with_value(py, codec, LOGICAL_CODEC)
     }
 
     fn __datafusion_physical_extension_codec__<'py>(
         &self,
         py: Python<'py>,
-        session: Bound<'py, PyAny>,
+        _session: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let handle = self.session.open()?.handle();
-        let codec = FFI_PhysicalExtensionCodec::new(Arc::new(PlanCodec), Some(handle), context_of(&session)?);
+        let open = self.session.open()?;
+        let codec = FFI_PhysicalExtensionCodec::new(Arc::new(PlanCodec), Some(open.handle()), &open.task_contexts());
         PyCapsule::new_with_value(py, codec, PHYSICAL_CODEC)
     }
 
@@ -130,8 +128,12 @@ impl Foreign {
             taken(&session, "__datafusion_logical_extension_codec__", LOGICAL_CODEC)?;
         let physical: FFI_PhysicalExtensionCodec =
             taken(&session, "__datafusion_physical_extension_codec__", PHYSICAL_CODEC)?;
-        let fallback = self.fallback.as_ref().map(|planner| planner_of(planner.bind(py))).transpose()?;
+        // Theirs forget the session when its handle in Python is gone, though data frames still have it.
         let open = self.session.open()?;
+        let contexts = open.task_contexts();
+        let logical = FFI_LogicalExtensionCodec::new((&logical).into(), None, &contexts);
+        let physical = FFI_PhysicalExtensionCodec::new((&physical).into(), None, &contexts);
+        let fallback = self.fallback.as_ref().map(|planner| planner_of(planner.bind(py))).transpose()?;
         let planner = Planner { handle: open.handle(), own: open.ctx(), fallback };
         let planner = FFI_QueryPlanner::new_with_ffi_codecs(Arc::new(planner), logical, physical);
         PyCapsule::new_with_value(py, planner, PLANNER)
@@ -144,10 +146,6 @@ fn taken<T: Clone>(session: &Bound<'_, PyAny>, method: &str, name: &CStr) -> PyR
     let value = capsule.pointer_checked(Some(name))?.cast::<T>();
     // SAFETY: a capsule of this name has such a value, for the major version that `enable` has checked.
     Ok(unsafe { value.as_ref() }.clone())
-}
-
-fn context_of(session: &Bound<'_, PyAny>) -> PyResult<FFI_TaskContextProvider> {
-    taken(session, "__datafusion_task_context_provider__", CONTEXT)
 }
 
 fn planner_of(capsule: &Bound<'_, PyAny>) -> PyResult<Arc<dyn QueryPlanner + Send + Sync>> {

@@ -12,7 +12,7 @@ use annulus_cli::{
     spill::SpillFolder,
 };
 use anyhow::{Context, Error, Result};
-use datafusion::prelude::SessionContext;
+use datafusion::{execution::TaskContextProvider, prelude::SessionContext};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tokio::runtime::{Handle, Runtime};
@@ -42,6 +42,8 @@ pub struct OpenSession {
 /// What a session has, in the order in which it is given back.
 pub struct SessionParts {
     pub ctx: SessionContext,
+    /// The same, for those who keep it by a weak reference.
+    pub contexts: Arc<SessionContext>,
     pub runtime: Runtime,
     pub workers: Option<WorkerProcesses>,
     pub spill: SpillFolder,
@@ -55,6 +57,11 @@ impl OpenSession {
 
     pub fn ctx(&self) -> SessionContext {
         self.parts().ctx.clone()
+    }
+
+    /// Returns what makes contexts of tasks, as long as the session is open.
+    pub fn task_contexts(&self) -> Arc<dyn TaskContextProvider> {
+        Arc::clone(&self.parts().contexts) as _
     }
 
     pub fn handle(&self) -> Handle {
@@ -75,8 +82,8 @@ impl Drop for OpenSession {
             std::mem::forget(parts);
             return;
         }
-        let SessionParts { ctx, runtime, workers, spill } = parts;
-        drop(ctx);
+        let SessionParts { ctx, contexts, runtime, workers, spill } = parts;
+        drop((ctx, contexts));
         if Handle::try_current().is_ok() {
             runtime.shutdown_background();
         } else {

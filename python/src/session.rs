@@ -124,7 +124,7 @@ impl Session {
         });
         opened.wait(py, || Ok(()))?;
         let ctx = opened.end(None)?;
-        Ok(Self(SessionHandle::new(SessionParts { ctx, runtime, workers, spill })))
+        Ok(Self(SessionHandle::new(SessionParts { contexts: Arc::new(ctx.clone()), ctx, runtime, workers, spill })))
     }
 
     /// Returns the names of tables in statements that stand alone, as `orders` in `FROM orders`.

@@ -69,17 +69,18 @@ impl Table {
     }
 
     /// Returns the table of a stream. Its rows are read by each query anew, or by one query if the stream
-    /// `is_once`.
+    /// `is_once`. A `sample` is a stream of the same columns that costs less to open.
     #[staticmethod]
-    fn of_stream(stream: &Bound<'_, Stream>, is_once: bool) -> PyResult<Self> {
+    #[pyo3(signature = (stream, is_once, sample=None))]
+    fn of_stream(stream: &Bound<'_, Stream>, is_once: bool, sample: Option<&Bound<'_, Stream>>) -> PyResult<Self> {
         let py = stream.py();
         let stream = stream.clone().unbind();
-        let first = stream.get().open(py)?;
+        let first = sample.map_or(stream.get(), Bound::get).open(py)?;
         let schema = without_index(&first.schema());
         let source = Source {
             stream,
             schema: Arc::clone(&schema),
-            first: Mutex::new(Some(first)),
+            first: Mutex::new(Some(first).filter(|_| sample.is_none())),
             is_once,
             is_read: AtomicBool::new(false),
         };

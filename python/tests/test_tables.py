@@ -110,7 +110,8 @@ def test_readers_of_pyarrow_and_relations_of_duckdb_are_streams(session: an.Sess
     with pytest.raises(an.InputError, match="read once"):
         rows.fetchall()
     relation = duckdb.sql("SELECT range AS a FROM range(100)")
-    assert session.sql("SELECT sum(a) FROM relation").fetchone() == (4950,)
+    rows = session.sql("SELECT sum(a) FROM relation")
+    assert rows.fetchall() == duckdb.sql("SELECT sum(a) FROM relation").fetchall() == rows.fetchall() == [(4950,)]
 
 
 def test_a_stream_cannot_be_read_twice_in_one_query(session: an.Session) -> None:
