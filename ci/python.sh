@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Python package: its style, its types, its tests and the examples in its docstrings. The module is a debug build, with
-# the features of the workspace, as the other tests have them.
+# The Python package: its style, its types, its tests, the examples in its docstrings, and its notebooks. The module is a debug
+# build, with the features of the workspace, as the other tests have them. Adds the notebooks and the reference to the site.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
@@ -24,6 +24,11 @@ cd python
 "$venv/bin/ruff" check --no-cache .
 "$venv/bin/ruff" format --no-cache --check .
 "$venv/bin/mypy" --cache-dir=/dev/null --python-executable "$venv/bin/python" -p annulus_data
-"$venv/bin/pyright" --pythonpath "$venv/bin/python" annulus_data
-"$venv/bin/pytest" -p no:cacheprovider
-"$venv/bin/pytest" -p no:cacheprovider --doctest-modules "$staged/annulus_data"
+"$venv/bin/pyright" --pythonpath "$venv/bin/python" --project . annulus_data
+"$venv/bin/pytest" -q -p no:cacheprovider
+"$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules "$staged/annulus_data"
+site=$CARGO_TARGET_DIR/site/python
+rm -rf "$site"
+"$venv/bin/python" ../ci/notebooks.py notebooks "$site/notebooks"
+# Where docstrings have no markup of their own, they are Markdown with roles.
+"$venv/bin/pdoc" --docformat google --no-show-source --output-directory "$site/reference" annulus_data

@@ -57,5 +57,5 @@ if [ "${1:-}" != --no-tests ]; then
     (cd "$fresh" && "$fresh/venv/bin/python" -c "import annulus_data as an; assert an.sql('SELECT 42 AS a').fetchall() == [(42,)]")
     (cd "$fresh" && "$fresh/venv/bin/annulus" demo >"$fresh/demo.txt")
     "$fresh/venv/bin/pip" install --quiet --disable-pip-version-check -r python/requirements.txt
-    (cd python && "$fresh/venv/bin/pytest" -p no:cacheprovider)
+    (cd python && "$fresh/venv/bin/pytest" -q -p no:cacheprovider)
 fi

@@ -4,7 +4,7 @@
 >>> an.sql("SELECT 'hello' AS greeting").fetchall()
 [('hello',)]
 
-A :class:`Session` runs queries in this process, a :class:`Cluster` on workers. The functions of the module
+A `Session` runs queries in this process, a `Cluster` on workers. The functions of the module
 use a session that is opened when it is first needed.
 """
 
@@ -65,7 +65,7 @@ __all__ = [
 
 def sql(query: str, /, **tables: Any) -> Relation:
     """Runs SQL statements in the default session, and returns the rows of the last one. See
-    :meth:`Session.sql`.
+    `Session.sql`.
 
     >>> import annulus_data as an
     >>> import pyarrow as pa
@@ -77,7 +77,7 @@ def sql(query: str, /, **tables: Any) -> Relation:
 
 
 def read(path: str | os.PathLike[str] | Sequence[str], **options: object) -> Relation:
-    """Returns the rows of files. See :meth:`Session.read`."""
+    """Returns the rows of files. See `Session.read`."""
     return default_session().read(path, **options)
 
 
@@ -92,7 +92,7 @@ def join(
     nearest: str | None = None,
     suffix: str = "_right",
 ) -> Relation:
-    """Joins two tables, which are called ``l`` and ``r`` in conditions. See :meth:`Session.join`.
+    """Joins two tables, which are called ``l`` and ``r`` in conditions. See `Session.join`.
 
     >>> import annulus_data as an
     >>> import pyarrow as pa

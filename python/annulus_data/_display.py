@@ -14,7 +14,7 @@ _CELL = 60
 
 
 def _cut(text: str) -> str:
-    text = text.replace("\n", "↵")
+    text = "".join(c if c.isprintable() else "↵" if c == "\n" else repr(c)[1:-1] for c in text[: 2 * _CELL])
     return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 

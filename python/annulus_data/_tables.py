@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType, FunctionType, GeneratorType, ModuleType
 from typing import Any
@@ -17,6 +18,20 @@ _IS_GENERATOR = 0x20
 """The flag of functions that are generators (``inspect.CO_GENERATOR``; ``inspect`` takes long to import)."""
 
 
+def _in_memory(data: Any, origin: str, parts: int) -> _internal.Table:
+    try:
+        return _internal.Table.in_memory(data, parts)
+    except InputError as error:
+        if origin != "pyarrow" or "slice of nested structs" not in str(error):
+            raise
+        # arrow-rs 59 cannot read them where they are.
+        return _internal.Table.in_memory(data.take(list(range(len(data)))), parts)
+
+
+def _is_iterator(data: Any) -> bool:
+    return isinstance(data, (GeneratorType, Iterator))
+
+
 def _is_sized(data: Any) -> bool:
     """Whether an object with a stream has all its rows in memory."""
     return not hasattr(data, "__next__") and any(hasattr(data, name) for name in ("__len__", "num_rows", "shape"))
@@ -26,9 +41,18 @@ def _origin(data: Any) -> str:
     return str(type(data).__module__).split(".")[0].lstrip("_")
 
 
-def _once(open_stream: Callable[[], Any]) -> _internal.Table:
-    """Returns the table of a stream that one query can read."""
-    return _internal.Table.of_stream(_internal.Stream(open_stream), True)
+_readings: weakref.WeakKeyDictionary[Any, _internal.Reading] = weakref.WeakKeyDictionary()
+"""How far the objects have been read that one query can read."""
+
+
+def _once(data: Any) -> _internal.Table:
+    """Returns the table of an object that one query can read."""
+    try:
+        reading = _readings.setdefault(data, _internal.Reading())
+    except TypeError:
+        # There are no weak references to it: it is known by this table alone.
+        reading = _internal.Reading()
+    return _internal.Table.of_stream(_internal.Stream(lambda: data), True, None, reading)
 
 
 def _again(open_stream: Callable[[], Any], sample: Callable[[], Any] | None = None) -> _internal.Table:
@@ -48,7 +72,7 @@ def table_of(data: Any, parts: int) -> _internal.Table | None:
         return None
     origin = _origin(data)
     if origin == "polars" and hasattr(data, "collect"):
-        return _again(data.collect, lambda: data.limit(0).collect())
+        return _again(lambda: _without_nulls(data.collect()), lambda: _without_nulls(data.limit(0).collect()))
     if origin == "pyarrow" and hasattr(data, "scanner"):
         return _again(lambda: data.scanner().to_reader(), lambda: data.schema.empty_table())
     if origin == "pyarrow" and hasattr(data, "to_reader") and hasattr(data, "projected_schema"):
@@ -57,8 +81,12 @@ def table_of(data: Any, parts: int) -> _internal.Table | None:
         if origin == "duckdb":
             return _again(lambda: data, lambda: data.limit(0))
         if not _is_sized(data):
-            return _once(lambda: data)
-        return _internal.Table.in_memory(_without_nulls(data) if origin == "polars" else data, parts)
+            return _once(data)
+        if origin == "polars":
+            data = _without_nulls(data)
+        if origin == "pyarrow" and getattr(data, "null_count", False):
+            raise InputError("rows of a table cannot be null as a whole: give the columns as a table")
+        return _in_memory(data, origin, parts)
     if hasattr(data, "__arrow_c_array__"):
         return _internal.Table.of_batch(data, parts)
     if origin == "pandas" and hasattr(data, "columns"):
@@ -67,9 +95,8 @@ def table_of(data: Any, parts: int) -> _internal.Table | None:
         _pyarrow("the interchange protocol")
         interchange: Any = importlib.import_module("pyarrow.interchange")
         return _internal.Table.in_memory(interchange.from_dataframe(data), parts)
-    if isinstance(data, (GeneratorType, Iterator)):
-        stream: Any = data
-        return _once(lambda: stream)
+    if _is_iterator(data):
+        return _once(data)
     return None
 
 
@@ -109,7 +136,14 @@ def given(name: str, data: Any, parts: int) -> _internal.Table:
 
 def find(name: str, frame: FrameType | None, parts: int) -> _internal.Table | None:
     """Returns the table that a variable of the caller's ``frame`` has, if there is one."""
-    scopes: list[Mapping[str, Any]] = [] if frame is None else [frame.f_locals, frame.f_globals]
+    scopes: list[Mapping[str, Any]] = []
+    while frame is not None:
+        scopes.append(frame.f_locals)
+        if not frame.f_code.co_name.startswith("<") or frame.f_code.co_name == "<module>":
+            scopes.append(frame.f_globals)
+            break
+        # Comprehensions and lambdas have frames of their own.
+        frame = frame.f_back
     for scope in scopes:
         if name in scope:
             return table_of(scope[name], parts)

@@ -43,6 +43,8 @@ def enable(ctx: Any, session: Session | None = None) -> Any:
     ``COPY`` and ``write_parquet`` fail in it, because DataFusion 55 does not pass formats of files to other
     libraries: ``annulus_data.sql("SELECT * FROM rows", rows=frame).write(path)`` writes a data frame.
 
+    ``session`` keeps ``ctx`` until it is closed. Calling this once more changes nothing.
+
     Args:
         ctx: A ``datafusion.SessionContext`` of datafusion 55.
         session: The session of Annulus whose threads, memory and disk are used; by default that of the module.
@@ -66,4 +68,10 @@ def enable(ctx: Any, session: Session | None = None) -> Any:
         raise OptionError(
             f"datafusion is {version}, and this package has DataFusion {MAJOR}: install datafusion=={MAJOR}.*"
         )
-    return ctx.with_extensions(_Extension(session or default_session()))
+    session = session or default_session()
+    if _internal.FOREIGN_ID in ctx.physical_extension_codec_ids():
+        return ctx
+    enabled = ctx.with_extensions(_Extension(session))
+    # Data frames outlive the handle of their session, and what DataFusion passes between libraries does not.
+    session._foreign.append((ctx, enabled))
+    return enabled

@@ -1,4 +1,4 @@
-"""The exceptions of Annulus. All are an :class:`AnnulusError`, and each message names the remedy."""
+"""The exceptions of Annulus. All are an `AnnulusError`, and each message names the remedy."""
 
 from __future__ import annotations
 

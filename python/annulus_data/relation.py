@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _display, _internal
+from ._notes import warn
 from ._plan import Plan
 from ._progress import Progress
 from .errors import InputError, OptionError
@@ -58,7 +59,7 @@ def _module(name: str, method: str) -> Any:
 
 
 class Relation:
-    """The rows of a query. They are made when they are needed, each time anew; :meth:`collect` keeps them.
+    """The rows of a query. They are made when they are needed, each time anew; `collect` keeps them.
 
     A relation can be a table of other queries, by the name of its variable or as an argument, and it has
     ``__arrow_c_stream__``, so libraries that read Arrow read it.
@@ -120,7 +121,7 @@ class Relation:
         return self._session._kept(self._collected(progress))
 
     async def collect_async(self) -> Relation:
-        """Runs the query like :meth:`collect` while other tasks of the event loop run. If the task is
+        """Runs the query like `collect` while other tasks of the event loop run. If the task is
         cancelled, so is the query.
 
         >>> import asyncio
@@ -222,7 +223,16 @@ class Relation:
         >>> sum(len(batch) for batch in an.sql("SELECT * FROM generate_series(1, 100)").batches())
         100
         """
-        return self._query.batches()
+        return self._batches()
+
+    def _batches(self) -> Iterator[_internal.Batch]:
+        if self._rows is not None:
+            yield from self._rows.batches()
+            return
+        try:
+            yield from self._query.batches()
+        finally:
+            warn()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         source = self._query if self._rows is None else self._rows
@@ -313,7 +323,8 @@ class Relation:
         """
         if not expressions:
             raise OptionError("select takes at least one expression, such as 'a' or 'a + b AS c'")
-        return self._over(f"SELECT {', '.join(expressions)}\nFROM this")
+        # Each in a line of its own, which a comment ends with.
+        return self._over("SELECT " + "\n, ".join(expressions) + "\nFROM this")
 
     def with_columns(self, **expressions: str) -> Relation:
         """Returns the rows with further columns, or with other values of columns that are there.
@@ -323,10 +334,10 @@ class Relation:
         [{'a': 30, 'b': 4}]
         """
         columns = [
-            f"{expressions[name]} AS {quoted(name)}" if name in expressions else quoted(name) for name in self.columns
+            f"{expressions[name]}\n AS {quoted(name)}" if name in expressions else quoted(name) for name in self.columns
         ]
-        new = [f"{text} AS {quoted(name)}" for name, text in expressions.items() if name not in self.columns]
-        return self._over(f"SELECT {', '.join(columns + new)}\nFROM this")
+        new = [f"{text}\n AS {quoted(name)}" for name, text in expressions.items() if name not in self.columns]
+        return self._over("SELECT " + "\n, ".join(columns + new) + "\nFROM this")
 
     def filter(self, condition: str) -> Relation:
         """Returns the rows for which a condition is true.
@@ -435,7 +446,7 @@ class Relation:
     def partition(
         self, output: str | os.PathLike[str], *, by: str | Sequence[str], into: int | None = None, **options: Any
     ) -> dict[str, Any]:
-        """Writes the rows to files, by the values of a key. See :func:`annulus_data.partition`.
+        """Writes the rows to files, by the values of a key. See `annulus_data.partition`.
 
         >>> import tempfile
         >>> import annulus_data as an

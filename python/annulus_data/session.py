@@ -5,18 +5,20 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Any, cast
 
 from . import _functions, _internal, _tables
+from ._notes import warn
 from ._progress import Progress, watch
-from .errors import AnnulusWarning, OptionError
+from .errors import OptionError
 from .relation import JOINS, JoinType, Relation, listed, quoted
 
 __all__ = ["Cluster", "Session", "default_session"]
+
+_MOST_THREADS = 4096
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -44,7 +46,7 @@ def _text(value: object) -> str:
 class Session:
     """A session: tables by name, and statements over them. Queries run in this process.
 
-    It can be used by several threads at once. With ``with``, or :meth:`close`, it ends: what runs is
+    It can be used by several threads at once. With ``with``, or `close`, it ends: what runs is
     cancelled, and its files are removed.
 
     Args:
@@ -89,13 +91,17 @@ class Session:
 
     def _open(self, options: dict[str, object], progress: Progress) -> None:
         threads = options.get("threads")
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise OptionError(f"threads is {threads!r}: expected a number from 1 on")
+        if threads is not None and (not isinstance(threads, int) or not 0 < threads <= _MOST_THREADS):
+            raise OptionError(f"threads is {threads!r}: expected a number from 1 to {_MOST_THREADS}")
+        if progress is not None and not isinstance(progress, bool) and not callable(progress):
+            raise OptionError(f"progress is {progress!r}: expected True, False or a callable such as tqdm.tqdm")
         empty = {"workers": None, "local_workers": None, "certificates": None, "silence": None}
         _internal.set_program(*_program())
         self._session = _internal.Session({**empty, **options})
         self._progress: Progress = progress
         self._parts = threads or os.cpu_count() or 1
+        self._registered: dict[str, _internal.Table] = {}
+        self._foreign: list[object] = []
         _open_sessions.add(self)
 
     # Statements.
@@ -129,7 +135,7 @@ class Session:
         return self._run(query, tables, sys._getframe(1), True)
 
     def sql_async(self, query: str, /, **tables: Any) -> Coroutine[Any, Any, Relation]:
-        """Runs statements like :meth:`sql` while other tasks of the event loop run, and returns the rows of
+        """Runs statements like `sql` while other tasks of the event loop run, and returns the rows of
         the last one, in memory. If the task is cancelled, so is the statement.
 
         >>> import asyncio
@@ -144,27 +150,33 @@ class Session:
         named = self._named(query, tables, sys._getframe(1))
         return self._run_async(query, named)
 
-    async def _run_async(self, query: str, named: dict[str, _internal.Table]) -> Relation:
-        planned: _internal.Query | None = await self._result_async(self._session.sql(query, named))
+    async def _run_async(self, query: str, named: _Named) -> Relation:
+        planned: _internal.Query | None = await self._result_async(self._session.sql(query, *named))
         relation = self._relation(planned)
         return relation if relation._rows is not None else await relation.collect_async()
 
-    def _named(self, query: str, tables: Mapping[str, Any], frame: FrameType | None) -> dict[str, _internal.Table]:
-        named = {name: _tables.given(name, data, self._parts) for name, data in tables.items()}
-        if frame is None:
-            return named
+    def _named(self, query: str, tables: Mapping[str, Any], frame: FrameType | None) -> _Named:
+        """Returns the tables that a statement names: those that were given, and variables of ``frame``."""
+        given = {name: _tables.given(name, data, self._parts) for name, data in tables.items()}
+        found: dict[str, _internal.Table] = {}
         for name in self._session.names(query):
-            if name in named or not name.isidentifier() or self._session.has_table(name):
+            if name in given or name in found or not name.isidentifier():
                 continue
-            table = _tables.find(name, frame, self._parts)
-            if table is not None:
-                named[name] = table
-        return named
+            # Names without quotes are lower case in SQL.
+            if (table := _alike(name, given)) is not None:
+                given[name] = table
+            elif self._session.has_table(name):
+                continue
+            elif (table := _alike(name, self._registered)) is not None:
+                given[name] = table
+            elif frame is not None and (table := _tables.find(name, frame, self._parts)) is not None:
+                found[name] = table
+        return given, found
 
     def _run(self, query: str, tables: Mapping[str, Any], frame: FrameType | None, is_progress: bool) -> Relation:
-        named = self._named(query, tables, frame)
+        given, found = self._named(query, tables, frame)
         planned: _internal.Query | None = self._result(
-            self._session.sql(query, named), self._progress if is_progress else False
+            self._session.sql(query, given, found), self._progress if is_progress else False
         )
         return self._relation(planned)
 
@@ -174,9 +186,9 @@ class Session:
         return Relation(self, planned)
 
     def _kept(self, rows: _internal.Rows) -> Relation:
-        planned: _internal.Query = self._session.sql(
-            "SELECT * FROM kept", {"kept": _internal.Table.in_memory(rows, self._parts)}
-        ).wait(None)
+        # In one part, so that the rows keep their order.
+        table = _internal.Table.in_memory(rows, 1)
+        planned: _internal.Query = self._session.sql("SELECT * FROM kept", {"kept": table}, {}).wait(None)
         return Relation(self, planned, rows)
 
     def _result(self, work: _internal.Work, progress: Progress) -> Any:
@@ -184,7 +196,7 @@ class Session:
             try:
                 return work.wait(on_progress)
             finally:
-                _warn()
+                warn()
 
     def _rows(self, work: _internal.Work, progress: Progress) -> _internal.Rows:
         rows: _internal.Rows = self._result(work, progress)
@@ -204,7 +216,7 @@ class Session:
             await loop.run_in_executor(None, work.cancel)
             raise
         finally:
-            _warn()
+            warn()
 
     async def _rows_async(self, work: _internal.Work) -> _internal.Rows:
         rows: _internal.Rows = await self._result_async(work)
@@ -248,16 +260,12 @@ class Session:
         ...     an.default_session().read(path, types="a=text").fetchall()
         [('7',)]
         """
-        paths = [os.fspath(path)] if isinstance(path, (str, os.PathLike)) else [os.fspath(each) for each in path]
-        text = paths[0] if len(paths) == 1 else "{" + ",".join(paths) + "}"
+        paths: list[str] = [os.fspath(each) for each in _all(path)]
         pairs = [(name, _text(value)) for name, values in options.items() for value in _all(values)]
-        for number, (name, value) in enumerate(pairs):
-            escaped = value.replace("%", "%25").replace("&", "%26").replace("?", "%3F")
-            text += f"{'?' if number == 0 else '&'}{name}={escaped}"
-        return self._run(f"SELECT * FROM {_from(text)}", {}, None, True)
+        return self._relation(self._result(self._session.read(paths, pairs), None))
 
     def register(self, name: str, table: Any) -> None:
-        """Gives a table a name in the session, until :meth:`unregister`. Another table of the name is
+        """Gives a table a name in the session, until `unregister`. Another table of the name is
         replaced. A relation is a view, whose rows are made by each query.
 
         >>> import annulus_data as an
@@ -267,10 +275,13 @@ class Session:
         ...     session.sql("SELECT max(a) AS m FROM t").fetchall()
         [(2,)]
         """
-        self._session.register(name, _tables.given(name, table, self._parts))
+        made = _tables.given(name, table, self._parts)
+        self._session.register(name, made)
+        self._registered[name] = made
 
     def unregister(self, name: str) -> bool:
         """Takes a table's name away, and returns whether it had one."""
+        self._registered.pop(name, None)
         return self._session.deregister(name)
 
     def tables(self) -> list[str]:
@@ -305,7 +316,7 @@ class Session:
         nearest: str | None = None,
         suffix: str = "_right",
     ) -> Relation:
-        """Joins two tables, which are called ``l`` and ``r`` in conditions. See :meth:`Relation.join`.
+        """Joins two tables, which are called ``l`` and ``r`` in conditions. See `Relation.join`.
 
         Args:
             left: A relation, a table of another library, or a path.
@@ -341,7 +352,7 @@ class Session:
         **options: object,
     ) -> dict[str, Any]:
         """Splits a table into files by the values of a key, in bounded memory. See
-        :func:`annulus_data.partition`."""
+        `annulus_data.partition`."""
         import json
         import tempfile
 
@@ -350,16 +361,16 @@ class Session:
             if not inputs:
                 inputs = [os.path.join(folder, "rows.arrow")]
                 self.table(data).write(inputs[0], progress=progress)
-            words = [*inputs, f"--output={os.fspath(output)}"]
+            words = [f"--output={os.fspath(output)}"]
             words += [f"--by={_columns(by)}"] if by is not None else []
             words += [f"--into={into}"] if into is not None else []
             words += [f"--sort-by={_columns(sort_by)}"] if sort_by is not None else []
-            words += _words(options)
+            words += [*_words(options), "--", *inputs]
             with watch(self._progress if progress is None else progress, "partition", "B") as on_progress:
                 try:
                     report = self._session.partition(words).wait(on_progress)
                 finally:
-                    _warn()
+                    warn()
         result: dict[str, Any] = json.loads(report)
         return result
 
@@ -396,6 +407,8 @@ class Session:
         ...     session.sql("SELECT doubled(21) AS a").fetchall()
         [(42,)]
         """
+        if not callable(function):
+            raise OptionError(f"function is {function!r}: expected a callable")
         if not arguments:
             raise OptionError("a function takes at least one argument: give the type of each in arguments")
         called = _functions.scalar(function, returns)
@@ -411,7 +424,7 @@ class Session:
             aggregate: A class with the methods ``update(*columns)``, which adds rows;
                 ``state()``, which returns what they come to as a list of values; ``merge(*columns)``, which adds
                 states, a column for each of their values; and ``evaluate()``, which returns the result.
-            arguments: The types of the arguments, as in :meth:`create_function`.
+            arguments: The types of the arguments, as in `create_function`.
             returns: The type of the result.
             state: The types of the values of a state.
 
@@ -444,6 +457,7 @@ class Session:
         """Ends the session: what runs is cancelled, and its files are removed. Relations of the session that
         were not collected cannot be read any more."""
         self._session.close()
+        self._foreign.clear()
         _open_sessions.discard(self)
 
     def __enter__(self) -> Session:
@@ -543,9 +557,13 @@ def _program() -> tuple[str, list[str]]:
     return sys.executable, ["-c", text]
 
 
-def _warn() -> None:
-    for note in _internal.take_notes():
-        warnings.warn(note, AnnulusWarning, stacklevel=4)
+_Named = tuple[dict[str, _internal.Table], dict[str, _internal.Table]]
+
+
+def _alike(name: str, tables: Mapping[str, _internal.Table]) -> _internal.Table | None:
+    """Returns the one of ``tables`` whose name is ``name`` apart from its case, if there is one."""
+    alike = [table for other, table in tables.items() if other.lower() == name]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _all(values: object) -> list[Any]:
@@ -574,6 +592,10 @@ def _words(options: Mapping[str, object]) -> list[str]:
         flag = "--" + name.replace("_", "-")
         if value is True:
             words.append(flag)
+        elif isinstance(value, (list, tuple)) and name in ("null", "read"):
+            words += [f"{flag}={_text(each)}" for each in _all(cast("object", value))]
+        elif isinstance(value, (list, tuple)):
+            words.append(f"{flag}={','.join(_text(each) for each in _all(cast('object', value)))}")
         elif value is not None and value is not False:
             words.append(f"{flag}={_text(value)}")
     return words
@@ -593,6 +615,8 @@ def _join_text(
         raise OptionError(f"invalid how '{how}': expected one of {', '.join(JOINS)}")
     if not on and where is None and asof is None and nearest is None and how != "cross":
         raise OptionError("a join needs a condition: give on, where, asof or nearest, or how='cross'")
+    if how == "cross" and (on or where is not None or asof is not None or nearest is not None):
+        raise OptionError("a cross join has no condition: leave out on, where, asof and nearest, or choose another how")
     left, right = (side.columns for side in sides)
     for name in on:
         for side, columns in (("left", left), ("right", right)):
@@ -603,10 +627,10 @@ def _join_text(
     if asof is not None:
         if where is not None or nearest is not None or how not in ("left", "inner"):
             raise OptionError("asof cannot be used with where or nearest, and how is 'left' or 'inner'")
-        tables = "annulus_l AS l ASOF JOIN (SELECT *, true AS annulus_found FROM annulus_r) AS r"
+        tables = "annulus_l AS l ASOF JOIN (SELECT *, true AS __annulus_found FROM annulus_r) AS r"
         text = f"{tables} MATCH_CONDITION ({asof}\n)"
         text += f" ON {' AND '.join(equal)}" if equal else ""
-        text += " WHERE r.annulus_found" if how == "inner" else ""
+        text += " WHERE r.__annulus_found" if how == "inner" else ""
     elif nearest is not None:
         if where is not None or equal or how not in ("left", "inner"):
             raise OptionError("nearest cannot be used with on or where, and how is 'inner' or 'left'")

@@ -5,24 +5,39 @@ use std::{collections::HashMap, sync::Arc};
 use async_trait::async_trait;
 use datafusion::{
     catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider},
+    common::TableReference,
     error::Result,
     execution::SessionState,
     prelude::SessionContext,
 };
 
 /// The tables of a statement by name.
-pub type BoundTables = Arc<HashMap<String, Arc<dyn TableProvider>>>;
+#[derive(Clone, Debug, Default)]
+pub struct BoundTables {
+    /// Those that were given to it, before those of the session.
+    pub given: HashMap<String, Arc<dyn TableProvider>>,
+    /// The variables of the caller, after those of the session.
+    pub found: HashMap<String, Arc<dyn TableProvider>>,
+}
+
+impl BoundTables {
+    /// Returns whether a name is one of these tables in `ctx`.
+    pub fn have(&self, ctx: &SessionContext, name: &str) -> bool {
+        self.given.contains_key(name)
+            || (self.found.contains_key(name) && !ctx.table_exist(TableReference::bare(name)).unwrap_or(false))
+    }
+}
 
 /// Returns the state of `ctx`, in which `tables` have their names.
-pub fn state_with(ctx: &SessionContext, tables: BoundTables) -> SessionState {
+pub fn state_with(ctx: &SessionContext, tables: &Arc<BoundTables>) -> SessionState {
     let mut state = ctx.state();
-    if tables.is_empty() {
+    if tables.given.is_empty() && tables.found.is_empty() {
         return state;
     }
     let defaults = &state.config_options().catalog;
     let place = (defaults.default_catalog.clone(), defaults.default_schema.clone());
     let inner = Arc::clone(state.catalog_list());
-    state.register_catalog_list(Arc::new(Catalogs { inner, place, tables }));
+    state.register_catalog_list(Arc::new(Catalogs { inner, place, tables: Arc::clone(tables) }));
     state
 }
 
@@ -31,7 +46,7 @@ pub fn state_with(ctx: &SessionContext, tables: BoundTables) -> SessionState {
 struct Catalogs {
     inner: Arc<dyn CatalogProviderList>,
     place: (String, String),
-    tables: BoundTables,
+    tables: Arc<BoundTables>,
 }
 
 impl CatalogProviderList for Catalogs {
@@ -56,7 +71,7 @@ impl CatalogProviderList for Catalogs {
 struct Catalog {
     inner: Arc<dyn CatalogProvider>,
     schema: String,
-    tables: BoundTables,
+    tables: Arc<BoundTables>,
 }
 
 impl CatalogProvider for Catalog {
@@ -76,7 +91,7 @@ impl CatalogProvider for Catalog {
 #[derive(Debug)]
 struct Schema {
     inner: Arc<dyn SchemaProvider>,
-    tables: BoundTables,
+    tables: Arc<BoundTables>,
 }
 
 #[async_trait]
@@ -86,13 +101,17 @@ impl SchemaProvider for Schema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        match self.tables.get(name) {
-            Some(table) => Ok(Some(Arc::clone(table))),
-            None => self.inner.table(name).await,
+        if let Some(table) = self.tables.given.get(name) {
+            return Ok(Some(Arc::clone(table)));
+        }
+        match self.tables.found.get(name) {
+            // What the session does not have may be a path.
+            Some(table) if !self.inner.table_exist(name) => Ok(Some(Arc::clone(table))),
+            _ => self.inner.table(name).await,
         }
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.tables.contains_key(name) || self.inner.table_exist(name)
+        self.tables.given.contains_key(name) || self.tables.found.contains_key(name) || self.inner.table_exist(name)
     }
 }

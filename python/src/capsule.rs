@@ -1,11 +1,15 @@
 //! The Arrow PyCapsule interface: columns in and out of Python without a copy
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>).
 
-use std::ffi::CStr;
+use std::{
+    ffi::CStr,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StructArray, make_array},
     datatypes::{Field, Schema},
+    error::ArrowError,
     ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi},
     ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream},
 };
@@ -45,9 +49,11 @@ pub fn array_of(object: &Bound<'_, PyAny>) -> PyResult<(Field, ArrayRef)> {
     // moved out and marked as released.
     let (schema, array) = unsafe { (schema.as_ref(), FFI_ArrowArray::from_raw(array.as_ptr())) };
     let field = Field::try_from(schema).map_err(|error| unreadable(&error))?;
-    // SAFETY: the interface promises that the array has the type of the schema.
-    let data = unsafe { from_ffi(array, schema) }.map_err(|error| unreadable(&error))?;
-    Ok((field, make_array(data)))
+    let array = guarded(|| {
+        // SAFETY: the interface promises that the array has the type of the schema.
+        unsafe { from_ffi(array, schema) }.map(make_array)
+    });
+    Ok((field, array.map_err(|error| unreadable(&error))?))
 }
 
 /// Returns the batch of an object whose array is a struct of the columns.
@@ -56,6 +62,9 @@ pub fn array_of(object: &Bound<'_, PyAny>) -> PyResult<(Field, ArrayRef)> {
 /// If it is not one.
 pub fn batch_of(object: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let (field, array) = array_of(object)?;
+    if array.null_count() > 0 {
+        return Err(InputError::new_err("rows of a table cannot be null as a whole: give the columns as a table"));
+    }
     let Some(columns) = array.as_any().downcast_ref::<StructArray>() else {
         let text = format!("expected a batch of columns, found an array of {}", field.data_type());
         return Err(PyTypeError::new_err(text));
@@ -108,10 +117,21 @@ pub fn array<'py>(
     Ok((PyCapsule::new_with_value(py, schema, SCHEMA)?, PyCapsule::new_with_value(py, buffers, ARRAY)?))
 }
 
+/// Imports arrays. arrow-rs 59 takes slices of structs in structs to be longer than they are, and panics.
+///
+/// # Errors
+/// Those of `import`, or that it panicked.
+pub fn guarded<T>(import: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
+    catch_unwind(AssertUnwindSafe(import)).unwrap_or_else(|_| {
+        let text = "arrow-rs cannot read a slice of nested structs: copy the rows first";
+        Err(ArrowError::CDataInterface(text.to_owned()))
+    })
+}
+
 fn not_a_capsule(method: &str) -> PyErr {
     PyTypeError::new_err(format!("{method} returned something that is not a capsule"))
 }
 
-fn unreadable(error: &arrow::error::ArrowError) -> PyErr {
+fn unreadable(error: &ArrowError) -> PyErr {
     InputError::new_err(format!("cannot pass Arrow arrays: {error}"))
 }

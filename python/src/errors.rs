@@ -61,9 +61,24 @@ impl Failure {
     pub fn new(error: &Error) -> Self {
         let raised = error.chain().find_map(|cause| cause.downcast_ref::<PythonError>());
         let raised = raised.map(|PythonError(error)| Python::attach(|py| error.clone_ref(py)));
-        let message = in_words_of_python(&errors::text(error));
+        let message = match error.downcast_ref::<InvalidOption>() {
+            // It quotes options.
+            Some(error) => without_dashes(&error.to_string()),
+            None => in_words_of_python(&errors::text(error)),
+        };
         let place = place_in(error, &message);
         Self { kind: kind_of(error), message, place, raised }
+    }
+
+    /// Returns the same failure as one of an input, unless more is known of it. What fails before a query runs is
+    /// about its statement, which is known, or about its tables.
+    pub fn of_input(self) -> Self {
+        Self { kind: if self.kind == Kind::Query { Kind::Input } else { self.kind }, ..self }
+    }
+
+    /// Returns the same failure as one of an option.
+    pub fn of_option(self) -> Self {
+        Self { kind: if self.kind == Kind::Query { Kind::Option } else { self.kind }, ..self }
     }
 
     /// Returns the same failure, as `explained` words it.
@@ -116,7 +131,8 @@ fn kind_of(error: &Error) -> Kind {
             return Kind::Worker;
         }
         if let Some(error) = cause.downcast_ref::<DatasetError>() {
-            return if matches!(error, DatasetError::Config { .. }) { Kind::Option } else { Kind::Input };
+            let is_option = matches!(error, DatasetError::Config { .. } | DatasetError::UnknownOption(_));
+            return if is_option { Kind::Option } else { Kind::Input };
         }
         if cause.is::<InvalidOption>() {
             return Kind::Option;
@@ -162,8 +178,16 @@ pub fn in_words_of_python(text: &str) -> String {
         .replace("replace it (--overwrite)", "replace it (overwrite=True)")
         .replace(DISK_LIMIT, "allow more (disk_limit)")
         .replace("--read ", "");
+    // What is in quotes is the user's.
+    let parts = text.split('\'').enumerate();
+    let parts = parts.map(|(number, part)| if number % 2 == 1 { part.to_owned() } else { without_dashes(part) });
+    parts.collect::<Vec<_>>().join("'")
+}
+
+/// Returns a text in which options of the command line are names of arguments.
+fn without_dashes(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
-    let mut rest = text.as_str();
+    let mut rest = text;
     while let Some(start) = rest.find("--") {
         let (before, option) = (&rest[..start], &rest[start + 2..]);
         let length = option.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(option.len());

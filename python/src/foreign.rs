@@ -42,12 +42,14 @@ use datafusion_proto::{
 };
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyCapsule};
-use tokio::runtime::Handle;
 
-use crate::{errors::OptionError, handle::SessionHandle};
+use crate::{
+    errors::{OptionError, PythonError},
+    handle::SessionHandle,
+};
 
 /// The name by which encoded plans and tables are known to be these.
-const ID: &str = "annulus";
+pub const ID: &str = "annulus";
 const LOGICAL_CODEC: &CStr = c"datafusion_logical_extension_codec";
 const PHYSICAL_CODEC: &CStr = c"datafusion_physical_extension_codec";
 const PLANNER: &CStr = c"datafusion_query_planner";
@@ -134,7 +136,7 @@ impl Foreign {
         let logical = FFI_LogicalExtensionCodec::new((&logical).into(), None, &contexts);
         let physical = FFI_PhysicalExtensionCodec::new((&physical).into(), None, &contexts);
         let fallback = self.fallback.as_ref().map(|planner| planner_of(planner.bind(py))).transpose()?;
-        let planner = Planner { handle: open.handle(), own: open.ctx(), fallback };
+        let planner = Planner { session: self.session.clone(), fallback };
         let planner = FFI_QueryPlanner::new_with_ffi_codecs(Arc::new(planner), logical, physical);
         PyCapsule::new_with_value(py, planner, PLANNER)
     }
@@ -157,9 +159,8 @@ fn planner_of(capsule: &Bound<'_, PyAny>) -> PyResult<Arc<dyn QueryPlanner + Sen
 
 /// Plans the queries of a session of the other library.
 struct Planner {
-    handle: Handle,
-    /// The session whose memory and disk its operators use.
-    own: datafusion::prelude::SessionContext,
+    /// The session whose threads, memory and disk its operators use.
+    session: SessionHandle,
     fallback: Option<Arc<dyn QueryPlanner + Send + Sync>>,
 }
 
@@ -172,16 +173,17 @@ impl fmt::Debug for Planner {
 #[async_trait]
 impl QueryPlanner for Planner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let open = self.session.open().map_err(|error| DataFusionError::from(PythonError(error)))?;
         let config = SessionConfig::from(session.config_options().clone());
         let state = SessionStateBuilder::new()
             .with_config(config)
-            .with_runtime_env(self.own.runtime_env())
+            .with_runtime_env(open.ctx().runtime_env())
             .with_default_features()
             .with_annulus()
             .build();
         let planned = optimized(plan.clone());
         // Files are listed and opened on these threads: the caller's are another library's.
-        let made = self.handle.spawn(async move {
+        let made = open.handle().spawn(async move {
             let made = state.query_planner().create_physical_plan(&planned, &state).await?;
             let context = state.task_ctx();
             Ok::<_, DataFusionError>(

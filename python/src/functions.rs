@@ -1,6 +1,10 @@
 //! Functions in Python: over columns, and over the rows of a group.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use annulus_dataset::ColumnType;
 use arrow::{
@@ -9,10 +13,10 @@ use arrow::{
 };
 use datafusion::{
     common::ScalarValue,
-    error::{DataFusionError, Result},
+    error::Result,
     logical_expr::{
-        Accumulator, AggregateUDF, ColumnarValue, ScalarUDF, Volatility, create_udaf, create_udf,
-        function::AccumulatorArgs,
+        Accumulator, AggregateUDF, ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        create_udaf, function::AccumulatorArgs,
     },
 };
 use pyo3::{
@@ -21,6 +25,7 @@ use pyo3::{
 };
 
 use crate::{
+    calls::in_python,
     capsule,
     errors::{OptionError, PythonError, QueryError},
 };
@@ -60,28 +65,70 @@ pub fn scalar(
     is_volatile: bool,
 ) -> PyResult<ScalarUDF> {
     let arguments = arguments.iter().map(type_of).collect::<PyResult<Vec<_>>>()?;
-    let returns = type_of(returns)?;
     let volatility = if is_volatile { Volatility::Volatile } else { Volatility::Immutable };
-    let (shown, returned) = (name.to_owned(), returns.clone());
-    let call = move |values: &[ColumnarValue]| {
-        let are_constant = values.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        let columns = ColumnarValue::values_to_arrays(values)?;
-        let rows = columns.first().map_or(1, |column| column.len());
-        let result = Python::attach(|py| {
-            let result = function.bind(py).call1(PyTuple::new(py, columns.into_iter().map(Column))?)?;
-            converted(&result, &returned, &format!("function '{shown}'"))
+    let signature = Signature::exact(arguments, volatility);
+    let function = Arc::new(function);
+    Ok(ScalarUDF::from(PythonFunction { name: name.to_owned(), function, signature, returns: type_of(returns)? }))
+}
+
+/// A function over columns.
+#[derive(Debug)]
+struct PythonFunction {
+    name: String,
+    function: Arc<Py<PyAny>>,
+    signature: Signature,
+    returns: DataType,
+}
+
+impl PartialEq for PythonFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.function, &other.function)
+    }
+}
+
+impl Eq for PythonFunction {}
+
+impl Hash for PythonFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for PythonFunction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+
+    fn invoke_with_args(&self, given: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let are_constant = given.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let is_constant = are_constant && self.signature.volatility != Volatility::Volatile;
+        let rows = if is_constant { 1 } else { given.number_rows };
+        let columns = given.args.iter().map(|value| match value {
+            ColumnarValue::Array(column) => Ok(Arc::clone(column)),
+            ColumnarValue::Scalar(value) => value.to_array_of_size(rows),
         });
-        let result = result.map_err(PythonError)?;
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let result = in_python(|py| {
+            let result = self.function.bind(py).call1(PyTuple::new(py, columns.into_iter().map(Column))?)?;
+            converted(&result, &self.returns, &format!("function '{}'", self.name))
+        })?;
         if result.len() != rows {
-            let text = format!("function '{shown}' returned {} values for {rows} rows", result.len());
-            return Err(DataFusionError::from(PythonError(QueryError::new_err(text))));
+            let text = format!("function '{}' returned {} values for {rows} rows", self.name, result.len());
+            return Err(PythonError(QueryError::new_err(text)).into());
         }
-        match are_constant {
+        match is_constant {
             true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?)),
             false => Ok(ColumnarValue::Array(result)),
         }
-    };
-    Ok(create_udf(name, arguments, returns, volatility, Arc::new(call)))
+    }
 }
 
 /// Returns a function over the rows of a group. Objects of `class` have the methods `update` and `merge`,
@@ -101,7 +148,7 @@ pub fn aggregate(
     let state: Arc<Vec<DataType>> = Arc::new(state.iter().map(type_of).collect::<PyResult<_>>()?);
     let (shown, returned, kept) = (name.to_owned(), returns.clone(), Arc::clone(&state));
     let create = move |_: AccumulatorArgs<'_>| {
-        let object = Python::attach(|py| class.call0(py)).map_err(PythonError)?;
+        let object = in_python(|py| class.call0(py))?;
         let (name, returns, state) = (shown.clone(), returned.clone(), Arc::clone(&kept));
         Ok(Box::new(Group { object, name, returns, state }) as Box<dyn Accumulator>)
     };
@@ -124,11 +171,10 @@ impl fmt::Debug for Group {
 
 impl Group {
     fn add(&self, method: &str, columns: &[ArrayRef]) -> Result<()> {
-        let added = Python::attach(|py| {
+        in_python(|py| {
             let columns = PyTuple::new(py, columns.iter().map(|column| Column(Arc::clone(column))))?;
             self.object.bind(py).call_method1(method, columns).map(drop)
-        });
-        Ok(added.map_err(PythonError)?)
+        })
     }
 
     fn value(&self, value: &Bound<'_, PyAny>, expected: &DataType, method: &str) -> PyResult<ScalarValue> {
@@ -151,7 +197,7 @@ impl Accumulator for Group {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let state = Python::attach(|py| {
+        in_python(|py| {
             let values: Vec<Bound<'_, PyAny>> = self.object.bind(py).call_method0("state")?.extract()?;
             if values.len() != self.state.len() {
                 let (found, expected) = (values.len(), self.state.len());
@@ -159,16 +205,14 @@ impl Accumulator for Group {
                 return Err(QueryError::new_err(text));
             }
             values.iter().zip(&*self.state).map(|(value, expected)| self.value(value, expected, "state")).collect()
-        });
-        Ok(state.map_err(PythonError)?)
+        })
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let value = Python::attach(|py| {
+        in_python(|py| {
             let value = self.object.bind(py).call_method0("evaluate")?;
             self.value(&value, &self.returns, "evaluate")
-        });
-        Ok(value.map_err(PythonError)?)
+        })
     }
 
     fn size(&self) -> usize {
@@ -183,10 +227,33 @@ fn converted(value: &Bound<'_, PyAny>, expected: &DataType, what: &str) -> PyRes
     if array.data_type() == expected {
         return Ok(array);
     }
+    let wrong = |error: &str| {
+        QueryError::new_err(format!("{what} returned {} and promised {expected}{error}", array.data_type()))
+    };
+    if !is_wider(array.data_type(), expected) {
+        return Err(wrong(": convert what it returns"));
+    }
     let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
-    arrow::compute::cast_with_options(&array, expected, &options).map_err(|error| {
-        QueryError::new_err(format!("{what} returned {} and promised {expected}: {error}", array.data_type()))
-    })
+    arrow::compute::cast_with_options(&array, expected, &options).map_err(|error| wrong(&format!(": {error}")))
+}
+
+/// Returns whether a cast keeps values, or fails at those that do not fit.
+fn is_wider(found: &DataType, expected: &DataType) -> bool {
+    match (found, expected) {
+        (DataType::Null, _) => true,
+        (DataType::Dictionary(_, found), expected) => is_wider(found, expected),
+        (found, expected) if found.is_integer() => expected.is_numeric(),
+        (found, expected) if found.is_floating() => expected.is_floating(),
+        (found, expected) if found.is_string() => expected.is_string(),
+        (found, expected) if found.is_decimal() => expected.is_decimal(),
+        (DataType::Date32, DataType::Date64) | (DataType::Date64, DataType::Date32) => true,
+        (DataType::Timestamp(_, found), DataType::Timestamp(_, expected)) => found.is_some() == expected.is_some(),
+        (DataType::Duration(_), DataType::Duration(_)) => true,
+        (DataType::Binary | DataType::LargeBinary | DataType::BinaryView, expected) => {
+            matches!(expected, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+        }
+        (found, expected) => found.is_nested() && expected.is_nested(),
+    }
 }
 
 /// Returns a type that is written as for `types` of files, or has `__arrow_c_schema__`.

@@ -9,6 +9,7 @@ use std::{
 
 use annulus_cli::{
     cluster::{ClusterArgs, Remote},
+    inputs::Inputs,
     spill::SpillFolder,
 };
 use anyhow::{Context, Error, Result};
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tokio::runtime::{Handle, Runtime};
 
-use crate::{errors::SessionClosedError, owner::Owner};
+use crate::{closing::CloseSignal, errors::SessionClosedError, owner::Owner};
 
 /// The time that tasks have to stop when a session is closed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -44,6 +45,9 @@ pub struct SessionParts {
     pub ctx: SessionContext,
     /// The same, for those who keep it by a weak reference.
     pub contexts: Arc<SessionContext>,
+    /// The inputs of its tables, which may have been copied.
+    pub inputs: Arc<Inputs>,
+    pub closing: CloseSignal,
     pub runtime: Runtime,
     pub workers: Option<WorkerProcesses>,
     pub spill: SpillFolder,
@@ -68,6 +72,10 @@ impl OpenSession {
         self.parts().runtime.handle().clone()
     }
 
+    pub fn inputs(&self) -> Arc<Inputs> {
+        Arc::clone(&self.parts().inputs)
+    }
+
     /// Returns the folder for spilled rows and copies of inputs.
     pub fn spill(&self) -> PathBuf {
         self.parts().spill.path().to_owned()
@@ -82,15 +90,26 @@ impl Drop for OpenSession {
             std::mem::forget(parts);
             return;
         }
-        let SessionParts { ctx, contexts, runtime, workers, spill } = parts;
-        drop((ctx, contexts));
-        if Handle::try_current().is_ok() {
-            runtime.shutdown_background();
-        } else {
-            runtime.shutdown_timeout(GRACE);
+        let SessionParts { ctx, contexts, inputs, closing, runtime, workers, spill } = parts;
+        closing.send();
+        drop((ctx, contexts, inputs));
+        // A thread that reads a table of the caller may wait for the interpreter, which this thread may hold.
+        let mut runtime = Some(runtime);
+        Python::try_attach(|py| py.detach(|| runtime.take().map(shut_down)));
+        if let Some(runtime) = runtime {
+            shut_down(runtime);
         }
         drop(workers);
         drop(spill);
+    }
+}
+
+/// Ends the tasks of a session.
+fn shut_down(runtime: Runtime) {
+    if Handle::try_current().is_ok() {
+        runtime.shutdown_background();
+    } else {
+        runtime.shutdown_timeout(GRACE);
     }
 }
 

@@ -9,7 +9,9 @@
 //! ```
 
 mod bound;
+mod calls;
 mod capsule;
+mod closing;
 mod errors;
 mod foreign;
 mod functions;
@@ -43,13 +45,14 @@ mod _internal {
         query::Query,
         rows::{Batch, BatchStream, Rows, Schema},
         session::Session,
-        tables::{Stream, Table},
+        tables::{Reading, Stream, Table},
         work::Work,
     };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::notes::keep();
+        module.add("FOREIGN_ID", super::foreign::ID)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

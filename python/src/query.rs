@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use annulus_cli::commands::sql::{OutputFile, checked, start};
+use annulus_dataset::number_duplicates;
 use anyhow::Context;
 use arrow::{
     array::{RecordBatch, RecordBatchReader},
@@ -10,9 +11,10 @@ use arrow::{
 };
 use datafusion::{
     common::format::ExplainFormat,
-    datasource::ViewTable,
+    dataframe::DataFrame,
+    datasource::{MemTable, ViewTable, source_as_provider},
     execution::{SendableRecordBatchStream, TaskContext},
-    logical_expr::{ExplainOption, LogicalPlan, LogicalPlanBuilder},
+    logical_expr::{ExplainOption, Expr, LogicalPlan, LogicalPlanBuilder},
     physical_plan::{execute_stream, execute_stream_partitioned, execution_plan::ExecutionPlan},
     prelude::SessionContext,
 };
@@ -26,7 +28,7 @@ use crate::{
     handle::SessionHandle,
     profile::Profile,
     rows::{BatchStream, Rows, Schema},
-    tables::Table,
+    tables::{Table, reads_once},
     task::Task,
     work::Work,
 };
@@ -44,8 +46,13 @@ pub struct Query {
 }
 
 impl Query {
-    pub fn new(session: SessionHandle, plan: LogicalPlan, sql: String, is_once: bool) -> Self {
-        Self { session, plan, sql, is_once }
+    /// Returns the query of a plan. Columns of the same name are numbered.
+    ///
+    /// # Errors
+    /// If the engine cannot rename them.
+    pub fn new(session: SessionHandle, plan: LogicalPlan, sql: String) -> Result<Self, Failure> {
+        let is_once = reads_once(&plan);
+        Ok(Self { session, plan: with_distinct_names(plan)?, sql, is_once })
     }
 
     fn schema_ref(&self) -> SchemaRef {
@@ -61,13 +68,63 @@ impl Query {
     }
 }
 
+/// Returns a plan with a name of its own for each column: `x`, `x_1`. Tables and data frames know columns by name.
+fn with_distinct_names(plan: LogicalPlan) -> Result<LogicalPlan, Failure> {
+    let names: Vec<_> = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let numbered = number_duplicates(names.iter().cloned());
+    if numbered == names || matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns().into_iter().zip(numbered);
+    let columns: Vec<_> = columns.map(|(column, name)| Expr::Column(column).alias(name)).collect();
+    Ok(LogicalPlanBuilder::from(plan).project(columns)?.build()?)
+}
+
+/// Returns whether the rows of a plan are in an order that an operator below the last one has made.
+fn is_sorted_below(plan: &LogicalPlan) -> bool {
+    fn is_sorted(plan: &LogicalPlan) -> bool {
+        match plan {
+            LogicalPlan::Sort(_) => true,
+            LogicalPlan::Projection(projection) => is_sorted(&projection.input),
+            LogicalPlan::Filter(filter) => is_sorted(&filter.input),
+            LogicalPlan::SubqueryAlias(alias) => is_sorted(&alias.input),
+            LogicalPlan::Limit(limit) => is_sorted(&limit.input),
+            _ => false,
+        }
+    }
+    !matches!(plan, LogicalPlan::Sort(_)) && is_sorted(plan)
+}
+
+/// Returns whether a plan has the columns of a table in memory, and computes nothing.
+fn is_memory_alone(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            projection.expr.iter().all(|expr| matches!(expr, Expr::Column(_))) && is_memory_alone(&projection.input)
+        }
+        LogicalPlan::SubqueryAlias(alias) => is_memory_alone(&alias.input),
+        LogicalPlan::TableScan(scan) => source_as_provider(&scan.source).is_ok_and(|table| table.is::<MemTable>()),
+        _ => false,
+    }
+}
+
 /// Prepares a plan, whose operators `profile` gets to know.
 async fn operators(
     ctx: &SessionContext,
     plan: LogicalPlan,
     profile: &Profile,
 ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>), Failure> {
-    let frame = start(ctx, plan).await?;
+    let (is_sorted, is_memory) = (is_sorted_below(&plan), is_memory_alone(&plan));
+    let mut frame = start(ctx, plan).await?;
+    if is_sorted || is_memory {
+        // DataFusion would spread the rows over threads, and then they come in no order.
+        let (mut state, plan) = frame.into_parts();
+        let options = state.config_mut().options_mut();
+        options.optimizer.enable_round_robin_repartition = false;
+        if is_memory {
+            options.execution.target_partitions = 1;
+        }
+        frame = DataFrame::new(state, plan);
+    }
     let task = Arc::new(frame.task_ctx());
     let operators: Arc<dyn ExecutionPlan> = frame.create_physical_plan().await?;
     profile.begin(&operators);
@@ -107,7 +164,7 @@ impl Query {
 
     /// The query as a table, whose rows are made when they are needed.
     fn as_table(&self) -> Table {
-        Table { provider: Arc::new(ViewTable::new(self.plan.clone(), None)), is_once: self.is_once }
+        Table { provider: Arc::new(ViewTable::new(self.plan.clone(), None)) }
     }
 
     /// Starts to collect the rows, or the first ones.
@@ -148,7 +205,7 @@ impl Query {
         let seen = profile.clone();
         let work = Work::start(&self.session, Some(self.sql.clone()), async move {
             let target = path.display().to_string();
-            let file = OutputFile::create(path, overwrite).await?;
+            let file = OutputFile::create(path, overwrite).await.map_err(|error| Failure::new(&error).of_input())?;
             let rows = run(&ctx, plan, &seen).await?;
             let count = file.write(rows, &ctx).await.with_context(|| format!("cannot write '{target}'"))?;
             Ok(count as u64)

@@ -86,6 +86,11 @@ impl Rows {
         capsule::stream(py, reader)
     }
 
+    /// Returns the rows as batches.
+    fn batches(&self) -> Vec<Batch> {
+        self.batches.iter().cloned().map(Batch).collect()
+    }
+
     /// Returns the rows as tuples of objects of Python.
     fn tuples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
@@ -210,7 +215,9 @@ impl Iterator for Reader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // The library may hold the interpreter or not.
+        // The library may hold the interpreter or not. PyO3 counts only what it does itself: where Python stands between,
+        // it would take the interpreter for held, though the library has released it.
+        let _attached = InterpreterLock::new();
         let next = Python::attach(|py| {
             self.0.next(py).map_err(|error| {
                 if error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) {
@@ -222,6 +229,23 @@ impl Iterator for Reader {
             })
         });
         next.transpose()
+    }
+}
+
+/// The interpreter, held by this thread whether it was before or not.
+struct InterpreterLock(pyo3::ffi::PyGILState_STATE);
+
+impl InterpreterLock {
+    fn new() -> Self {
+        // SAFETY: any thread may ask for it, and this one gives it back.
+        Self(unsafe { pyo3::ffi::PyGILState_Ensure() })
+    }
+}
+
+impl Drop for InterpreterLock {
+    fn drop(&mut self) {
+        // SAFETY: the state is that of the call above, in the same thread.
+        unsafe { pyo3::ffi::PyGILState_Release(self.0) }
     }
 }
 

@@ -15,14 +15,14 @@ use annulus_cli::{
     cluster::{ClusterArgs, parse_workers},
     commands::{
         partition::{self, SplitProgress},
-        sql::{Script, ScriptStatement, SessionSpec, checked, explain, plan, start},
+        sql::{Script, ScriptStatement, SessionSpec, checked, explain, plan, start, table_of},
     },
     session::Limits,
     spill::SpillFolder,
     units::{Setting, parse_size},
 };
 use annulus_dataset::{CancelToken, InputOptions};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use datafusion::{
     catalog::MemTable, common::TableReference, config::ConfigOptions, logical_expr::LogicalPlan,
     prelude::SessionContext,
@@ -33,6 +33,7 @@ use tokio::runtime::Builder;
 
 use crate::{
     bound::{BoundTables, state_with},
+    closing::Closing,
     errors::{Failure, OptionError},
     functions,
     handle::{SessionHandle, SessionParts, WorkerProcesses},
@@ -120,11 +121,21 @@ impl Session {
             config.sql_parser.collect_spans = true;
             let input = InputOptions::default();
             let spec = SessionSpec { options: config, types: None, limits, input: &input, remote: remote.as_ref() };
-            Ok(spec.open(&path, &settings).await?.0)
+            spec.open(&path, &settings).await.map_err(|error| Failure::new(&error).of_option())
         });
         opened.wait(py, || Ok(()))?;
-        let ctx = opened.end(None)?;
-        Ok(Self(SessionHandle::new(SessionParts { contexts: Arc::new(ctx.clone()), ctx, runtime, workers, spill })))
+        let (ctx, inputs) = opened.end(None)?;
+        let (signal, closing) = Closing::new();
+        ctx.state_ref().write().config_mut().set_extension(Arc::new(closing));
+        Ok(Self(SessionHandle::new(SessionParts {
+            contexts: Arc::new(ctx.clone()),
+            ctx,
+            inputs,
+            closing: signal,
+            runtime,
+            workers,
+            spill,
+        })))
     }
 
     /// Returns the names of tables in statements that stand alone, as `orders` in `FROM orders`.
@@ -151,18 +162,41 @@ impl Session {
         Ok(ctx.table_exist(TableReference::bare(name)).unwrap_or(false))
     }
 
-    /// Starts statements, in which `tables` have these names. The last one becomes a query, if it is one.
-    fn sql(&self, py: Python<'_>, sql: String, tables: HashMap<String, Py<Table>>) -> PyResult<Work> {
+    /// Starts statements, in which tables have the names under which they were `given`, and `found` as variables
+    /// of the caller. The last one becomes a query, if it is one.
+    fn sql(
+        &self,
+        py: Python<'_>,
+        sql: String,
+        given: HashMap<String, Py<Table>>,
+        found: HashMap<String, Py<Table>>,
+    ) -> PyResult<Work> {
         let ctx = self.0.open()?.ctx();
-        let is_once = tables.values().any(|table| table.get().is_once);
-        let tables: BoundTables =
-            Arc::new(tables.into_iter().map(|(name, table)| (name, Arc::clone(&table.get().provider))).collect());
-        let (held, text) = (self.0.clone(), sql.clone());
+        let providers = |tables: HashMap<String, Py<Table>>| {
+            tables.into_iter().map(|(name, table)| (name, Arc::clone(&table.get().provider))).collect()
+        };
+        let tables = Arc::new(BoundTables { given: providers(given), found: providers(found) });
+        let (session, text) = (self.0.clone(), sql.clone());
         py.detach(|| {
             Work::start(&self.0, Some(text.clone()), async move {
                 let rows = run_all(&ctx, &text, &tables).await?;
-                Ok(rows.map(|plan| Query::new(held, plan, text, is_once)))
+                rows.map(|plan| Query::new(session, plan, text)).transpose()
             })
+        })
+    }
+
+    /// Starts to open files, which become a query.
+    fn read(&self, paths: Vec<String>, options: Vec<(String, String)>) -> PyResult<Work> {
+        let open = self.0.open()?;
+        let (ctx, inputs, session) = (open.ctx(), open.inputs(), self.0.clone());
+        let mut input = InputOptions::default();
+        for (name, value) in &options {
+            input.set(name, value).map_err(|error| OptionError::new_err(error.to_string()))?;
+        }
+        Work::start(&self.0, None, async move {
+            let table = table_of(&ctx.state(), &inputs, &paths, &input).await;
+            let table = table.map_err(|error| Failure::new(&error).of_input())?;
+            Query::new(session, ctx.read_table(table)?.into_unoptimized_plan(), String::new())
         })
     }
 
@@ -261,7 +295,7 @@ impl Progress for Arc<BytesRead> {
 }
 
 /// Runs statements, and returns the plan of the rows of the last one, if it has rows.
-async fn run_all(ctx: &SessionContext, sql: &str, tables: &BoundTables) -> Result<Option<LogicalPlan>, Failure> {
+async fn run_all(ctx: &SessionContext, sql: &str, tables: &Arc<BoundTables>) -> Result<Option<LogicalPlan>, Failure> {
     let statements = Script::typed(sql).parse(ctx)?;
     let (count, mut last) = (statements.len(), None);
     for (index, placed) in statements.into_iter().enumerate() {
@@ -271,7 +305,7 @@ async fn run_all(ctx: &SessionContext, sql: &str, tables: &BoundTables) -> Resul
             Ok(rows) => last = rows,
             Err(error) => {
                 let failure = Failure::new(&error);
-                return Err(failure.with_message(&explain(ctx, error).await));
+                return Err(failure.with_message(&explain(ctx, error).await).of_input());
             }
         }
     }
@@ -282,10 +316,19 @@ async fn run_all(ctx: &SessionContext, sql: &str, tables: &BoundTables) -> Resul
 async fn run(
     ctx: &SessionContext,
     statement: ScriptStatement,
-    tables: &BoundTables,
+    tables: &Arc<BoundTables>,
     is_lazy: bool,
 ) -> Result<Option<LogicalPlan>> {
-    let planned = plan(ctx, &state_with(ctx, Arc::clone(tables)), statement, true).await?;
+    let planned = plan(ctx, &state_with(ctx, tables), statement, true).await?;
+    if let LogicalPlan::Dml(change) = &planned
+        && tables.have(ctx, change.table_name.table())
+    {
+        bail!(
+            "'{0}' is a table of the caller, which SQL does not change: make one of the session first, as in CREATE \
+             TABLE copied AS SELECT * FROM {0}",
+            change.table_name.table()
+        );
+    }
     if is_lazy {
         return Ok(Some(planned));
     }

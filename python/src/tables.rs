@@ -2,10 +2,8 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    future::pending,
+    sync::{Arc, Weak},
 };
 
 use arrow::{
@@ -15,15 +13,21 @@ use arrow::{
 };
 use datafusion::{
     catalog::{MemTable, TableProvider, streaming::StreamingTable},
-    error::DataFusionError,
+    common::tree_node::TreeNodeRecursion,
+    datasource::source_as_provider,
+    error::{DataFusionError, Result as EngineResult},
     execution::{SendableRecordBatchStream, TaskContext},
+    logical_expr::LogicalPlan,
     physical_plan::{stream::RecordBatchReceiverStreamBuilder, streaming::PartitionStream},
 };
 use parking_lot::Mutex;
 use pyo3::{exceptions::PyTypeError, prelude::*};
+use tokio::{runtime::Handle, sync::mpsc::Sender};
 
 use crate::{
+    calls::in_python,
     capsule,
+    closing::Closing,
     errors::{InputError, PythonError},
 };
 
@@ -37,9 +41,6 @@ const WAITING: usize = 2;
 #[pyclass(frozen, module = "annulus_data._internal")]
 pub struct Table {
     pub provider: Arc<dyn TableProvider>,
-    /// Whether its rows can be read once only.
-    #[pyo3(get)]
-    pub is_once: bool,
 }
 
 #[pymethods]
@@ -52,8 +53,8 @@ impl Table {
         let (schema, batches) = py
             .detach(|| {
                 let schema = without_index(&reader.schema());
-                let batches = reader.map(|batch| with_schema(batch?, &schema));
-                batches.collect::<Result<Vec<_>, _>>().map(|batches| (schema, batches))
+                let batches = || reader.map(|batch| with_schema(batch?, &schema)).collect::<Result<Vec<_>, _>>();
+                capsule::guarded(batches).map(|batches| (Arc::clone(&schema), batches))
             })
             .map_err(|error| unreadable(&error))?;
         Self::of_batches(schema, &batches, parts)
@@ -69,32 +70,59 @@ impl Table {
     }
 
     /// Returns the table of a stream. Its rows are read by each query anew, or by one query if the stream
-    /// `is_once`. A `sample` is a stream of the same columns that costs less to open.
+    /// `is_once`: then `reading` is that of the object whose rows they are. A `sample` is a stream of the same
+    /// columns that costs less to open.
     #[staticmethod]
-    #[pyo3(signature = (stream, is_once, sample=None))]
-    fn of_stream(stream: &Bound<'_, Stream>, is_once: bool, sample: Option<&Bound<'_, Stream>>) -> PyResult<Self> {
-        let py = stream.py();
-        let stream = stream.clone().unbind();
-        let first = sample.map_or(stream.get(), Bound::get).open(py)?;
-        let schema = without_index(&first.schema());
-        let source = Source {
-            stream,
-            schema: Arc::clone(&schema),
-            first: Mutex::new(Some(first).filter(|_| sample.is_none())),
-            is_once,
-            is_read: AtomicBool::new(false),
+    #[pyo3(signature = (stream, is_once, sample=None, reading=None))]
+    fn of_stream(
+        py: Python<'_>,
+        stream: Py<Stream>,
+        is_once: bool,
+        sample: Option<&Bound<'_, Stream>>,
+        reading: Option<Py<Reading>>,
+    ) -> PyResult<Self> {
+        let reading = reading.map_or_else(|| Py::new(py, Reading::default()), Ok)?;
+        let schema = match sample {
+            Some(sample) => without_index(&sample.get().open(py)?.schema()),
+            None => reading.get().schema(py, stream.get())?,
         };
+        let source = Source { stream, schema: Arc::clone(&schema), reading, is_once };
         let provider = StreamingTable::try_new(schema, vec![Arc::new(source)]);
-        let provider = provider.map_err(|error| InputError::new_err(error.strip_backtrace()))?;
-        Ok(Self { provider: Arc::new(provider), is_once })
+        let provider: Arc<dyn TableProvider> =
+            Arc::new(provider.map_err(|error| InputError::new_err(error.strip_backtrace()))?);
+        if is_once {
+            let mut all = READ_ONCE.lock();
+            all.retain(|known| known.strong_count() > 0);
+            all.push(Arc::downgrade(&provider));
+        }
+        Ok(Self { provider })
     }
+}
+
+/// The tables that can be read once.
+static READ_ONCE: Mutex<Vec<Weak<dyn TableProvider>>> = Mutex::new(Vec::new());
+
+/// Returns whether a plan reads a stream that can be read once only.
+pub fn reads_once(plan: &LogicalPlan) -> bool {
+    let known: Vec<_> = READ_ONCE.lock().iter().filter_map(Weak::upgrade).collect();
+    let mut is_once = false;
+    let searched = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(table) = source_as_provider(&scan.source)
+        {
+            is_once |= known.iter().any(|known| Arc::ptr_eq(known, &table));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    // The closure never fails.
+    searched.is_ok() && is_once
 }
 
 impl Table {
     fn of_batches(schema: SchemaRef, batches: &[RecordBatch], parts: usize) -> PyResult<Self> {
         let parts = divide(batches, parts.max(1));
         let table = MemTable::try_new(schema, parts).map_err(|error| InputError::new_err(error.strip_backtrace()))?;
-        Ok(Self { provider: Arc::new(table), is_once: false })
+        Ok(Self { provider: Arc::new(table) })
     }
 }
 
@@ -173,6 +201,42 @@ impl Stream {
     }
 }
 
+/// The state of an object whose rows can be read once, which all of its tables share.
+#[pyclass(frozen, module = "annulus_data._internal")]
+#[derive(Default)]
+pub struct Reading(Mutex<ReadingState>);
+
+#[derive(Default)]
+struct ReadingState {
+    /// The columns, once they are known.
+    schema: Option<SchemaRef>,
+    /// The stream that told them, until it is read.
+    first: Option<Reader>,
+    is_begun: bool,
+}
+
+#[pymethods]
+impl Reading {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Reading {
+    /// Returns the columns of the rows; the first time, opens the stream.
+    fn schema(&self, py: Python<'_>, stream: &Stream) -> PyResult<SchemaRef> {
+        if let Some(schema) = &self.0.lock().schema {
+            return Ok(Arc::clone(schema));
+        }
+        let first = stream.open(py)?;
+        let schema = without_index(&first.schema());
+        let mut state = self.0.lock();
+        (state.schema, state.first) = (Some(Arc::clone(&schema)), Some(first));
+        Ok(schema)
+    }
+}
+
 /// The batches of a stream.
 enum Reader {
     Arrow(Box<arrow::ffi_stream::ArrowArrayStreamReader>),
@@ -190,7 +254,7 @@ impl Reader {
     /// Returns the next batch. Must not be called by a thread that holds the interpreter.
     fn next(&mut self) -> Result<Option<RecordBatch>, DataFusionError> {
         match self {
-            Self::Arrow(reader) => Ok(reader.next().transpose()?),
+            Self::Arrow(reader) => Ok(capsule::guarded(|| reader.next().transpose())?),
             Self::Python(batches) => match batches.next.take() {
                 Some(batch) => Ok(Some(batch)),
                 None => Python::attach(|py| batches.pull(py)).map_err(|error| PythonError(error).into()),
@@ -229,10 +293,8 @@ impl Batches {
 struct Source {
     stream: Py<Stream>,
     schema: SchemaRef,
-    /// The stream that told the schema, until it is read.
-    first: Mutex<Option<Reader>>,
+    reading: Py<Reading>,
     is_once: bool,
-    is_read: AtomicBool,
 }
 
 impl fmt::Debug for Source {
@@ -243,15 +305,17 @@ impl fmt::Debug for Source {
 
 impl Source {
     fn open(&self) -> Result<Reader, DataFusionError> {
-        if let Some(first) = self.first.lock().take() {
-            self.is_read.store(true, Relaxed);
+        let mut state = self.reading.get().0.lock();
+        let (first, was_begun) = (state.first.take(), std::mem::replace(&mut state.is_begun, true));
+        drop(state);
+        if let Some(first) = first {
             return Ok(first);
         }
-        if self.is_once && self.is_read.load(Relaxed) {
+        if self.is_once && was_begun {
             let text = "a stream can be read once, and a query has read it already: collect it into a table first";
             return Err(PythonError(InputError::new_err(text)).into());
         }
-        Python::attach(|py| self.stream.get().open(py)).map_err(|error| PythonError(error).into())
+        in_python(|py| self.stream.get().open(py))
     }
 }
 
@@ -289,12 +353,14 @@ impl PartitionStream for Source {
             }),
             Ok(mut reader) => {
                 let schema = Arc::clone(&self.schema);
+                let closing = context.session_config().get_extension::<Closing>();
+                let runtime = Handle::current();
                 builder.spawn_blocking(move || {
                     while let Some(batch) = reader.next()? {
                         let batch = checked(batch, &schema)?;
                         for from in (0..batch.num_rows()).step_by(most) {
                             let part = batch.slice(from, most.min(batch.num_rows() - from));
-                            if sender.blocking_send(Ok(part)).is_err() {
+                            if !runtime.block_on(send(&sender, part, closing.as_deref())) {
                                 return Ok(());
                             }
                         }
@@ -304,6 +370,21 @@ impl PartitionStream for Source {
             }
         }
         builder.build()
+    }
+}
+
+/// Sends a batch to a query. Returns false if the query has ended, or its session is closing.
+async fn send(sender: &Sender<EngineResult<RecordBatch>>, batch: RecordBatch, closing: Option<&Closing>) -> bool {
+    let closed = async {
+        match closing {
+            Some(closing) => closing.wait().await,
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = closed => false,
+        sent = sender.send(Ok(batch)) => sent.is_ok(),
     }
 }
 

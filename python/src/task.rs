@@ -8,10 +8,10 @@ use std::{
 
 use annulus_dataset::CancelToken;
 use parking_lot::{Condvar, Mutex};
-use pyo3::{exceptions::asyncio::CancelledError, prelude::*};
+use pyo3::prelude::*;
 use tokio::{runtime::Handle, task::AbortHandle};
 
-use crate::errors::Failure;
+use crate::errors::{Failure, SessionClosedError};
 
 /// The time after which a waiting thread looks for signals, such as Ctrl-C.
 const TICK: Duration = Duration::from_millis(20);
@@ -112,7 +112,7 @@ impl<T: Send + 'static> Task<T> {
     pub fn end(&self, sql: Option<&str>) -> PyResult<T> {
         match self.shared.state.lock().end.take() {
             Some(end) => end.map_err(|failure| failure.into_python(sql)),
-            None => Err(CancelledError::new_err("the work was cancelled")),
+            None => Err(SessionClosedError::new_err("the session was closed, or the work cancelled, before its end")),
         }
     }
 

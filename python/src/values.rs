@@ -171,7 +171,7 @@ impl<'py> ValueConverter<'py> {
             DataType::Duration(unit) => {
                 let (seconds, micros) = match unit {
                     TimeUnit::Second => (number!(DurationSecondType), 0),
-                    TimeUnit::Millisecond => divided(number!(DurationMillisecondType), 1_000),
+                    TimeUnit::Millisecond => divided(number!(DurationMillisecondType) * 1_000, MICROS_A_SECOND),
                     TimeUnit::Microsecond => divided(number!(DurationMicrosecondType), MICROS_A_SECOND),
                     TimeUnit::Nanosecond => divided(micros(number!(DurationNanosecondType))?, MICROS_A_SECOND),
                 };
@@ -273,12 +273,12 @@ pub fn texts(batches: &[RecordBatch], first: usize) -> Result<Vec<Vec<Option<Str
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         for row in 0..batch.num_rows().min(first.saturating_sub(rows.len())) {
             let cells = batch.columns().iter().zip(&columns).map(|(column, formatter)| {
-                match column.is_null(row) || *column.data_type() == DataType::Null {
-                    true => Ok(None),
-                    false => formatter.value(row).try_to_string().map(Some),
-                }
+                let is_null = column.is_null(row) || *column.data_type() == DataType::Null;
+                // A time that has no text is shown all the same: other rows have one.
+                let text = || formatter.value(row).try_to_string().unwrap_or_else(|error| format!("<{error}>"));
+                (!is_null).then(text)
             });
-            rows.push(cells.collect::<Result<Vec<_>, _>>()?);
+            rows.push(cells.collect());
         }
     }
     Ok(rows)
