@@ -166,6 +166,17 @@ class DuckDB(Engine):
         return {"sql": query["witness"]["sql"] if witness else query["sql"]}
 
 
+class AnnulusPython(Engine):
+    """The Python package of Annulus, in a process of the virtual environment."""
+
+    def __init__(self, name, settings, threads, timeout):
+        script = Path(__file__).with_name("annulus_queries.py")
+        super().__init__(name, [sys.executable, "-B", str(script), json.dumps(settings)], threads, timeout)
+
+    def request(self, query, witness):
+        return {"sql": query["witness"]["sql"] if witness else query["sql"]}
+
+
 class Polars(Engine):
     """Polars, in a process of the virtual environment."""
 

@@ -11,11 +11,11 @@ import tempfile
 from pathlib import Path
 
 import answers
-from engines import Annulus, DuckDB, Failure, Polars
+from engines import Annulus, AnnulusPython, DuckDB, Failure, Polars
 from shared import CACHE, built, spread
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-STOCK, ANNULUS, DUCKDB, POLARS = "stock", "annulus", "duckdb", "polars"
+STOCK, ANNULUS, DUCKDB, POLARS, PYTHON = "stock", "annulus", "duckdb", "polars", "python"
 # The rivals that know the queries of a benchmark.
 RIVALS = {"tpch": [DUCKDB, POLARS], "tpcds": [DUCKDB]}
 
@@ -61,6 +61,7 @@ def parser(description):
     made.add_argument("--timeout", type=positive, default=300, metavar="S", help="the longest run, in seconds (300)")
     made.add_argument("--data", type=Path, metavar="DIR", help="folder of the tables (the cache folder)")
     made.add_argument("--annulus", metavar="BIN", help="the program to measure (built for release)")
+    made.add_argument("--python-package", type=Path, metavar="DIR", help="the folder with annulus_data, to run that as well")
     made.add_argument("--json", action="store_true", help="print a line of JSON for each query, and one for the sums")
     return made
 
@@ -116,7 +117,9 @@ class Benchmark:
     """The engines, and their results by query and engine. DataFusion's engines are named by their partitions as well."""
 
     def __init__(self, name, arguments, more=()):
-        self.name, self.arguments, self.rivals = name, arguments, RIVALS[name]
+        self.name, self.arguments, self.rivals = name, arguments, list(RIVALS[name])
+        if arguments.python_package:
+            self.rivals.append(PYTHON)
         self.data = arguments.data or CACHE / name
         # As `annulus` writes a number.
         self.scale = f"{arguments.scale:.10f}".rstrip("0").rstrip(".")
@@ -143,6 +146,12 @@ class Benchmark:
         settings = {"tables": str(self.tables), "threads": given.threads, "scale": given.scale}
         return Polars((POLARS, None), settings, given.threads, given.timeout)
 
+    def python(self):
+        given = self.arguments
+        settings = {"package": str(given.python_package.resolve()), "tables": str(self.tables), "threads": given.threads,
+                    "memory": given.memory_limit[1]}
+        return AnnulusPython((PYTHON, None), settings, given.threads, given.timeout)
+
     def run(self):
         """Runs all rounds. Ends the engines and removes their files, whatever happens."""
         with tempfile.TemporaryDirectory(prefix="annulus-bench-") as folder, contextlib.ExitStack() as running:
@@ -153,6 +162,8 @@ class Benchmark:
             engines.append(self.duckdb(Path(folder)))
             if POLARS in self.rivals:
                 engines.append(self.polars())
+            if PYTHON in self.rivals:
+                engines.append(self.python())
             for engine in engines:
                 running.callback(engine.end)
             # The first one generates the tables, if need be, and names the queries.

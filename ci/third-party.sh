@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes THIRD-PARTY.txt: the packages that the program `annulus` contains, the licence under which each is used, and
+# Writes THIRD-PARTY.txt: the packages that the program `annulus` and the wheel contain, the licence under which each is used, and
 # the texts that must accompany a binary. `ci/third-party.sh --check` fails if the file is out of date, or if a package
 # of the workspace, the laboratory included, has a licence that is not on the list below. `--self-test` checks that both
 # are noticed.
@@ -128,7 +128,7 @@ for one in refused:
 if refused:
     sys.exit(1)
 
-tree = output("cargo", "tree", "--locked", "-p", "annulus-cli", "-e", "normal,no-proc-macro", "--target", TARGET,
+tree = output("cargo", "tree", "--locked", "-p", "annulus-cli", "-p", "annulus-python", "-e", "normal,no-proc-macro", "--target", TARGET,
               "--prefix", "none", "--format", "{p}")
 lines = {tuple(line.split()[:2]) for line in tree.splitlines() if line.strip()}
 contained = sorted({(name, version[1:]) for name, version in lines} & packages.keys())
