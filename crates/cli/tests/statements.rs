@@ -17,6 +17,19 @@ fn csv(folder: &Path, query: &str) -> String {
     Annulus::new(["sql", "--format", "csv", query]).at(folder).succeeds().stdout
 }
 
+/// DataFusion 55 forgets the order of a subquery, unless a limit is within it.
+#[test]
+fn a_limit_takes_the_first_rows_of_a_sorted_subquery() {
+    let folder = folder();
+    for query in [
+        "SELECT a FROM (SELECT a FROM 'x.csv' ORDER BY a DESC) LIMIT 1",
+        "WITH s AS (SELECT a FROM 'x.csv' ORDER BY a DESC) SELECT a FROM s LIMIT 1",
+        "CREATE VIEW v AS SELECT a FROM 'x.csv' ORDER BY a DESC; SELECT a FROM v LIMIT 1",
+    ] {
+        assert_eq!(csv(folder.path(), query), "a\n2\n", "{query}");
+    }
+}
+
 #[test]
 fn from_alone_returns_all_columns() {
     let folder = folder();
