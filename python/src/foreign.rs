@@ -24,10 +24,13 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::{
     catalog::{Session, TableProvider},
-    common::{TableReference, exec_err, not_impl_err, tree_node::TreeNodeRecursion},
+    common::{
+        TableReference, exec_err, not_impl_err,
+        tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
+    },
     error::{DataFusionError, Result},
-    execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext, context::QueryPlanner},
-    logical_expr::{Explain, Extension, LogicalPlan},
+    execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext, context::QueryPlanner},
+    logical_expr::{Explain, Expr, Extension, LogicalPlan},
     physical_expr::PhysicalExpr,
     physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties},
     prelude::SessionConfig,
@@ -181,7 +184,7 @@ impl QueryPlanner for Planner {
             .with_default_features()
             .with_annulus()
             .build();
-        let planned = optimized(plan.clone());
+        let planned = with_own_functions(optimized(plan.clone()), &state)?;
         // Files are listed and opened on these threads: the caller's are another library's.
         let made = open.handle().spawn(async move {
             let made = state.query_planner().create_physical_plan(&planned, &state).await?;
@@ -198,6 +201,44 @@ impl QueryPlanner for Planner {
             },
         }
     }
+}
+
+/// Returns a plan that calls the functions of this library, where it has one of the name. Those of the other one
+/// get constants as columns, which some of them refuse, and each call passes between the libraries.
+fn with_own_functions(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
+    let own = |expr: Expr| {
+        Ok(match expr {
+            Expr::ScalarFunction(mut call) => match state.scalar_functions().get(call.func.name()) {
+                Some(function) => {
+                    call.func = Arc::clone(function);
+                    Transformed::yes(Expr::ScalarFunction(call))
+                }
+                None => Transformed::no(Expr::ScalarFunction(call)),
+            },
+            Expr::AggregateFunction(mut call) => match state.aggregate_functions().get(call.func.name()) {
+                Some(function) => {
+                    call.func = Arc::clone(function);
+                    Transformed::yes(Expr::AggregateFunction(call))
+                }
+                None => Transformed::no(Expr::AggregateFunction(call)),
+            },
+            Expr::WindowFunction(mut call) => {
+                let name = call.fun.name().to_owned();
+                let window = state.window_functions().get(&name).map(|function| Arc::clone(function).into());
+                let aggregate = || state.aggregate_functions().get(&name).map(|function| Arc::clone(function).into());
+                match window.or_else(aggregate) {
+                    Some(function) => {
+                        call.fun = function;
+                        Transformed::yes(Expr::WindowFunction(call))
+                    }
+                    None => Transformed::no(Expr::WindowFunction(call)),
+                }
+            }
+            other => Transformed::no(other),
+        })
+    };
+    let replaced = plan.transform_down_with_subqueries(|node| node.map_expressions(|expr| expr.transform_down(own)));
+    replaced.data()
 }
 
 /// Returns an `EXPLAIN` that knows that its plan was optimized: that is not encoded.

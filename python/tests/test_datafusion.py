@@ -44,6 +44,19 @@ def test_functions_of_the_other_session(ctx: datafusion.SessionContext) -> None:
     assert ctx.sql("SELECT double(a) AS b FROM t ORDER BY a").to_pydict() == {"b": [2, 4, 6]}
 
 
+def test_functions_are_those_of_annulus(ctx: datafusion.SessionContext) -> None:
+    ctx.from_pydict({"t": ["b", "a"], "d": ["2026-01-02T03:04:05", "2026-01-03T00:00:00"]}, name="t")
+    rows = ctx.sql(
+        "SELECT string_agg(t, ',' ORDER BY t) AS s, max(date_part('hour', CAST(d AS TIMESTAMP))) AS h, "
+        "min(date_trunc('day', CAST(d AS TIMESTAMP))) AS d FROM t"
+    )
+    assert rows.to_pydict()["s"] == ["a,b"]
+    assert rows.to_pydict()["h"] == [3]
+    frame = "ORDER BY t ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+    numbered = ctx.sql(f"SELECT t, nth_value(t, 2) OVER ({frame}) AS n FROM t")
+    assert numbered.to_pydict()["n"] == ["b", "b"]
+
+
 def test_errors_come_back(ctx: datafusion.SessionContext) -> None:
     with pytest.raises(Exception, match="Divide by zero"):
         ctx.sql("SELECT 1 / (value - 5) FROM generate_series(1, 9)").collect()
