@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .errors import InputError
+from .errors import InputError, OptionError
 
 __all__ = ["aggregate", "scalar"]
 
@@ -16,6 +16,20 @@ def _pyarrow() -> Any:
         return importlib.import_module("pyarrow")
     except ImportError:
         raise InputError("functions in Python get columns of pyarrow: pip install pyarrow") from None
+
+
+_TYPES: dict[object, str] = {int: "int", float: "float", str: "text", bool: "bool", bytes: "Binary"}
+"""The types of Python that have one in Arrow."""
+
+
+def type_of(given: object) -> object:
+    """Returns a type of an argument or a result as the session takes it."""
+    if isinstance(given, str) or hasattr(given, "__arrow_c_schema__"):
+        return given
+    known = next((name for kind, name in _TYPES.items() if given is kind), None)
+    if known is None:
+        raise OptionError(f"unknown type {given!r}: give a name such as 'int', a type of pyarrow, or int, float or str")
+    return known
 
 
 def _array(values: Any, kind: Any, pa: Any) -> Any:

@@ -393,7 +393,8 @@ class Session:
                 values: an array of pyarrow or NumPy, or a list. It is called for some thousand rows at a time,
                 by several threads, one after the other.
             arguments: The types of the arguments: ``"int"``, ``"float"``, ``"text"``, ``"bool"``, ``"date"``,
-                ``"timestamp"``, ``"decimal(10,2)"``, the name of an Arrow type, or a type of pyarrow.
+                ``"timestamp"``, ``"timestamptz"`` (in UTC), ``"decimal(10,2)"``, the name of an Arrow type, a type of
+                pyarrow, or ``int``, ``float``, ``str``, ``bool`` or ``bytes``.
             returns: The type of the result.
             is_volatile: Whether calls with the same arguments may return different values.
 
@@ -412,7 +413,8 @@ class Session:
         if not arguments:
             raise OptionError("a function takes at least one argument: give the type of each in arguments")
         called = _functions.scalar(function, returns)
-        self._session.create_function(name, called, list(arguments), returns, is_volatile)
+        types = [_functions.type_of(kind) for kind in arguments]
+        self._session.create_function(name, called, types, _functions.type_of(returns), is_volatile)
 
     def create_aggregate(
         self, name: str, aggregate: type[Any], arguments: Sequence[object], returns: object, state: Sequence[object]
@@ -449,7 +451,8 @@ class Session:
         if not arguments:
             raise OptionError("an aggregate takes at least one argument: give the type of each in arguments")
         made = _functions.aggregate(aggregate, returns, list(state))
-        self._session.create_aggregate(name, made, list(arguments), returns, list(state))
+        types, states = ([_functions.type_of(kind) for kind in kinds] for kinds in (arguments, state))
+        self._session.create_aggregate(name, made, types, _functions.type_of(returns), states)
 
     # Its end.
 

@@ -53,14 +53,14 @@ pub struct Failure {
     message: String,
     /// The line and the column in the statement, both from 1.
     place: Option<(u64, u64)>,
-    raised: Option<PyErr>,
+    raised: Option<Box<PyErr>>,
 }
 
 impl Failure {
     /// Describes `error`.
     pub fn new(error: &Error) -> Self {
         let raised = error.chain().find_map(|cause| cause.downcast_ref::<PythonError>());
-        let raised = raised.map(|PythonError(error)| Python::attach(|py| error.clone_ref(py)));
+        let raised = raised.map(|PythonError(error)| Box::new(Python::attach(|py| error.clone_ref(py))));
         let message = match error.downcast_ref::<InvalidOption>() {
             // It quotes options.
             Some(error) => without_dashes(&error.to_string()),
@@ -90,7 +90,7 @@ impl Failure {
     pub fn into_python(self, sql: Option<&str>) -> PyErr {
         let Self { kind, message, place, raised } = self;
         if let Some(raised) = raised {
-            return raised;
+            return *raised;
         }
         match kind {
             Kind::Sql => {

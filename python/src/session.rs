@@ -21,7 +21,7 @@ use annulus_cli::{
     spill::SpillFolder,
     units::{Setting, parse_size},
 };
-use annulus_dataset::{CancelToken, InputOptions};
+use annulus_dataset::{BadRows, CancelToken, InputOptions};
 use anyhow::{Result, bail};
 use datafusion::{
     catalog::MemTable, common::TableReference, config::ConfigOptions, logical_expr::LogicalPlan,
@@ -192,6 +192,11 @@ impl Session {
         let mut input = InputOptions::default();
         for (name, value) in &options {
             input.set(name, value).map_err(|error| OptionError::new_err(error.to_string()))?;
+        }
+        if input.on_bad_row == BadRows::Quarantine {
+            return Err(OptionError::new_err(
+                "on_bad_row is quarantine, which only partition has: expected fail or skip",
+            ));
         }
         Work::start(&self.0, None, async move {
             let table = table_of(&ctx.state(), &inputs, &paths, &input).await;

@@ -39,6 +39,8 @@ def test_errors_of_files_name_them(session: an.Session, tmp_path) -> None:
         session.read(tmp_path / "a.csv").fetchall()
     with pytest.warns(an.AnnulusWarning, match="skipped 1 bad row"):
         assert session.read(tmp_path / "a.csv", on_bad_row="skip").fetchall() == [(1, 2)]
+    with pytest.raises(an.OptionError, match="only partition has"):
+        session.read(tmp_path / "a.csv", on_bad_row="quarantine")
     with pytest.raises(an.AnnulusError, match="delimitter"):
         session.read(tmp_path / "a.csv", delimitter=";")
 

@@ -19,6 +19,13 @@ def test_functions_get_and_return_columns(session: an.Session) -> None:
     assert session.sql("SELECT half(3), shout(NULL)").fetchall() == [(1.5, None)]
 
 
+def test_types_may_be_those_of_python(session: an.Session) -> None:
+    session.create_function("shown", lambda x: [str(value) for value in x.to_pylist()], [int], str)
+    assert session.sql("SELECT shown(7)").fetchone() == ("7",)
+    with pytest.raises(an.OptionError, match="unknown type"):
+        session.create_function("f", lambda x: x, [dict], str)
+
+
 def test_functions_may_be_conditions_of_joins(session: an.Session) -> None:
     session.create_function("near", lambda a, b: pc.less(pc.abs(pc.subtract(a, b)), 2), ["int", "int"], "bool")
     t = pa.table({"a": [1, 5, 9]})
