@@ -30,5 +30,6 @@ cd python
 site=$CARGO_TARGET_DIR/site/python
 rm -rf "$site"
 "$venv/bin/python" ../ci/notebooks.py notebooks "$site/notebooks"
-# Where docstrings have no markup of their own, they are Markdown with roles.
+# From the folder of the package as it is installed: here lies one without its module.
+cd "$staged"
 "$venv/bin/pdoc" --docformat google --no-show-source --output-directory "$site/reference" annulus_data
