@@ -6,8 +6,9 @@ and the `memory` limit in bytes or null. A request has the query's text (`sql`) 
 
 import json
 import sys
-import time
 from pathlib import Path
+
+from serving import answered, serve
 
 
 def connect(settings):
@@ -21,23 +22,12 @@ def connect(settings):
 
 
 def run(session, errors, request):
-    start = time.monotonic()
-    try:
-        answer = session.sql(request["sql"]).to_arrow()
-    except errors as error:
-        return {"error": str(error).splitlines()[0]}
-    ms = (time.monotonic() - start) * 1e3
-    import pyarrow.ipc
-
-    with pyarrow.ipc.new_file(request["answer"], answer.schema) as file:
-        file.write_table(answer)
-    return {"ms": ms, "rows": answer.num_rows, "error": None}
+    return answered(request, lambda: session.sql(request["sql"]).to_arrow(), errors)
 
 
 def main():
     session, errors = connect(json.loads(sys.argv[1]))
-    for line in sys.stdin:
-        print(json.dumps(run(session, errors, json.loads(line))), flush=True)
+    serve(lambda request: run(session, errors, request))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,10 @@ and a folder to spill to (`spill`). A request has the query's text (`sql`) and a
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import duckdb
-import pyarrow.ipc
+from serving import answered, serve
 
 
 def connect(settings):
@@ -31,21 +30,12 @@ def connect(settings):
 
 
 def run(connection, request):
-    start = time.monotonic()
-    try:
-        answer = connection.sql(request["sql"]).to_arrow_table()
-    except duckdb.Error as error:
-        return {"error": str(error).splitlines()[0]}
-    ms = (time.monotonic() - start) * 1e3
-    with pyarrow.ipc.new_file(request["answer"], answer.schema) as file:
-        file.write_table(answer)
-    return {"ms": ms, "rows": answer.num_rows, "error": None}
+    return answered(request, lambda: connection.sql(request["sql"]).to_arrow_table(), duckdb.Error)
 
 
 def main():
     connection = connect(json.loads(sys.argv[1]))
-    for line in sys.stdin:
-        print(json.dumps(run(connection, json.loads(line))), flush=True)
+    serve(lambda request: run(connection, request))
 
 
 if __name__ == "__main__":

@@ -155,34 +155,35 @@ class Annulus(Engine):
         return {"query": query["query"], "witness": witness}
 
 
-class DuckDB(Engine):
-    """DuckDB, in a process of the virtual environment."""
+class Script(Engine):
+    """An engine that a script of this folder runs, in a process of the virtual environment."""
+
+    script = None
 
     def __init__(self, name, settings, threads, timeout):
-        script = Path(__file__).with_name("duckdb_queries.py")
+        script = Path(__file__).with_name(self.script)
         super().__init__(name, [sys.executable, "-B", str(script), json.dumps(settings)], threads, timeout)
 
     def request(self, query, witness):
         return {"sql": query["witness"]["sql"] if witness else query["sql"]}
 
 
-class AnnulusPython(Engine):
-    """The Python package of Annulus, in a process of the virtual environment."""
+class DuckDB(Script):
+    """DuckDB."""
 
-    def __init__(self, name, settings, threads, timeout):
-        script = Path(__file__).with_name("annulus_queries.py")
-        super().__init__(name, [sys.executable, "-B", str(script), json.dumps(settings)], threads, timeout)
-
-    def request(self, query, witness):
-        return {"sql": query["witness"]["sql"] if witness else query["sql"]}
+    script = "duckdb_queries.py"
 
 
-class Polars(Engine):
-    """Polars, in a process of the virtual environment."""
+class AnnulusPython(Script):
+    """The Python package of Annulus."""
 
-    def __init__(self, name, settings, threads, timeout):
-        script = Path(__file__).with_name("polars_queries.py")
-        super().__init__(name, [sys.executable, "-B", str(script), json.dumps(settings)], threads, timeout)
+    script = "annulus_queries.py"
+
+
+class Polars(Script):
+    """Polars."""
+
+    script = "polars_queries.py"
 
     def request(self, query, witness):
         return {"query": query["query"]}

@@ -9,7 +9,6 @@ with the tables that a filter makes small.
 import json
 import os
 import sys
-import time
 from datetime import date
 from pathlib import Path
 
@@ -18,8 +17,8 @@ SETTINGS = json.loads(sys.argv[1]) if __name__ == "__main__" else {"threads": 1,
 os.environ["POLARS_MAX_THREADS"] = str(SETTINGS["threads"])
 
 import polars as pl
-import pyarrow.ipc
 from polars import col, lit
+from serving import answered, serve
 
 
 class Tables:
@@ -381,21 +380,13 @@ def q22(t, _):
 
 def run(tables, scale, request):
     query = globals().get(f"q{request['query']}")
-    start = time.monotonic()
-    try:
-        answer = query(tables, scale).collect(engine="streaming" if request.get("streaming") else "auto").to_arrow()
-    except pl.exceptions.PolarsError as error:
-        return {"error": str(error).splitlines()[0]}
-    ms = (time.monotonic() - start) * 1e3
-    with pyarrow.ipc.new_file(request["answer"], answer.schema) as file:
-        file.write_table(answer)
-    return {"ms": ms, "rows": answer.num_rows, "error": None}
+    engine = "streaming" if request.get("streaming") else "auto"
+    return answered(request, lambda: query(tables, scale).collect(engine=engine).to_arrow(), pl.exceptions.PolarsError)
 
 
 def main():
     tables = Tables(SETTINGS["tables"])
-    for line in sys.stdin:
-        print(json.dumps(run(tables, SETTINGS["scale"], json.loads(line))), flush=True)
+    serve(lambda request: run(tables, SETTINGS["scale"], request))
 
 
 if __name__ == "__main__":
