@@ -6,10 +6,7 @@ cd "$(dirname "$0")/.."
 since=${1:-$(git describe --tags --abbrev=0 2>/dev/null || true)}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
 echo "## $version"
-git log --no-merges --format=%s ${since:+"$since..HEAD"} | awk -F': ' '
-    NF > 1 { area = $1; sub(/^[^:]*: /, ""); changes[area] = changes[area] "- " $0 "\n" }
-    END { for (area in changes) print area }
-' | sort | while read -r area; do
+git log --no-merges --format=%s ${since:+"$since..HEAD"} | awk -F': ' 'NF > 1 { print $1 }' | sort -u | while read -r area; do
     printf '\n### %s\n\n' "$area"
     git log --no-merges --format=%s ${since:+"$since..HEAD"} | awk -v area="$area: " 'index($0, area) == 1 { print "- " substr($0, length(area) + 1) }'
 done

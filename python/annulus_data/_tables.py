@@ -9,6 +9,7 @@ from types import FrameType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 from . import _internal
+from ._modules import needed
 from .errors import InputError
 
 __all__ = ["find", "table_of"]
@@ -90,9 +91,9 @@ def table_of(data: Any, parts: int) -> _internal.Table | None:
     if hasattr(data, "__arrow_c_array__"):
         return _internal.Table.of_batch(data, parts)
     if origin == "pandas" and hasattr(data, "columns"):
-        return _internal.Table.in_memory(_pyarrow("pandas before 2.2").Table.from_pandas(data), parts)
+        return _internal.Table.in_memory(needed("pyarrow", "pandas before 2.2").Table.from_pandas(data), parts)
     if hasattr(data, "__dataframe__"):
-        _pyarrow("the interchange protocol")
+        needed("pyarrow", "the interchange protocol")
         interchange: Any = importlib.import_module("pyarrow.interchange")
         return _internal.Table.in_memory(interchange.from_dataframe(data), parts)
     if _is_iterator(data):
@@ -105,14 +106,7 @@ def _without_nulls(frame: Any) -> Any:
     them with a buffer that Arrow does not give them, and arrow-rs refuses that."""
     if not any("Null" in str(kind) for kind in frame.dtypes):
         return frame
-    return _pyarrow("a column of nulls of Polars").table(frame)
-
-
-def _pyarrow(what: str) -> Any:
-    try:
-        return importlib.import_module("pyarrow")
-    except ImportError:
-        raise InputError(f"{what} needs pyarrow: pip install pyarrow") from None
+    return needed("pyarrow", "a column of nulls of Polars").table(frame)
 
 
 def given(name: str, data: Any, parts: int) -> _internal.Table:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _display, _internal
+from ._modules import needed
 from ._notes import warn
 from ._plan import Plan
 from ._progress import Progress
-from .errors import InputError, OptionError
+from .errors import OptionError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,13 +49,6 @@ def quoted(name: str) -> str:
 
 def listed(items: str | Sequence[str]) -> list[str]:
     return [items] if isinstance(items, str) else list(items)
-
-
-def _module(name: str, method: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InputError(f"{method} needs {name}: pip install {name}") from None
 
 
 class Relation:
@@ -141,7 +134,7 @@ class Relation:
         >>> an.sql("SELECT 1 AS a").to_arrow().num_rows
         1
         """
-        pyarrow = _module("pyarrow", "to_arrow")
+        pyarrow = needed("pyarrow", "to_arrow")
         return pyarrow.table(self._collected(progress))
 
     def to_polars(self, progress: Progress = None) -> pl.DataFrame:
@@ -151,7 +144,7 @@ class Relation:
         >>> an.sql("SELECT 1 AS a").to_polars().shape
         (1, 1)
         """
-        polars = _module("polars", "to_polars")
+        polars = needed("polars", "to_polars")
         frame: pl.DataFrame = polars.DataFrame(self._collected(progress))
         return frame
 
@@ -166,7 +159,7 @@ class Relation:
         >>> an.sql("SELECT 1 AS a").to_pandas()["a"].sum()
         np.int64(1)
         """
-        _module("pandas", "to_pandas")
+        needed("pandas", "to_pandas")
         frame: pd.DataFrame = self.to_arrow(progress).to_pandas(**options)
         return frame
 
@@ -178,7 +171,7 @@ class Relation:
         >>> an.sql("SELECT 1.5 AS a").to_numpy()["a"].tolist()
         [1.5]
         """
-        _module("numpy", "to_numpy")
+        needed("numpy", "to_numpy")
         table: Any = self.to_arrow(progress)
         return {name: column.to_numpy() for name, column in zip(self.columns, table.columns, strict=True)}
 

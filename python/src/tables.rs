@@ -126,7 +126,7 @@ impl Table {
     }
 }
 
-/// Divides batches into `count` parts of about as many rows, in their order. SessionParts of batches share their
+/// Divides batches into `count` parts of about as many rows, in their order. Parts of batches share their
 /// buffers.
 fn divide(batches: &[RecordBatch], count: usize) -> Vec<Vec<RecordBatch>> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();

@@ -85,7 +85,7 @@ impl<T: Send + 'static> Task<T> {
     /// the task.
     ///
     /// # Errors
-    /// The interrupt, the error of `look`, or `None` if the task has ended.
+    /// The interrupt, or the error of `look`.
     pub fn wait(&self, py: Python<'_>, mut look: impl FnMut() -> PyResult<()>) -> PyResult<()> {
         while !py.detach(|| self.is_over_within(TICK)) {
             if let Err(error) = py.check_signals().and_then(|()| look()) {

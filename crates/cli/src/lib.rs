@@ -22,5 +22,5 @@ pub mod runtime;
 pub mod session;
 pub mod spill;
 mod standard_sql;
-pub mod stores;
+mod stores;
 pub mod units;
