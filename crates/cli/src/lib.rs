@@ -11,6 +11,7 @@ mod distinct_from;
 pub mod errors;
 mod formats;
 pub mod inputs;
+mod instants;
 pub mod interrupt;
 mod logging;
 pub mod notes;

@@ -122,6 +122,19 @@ fn a_time_without_a_zone_is_refused_until_it_has_one() {
         }
     }
     let zone = ["--set", "datafusion.execution.time_zone=UTC"];
+    // A zone that the session does not name is UTC.
+    for more in [&[][..], &zone] {
+        for instant in ["TIMESTAMPTZ '2025-01-01 01:00:00+01'", "CAST('2025-01-01T00:00Z' AS TIMESTAMP WITH TIME ZONE)"]
+        {
+            let first = format!("SELECT count(*) FROM 'z.parquet' WHERE at > {instant}");
+            assert_eq!(sql(at, &first, more), ["3"], "{instant} {more:?}");
+            let joined = format!("{query} AT TIME ZONE 'UTC' AND z.at > {instant}");
+            assert_eq!(sql(at, &joined, more), ["3"], "{instant} {more:?}");
+        }
+    }
+    let shown =
+        "CREATE TABLE t (at TIMESTAMPTZ); SELECT arrow_typeof(at) FROM (SELECT at FROM t UNION ALL SELECT NULL)";
+    assert_eq!(sql(at, shown, &[]), ["\"Timestamp(ns, \"\"UTC\"\")\""]);
     assert_eq!(sql(at, query, &zone), ["4"]);
     assert_eq!(sql(at, &format!("{query} AT TIME ZONE 'UTC'"), &["--cluster", "2"]), ["4"]);
     Annulus::new(join.into_iter().chain(zone)).at(at).succeeds();

@@ -44,6 +44,29 @@ pub(super) fn value(expr: &Expr, config: &ConfigOptions) -> Option<ScalarValue> 
     }
 }
 
+/// Returns a text of a time of hours and minutes, such as `2025-01-01 12:00` and `2025-01-01T12:00+01`, with the
+/// seconds without which Arrow 59 cannot read it.
+pub(super) fn with_seconds(value: &ScalarValue) -> Option<ScalarValue> {
+    let text = value.try_as_str()??;
+    let (minutes, zone) = text.split_at_checked("2025-01-01 12:00".len())?;
+    let is_minutes = minutes.bytes().enumerate().all(|(place, byte)| match place {
+        4 | 7 => byte == b'-',
+        10 => matches!(byte, b' ' | b'T' | b't'),
+        13 => byte == b':',
+        _ => byte.is_ascii_digit(),
+    });
+    if !is_minutes || zone.starts_with(':') {
+        return None;
+    }
+    let whole = format!("{minutes}:00{zone}");
+    Some(match value {
+        ScalarValue::LargeUtf8(_) => ScalarValue::LargeUtf8(Some(whole)),
+        ScalarValue::Utf8View(_) => ScalarValue::Utf8View(Some(whole)),
+        ScalarValue::Utf8(_) => ScalarValue::Utf8(Some(whole)),
+        _ => return None,
+    })
+}
+
 /// Returns whether an expression is the present time, or a time that is computed from it alone.
 /// Without a session's time zone DataFusion gives it in UTC, as a value without a zone.
 pub(super) fn is_present(expr: &Expr) -> bool {

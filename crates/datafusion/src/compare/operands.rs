@@ -86,6 +86,9 @@ pub(super) fn cast_expr(expr: Expr, to: &DataType) -> Result<Expr> {
             let subquery: Subquery = cast_subquery(subquery, to)?;
             Expr::ScalarSubquery(subquery)
         }
+        Expr::Literal(value, metadata) if matches!(to, DataType::Timestamp(..)) => {
+            cast(Expr::Literal(constant::with_seconds(&value).unwrap_or(value), metadata), to.clone())
+        }
         other => cast(other, to.clone()),
     })
 }
@@ -165,7 +168,7 @@ fn unknown_zone(naive: &Operand, zoned: &Operand) -> Incomparable {
     let shown = naive.expr.human_display().to_string();
     let is_simple = matches!(naive.expr, Expr::Column(_) | Expr::OuterReferenceColumn(..));
     let at_zone = match (is_simple, naive.constant.is_some()) {
-        (_, true) => "TIMESTAMPTZ '2025-01-01 00:00:00+00'".to_owned(),
+        (_, true) => "the time as a text, as in '2025-01-01 00:00:00+00'".to_owned(),
         (true, false) => format!("{shown} AT TIME ZONE 'UTC' (or its zone)"),
         (false, false) => format!("({shown}) AT TIME ZONE 'UTC' (or its zone)"),
     };

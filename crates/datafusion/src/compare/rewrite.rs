@@ -16,7 +16,7 @@ use datafusion::{
 };
 
 use super::{
-    exact,
+    constant, exact,
     operands::{Operand, lacks_zone, prepare, prepare_zones, unify},
     types::{items, plain},
 };
@@ -70,16 +70,30 @@ impl Scope<'_> {
                 Transformed::yes(Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }))
             }
             Expr::SimilarTo(similar) => Transformed::yes(similar_to(similar)?),
-            Expr::Cast(Cast { ref expr, .. }) | Expr::TryCast(TryCast { ref expr, .. })
-                if matches!(expr.get_type(self.schema), Ok(DataType::Union(..))) =>
-            {
-                return not_impl_err!(
-                    "cast of {expr}, a union: take one of its types with union_extract({expr}, 'name')"
-                );
+            Expr::Cast(Cast { expr, field }) => {
+                let expr = self.cast_operand(expr, field.data_type())?;
+                Transformed::yes(Expr::Cast(Cast { expr, field }))
+            }
+            Expr::TryCast(TryCast { expr, field }) => {
+                let expr = self.cast_operand(expr, field.data_type())?;
+                Transformed::yes(Expr::TryCast(TryCast { expr, field }))
             }
             Expr::Case(case) => Transformed::yes(Expr::Case(self.case(case)?)),
             Expr::ScalarFunction(function) => Transformed::yes(Expr::ScalarFunction(self.function(function)?)),
             other => Transformed::no(other),
+        })
+    }
+
+    /// Returns what a query casts to a type.
+    fn cast_operand(self, expr: Box<Expr>, to: &DataType) -> Result<Box<Expr>> {
+        if matches!(expr.get_type(self.schema), Ok(DataType::Union(..))) {
+            return not_impl_err!("cast of {expr}, a union: take one of its types with union_extract({expr}, 'name')");
+        }
+        Ok(match (*expr, to) {
+            (Expr::Literal(value, metadata), DataType::Timestamp(..)) => {
+                Box::new(Expr::Literal(constant::with_seconds(&value).unwrap_or(value), metadata))
+            }
+            (other, _) => Box::new(other),
         })
     }
 

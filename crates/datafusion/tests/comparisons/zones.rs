@@ -91,6 +91,12 @@ async fn a_zone_that_the_query_names_is_known() {
         // Texts with an offset are instants, others are in the zone of the column.
         ("SELECT id FROM z WHERE at = '2025-01-01T01:00:00Z'", "1"),
         ("SELECT id FROM z WHERE at = '2025-01-01 01:00:00'", "0"),
+        ("SELECT id FROM z WHERE at = '2025-01-01 02:00' OR at = '2025-01-01T02:00Z'", "1 2"),
+        (
+            "SELECT id FROM n WHERE at = TIMESTAMP '2025-01-01 01:00' AND at = CAST('2025-01-01T01:00' AS TIMESTAMP)",
+            "1",
+        ),
+        ("SELECT id FROM n WHERE at = TRY_CAST('2025-01-01 02:00' AS TIMESTAMP)", "2"),
         ("SELECT id FROM n WHERE at < '9999-12-31' AND at = '2025-01-01 01:00:00'", "1"),
         ("SELECT count(*) FROM z WHERE at < now() AND at < current_date AND at < now() - INTERVAL '1 day'", "4"),
         ("SELECT count(*) FROM n WHERE at < now() AND at < current_date", "4"),

@@ -14,6 +14,8 @@ use datafusion::{
 use futures::{TryStreamExt, stream};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::instants::with_instants;
+
 /// The corner of a box of a tree.
 const CORNER: char = '┌';
 /// The columns by which the rest of a line is indented more than the line.
@@ -33,7 +35,7 @@ pub async fn fitted(
     let mut batches: Vec<RecordBatch> = rows.try_collect().await?;
     let is_tree = texts(&batches).any(|text| text.contains(CORNER));
     if is_tree && line_width(&batches) > width {
-        let plan = ctx.state().statement_to_plan(in_lines).await?;
+        let plan = with_instants(&ctx.state()).statement_to_plan(in_lines).await?;
         batches = ctx.execute_logical_plan(plan).await?.collect().await?;
     }
     let wide = line_width(&batches).saturating_sub(width);

@@ -23,7 +23,7 @@ use datafusion::{
 };
 
 use super::functions::replace_calls;
-use crate::{errors, standard_sql};
+use crate::{errors, instants::with_instants, standard_sql};
 
 /// The text of statements, and its file if it has one.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl Script {
         };
         let mut state = ctx.state();
         state.config_mut().options_mut().sql_parser.collect_spans = true;
-        line_in(&state.statement_to_plan(*statement).await.err()?.into())
+        line_in(&with_instants(&state).statement_to_plan(*statement).await.err()?.into())
     }
 
     /// Returns `error` with its place in the text: the file if there is one, and the line if there are

@@ -27,7 +27,7 @@ use super::{
     show_columns, tables,
     view::{View, row_count},
 };
-use crate::{errors, notes::note, stores};
+use crate::{errors, instants::with_instants, notes::note, stores};
 
 /// Runs the statements of `script` in order, until one fails. Results are printed as `view`
 /// specifies. With an `output`, the result of the last statement is written there.
@@ -104,7 +104,7 @@ pub async fn plan(
         // Without the workers, other tables are listed.
         tables.refresh().await.ok();
     }
-    let mut plan = state.statement_to_plan(statement).await?;
+    let mut plan = with_instants(state).statement_to_plan(statement).await?;
     if is_last {
         GivenTypes::check(state.config())?;
     }

@@ -15,7 +15,7 @@ use datafusion::{
     sql::{sqlparser::ast::ExprWithAlias, sqlparser::parser::ParserError, unparser::Unparser},
 };
 
-use crate::{errors, standard_sql};
+use crate::{errors, instants::with_instants, standard_sql};
 
 /// The columns of both sides by name, with a session of DataFusion that plans expressions over
 /// them.
@@ -37,7 +37,7 @@ impl Sql {
         config.options_mut().sql_parser.enable_ident_normalization = false;
         let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let sides = Sides { left, right }.map(|(name, schema)| (TableReference::bare(name), Arc::clone(schema)));
-        Self::from_state(Arc::new(state), sides)
+        Self::from_state(Arc::new(with_instants(&state)), sides)
     }
 
     /// Returns the same for the rows that a join outputs. Columns of a side that may be missing are
