@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from ._internal import Batch, __version__
@@ -32,7 +32,7 @@ from .errors import (
     WorkerError,
 )
 from .relation import Grouping, JoinType, Relation
-from .session import Cluster, Session, default_session
+from .session import Cluster, Params, Session, default_session
 
 __all__ = [
     "AnnulusError",
@@ -46,6 +46,7 @@ __all__ = [
     "MemoryLimitError",
     "Operator",
     "OptionError",
+    "Params",
     "Plan",
     "QueryError",
     "Relation",
@@ -60,10 +61,11 @@ __all__ = [
     "partition",
     "read",
     "sql",
+    "sql_async",
 ]
 
 
-def sql(query: str, /, **tables: Any) -> Relation:
+def sql(query: str, /, params: Params = None, **tables: Any) -> Relation:
     """Runs SQL statements in the default session, and returns the rows of the last one. See
     `Session.sql`.
 
@@ -73,7 +75,22 @@ def sql(query: str, /, **tables: Any) -> Relation:
     [(5,)]
     """
     frame = sys._getframe(1)
-    return default_session()._run(query, tables, frame, True)
+    return default_session()._run(query, tables, frame, True, params)
+
+
+def sql_async(query: str, /, params: Params = None, **tables: Any) -> Coroutine[Any, Any, Relation]:
+    """Runs statements in the default session while other tasks of the event loop run. See
+    `Session.sql_async`.
+
+    >>> import asyncio
+    >>> import annulus_data as an
+    >>> async def main():
+    ...     return (await an.sql_async("SELECT 1 AS a")).fetchall()
+    >>> asyncio.run(main())
+    [(1,)]
+    """
+    session = default_session()
+    return session._run_async(query, session._named(query, tables, sys._getframe(1)), params)
 
 
 def read(path: str | os.PathLike[str] | Sequence[str], **options: object) -> Relation:

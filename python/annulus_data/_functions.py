@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .errors import InputError, OptionError
+from .errors import InputError, OptionError, QueryError
 
 __all__ = ["aggregate", "scalar"]
 
@@ -32,21 +32,23 @@ def type_of(given: object) -> object:
     return known
 
 
-def _array(values: Any, kind: Any, pa: Any) -> Any:
+def _array(values: Any, kind: Any, pa: Any, what: str) -> Any:
     """Returns what a function returned as an array."""
     if hasattr(values, "combine_chunks"):
         values = values.combine_chunks()
     if hasattr(values, "__arrow_c_array__"):
         return values
+    if not hasattr(values, "__iter__"):
+        raise QueryError(f"{what} returned {values!r}: return an array, or a list of values")
     return pa.array(values, from_pandas=False, type=kind if isinstance(kind, pa.DataType) else None)
 
 
-def scalar(function: Callable[..., Any], returns: object) -> Callable[..., Any]:
+def scalar(name: str, function: Callable[..., Any], returns: object) -> Callable[..., Any]:
     """Returns a function that gets columns with ``__arrow_c_array__`` and returns one."""
     pa = _pyarrow()
 
     def call(*columns: Any) -> Any:
-        return _array(function(*(pa.array(column) for column in columns)), returns, pa)
+        return _array(function(*(pa.array(column) for column in columns)), returns, pa, f"function '{name}'")
 
     return call
 
@@ -69,9 +71,9 @@ def aggregate(given: type[Any], returns: object, state: Sequence[object]) -> Cal
             self._group.merge(*(pa.array(column) for column in columns))
 
         def state(self) -> list[Any]:
-            return [_array([value], kind, pa) for value, kind in zip(self._group.state(), state, strict=True)]
+            return [_array([value], kind, pa, "state") for value, kind in zip(self._group.state(), state, strict=True)]
 
         def evaluate(self) -> Any:
-            return _array([self._group.evaluate()], returns, pa)
+            return _array([self._group.evaluate()], returns, pa, "evaluate")
 
     return Group

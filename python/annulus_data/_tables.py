@@ -72,6 +72,11 @@ def table_of(data: Any, parts: int) -> _internal.Table | None:
     if isinstance(data, (type, ModuleType)):
         return None
     origin = _origin(data)
+    if origin in ("pandas", "polars") and hasattr(data, "to_frame"):
+        # A column, whose name is that of the series.
+        return table_of(_framed(data), parts)
+    if origin == "pandas" and hasattr(data, "columns") and hasattr(data, "index"):
+        return _internal.Table.in_memory(_without_unnamed_index(data), parts)
     if origin == "polars" and hasattr(data, "collect"):
         return _again(lambda: _without_nulls(data.collect()), lambda: _without_nulls(data.limit(0).collect()))
     if origin == "pyarrow" and hasattr(data, "scanner"):
@@ -90,8 +95,6 @@ def table_of(data: Any, parts: int) -> _internal.Table | None:
         return _in_memory(data, origin, parts)
     if hasattr(data, "__arrow_c_array__"):
         return _internal.Table.of_batch(data, parts)
-    if origin == "pandas" and hasattr(data, "columns"):
-        return _internal.Table.in_memory(needed("pyarrow", "pandas before 2.2").Table.from_pandas(data), parts)
     if hasattr(data, "__dataframe__"):
         needed("pyarrow", "the interchange protocol")
         interchange: Any = importlib.import_module("pyarrow.interchange")
@@ -99,6 +102,21 @@ def table_of(data: Any, parts: int) -> _internal.Table | None:
     if _is_iterator(data):
         return _once(data)
     return None
+
+
+def _framed(series: Any) -> Any:
+    """Returns a series as a data frame of one column."""
+    return series.to_frame(series.name or "value")
+
+
+def _without_unnamed_index(frame: Any) -> Any:
+    """Returns a data frame of pandas as a table of pyarrow. An index becomes columns, if it has names."""
+    names = list(frame.index.names)
+    is_named = any(name is not None for name in names)
+    if is_named and None in names:
+        unnamed = [level for level, name in enumerate(names) if name is None]
+        frame = frame.reset_index(level=unnamed, drop=True)
+    return needed("pyarrow", "tables of pandas").Table.from_pandas(frame, preserve_index=None if is_named else False)
 
 
 def _without_nulls(frame: Any) -> Any:

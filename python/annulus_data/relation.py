@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _display, _internal
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from .session import Session
 
-__all__ = ["Grouping", "JoinType", "Relation"]
+__all__ = ["FileFormat", "Grouping", "JoinType", "Relation"]
 
 JoinType = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
+
+FileFormat = Literal["parquet", "csv", "tsv", "json", "arrow"]
 
 _SHOWN = 20
 """The rows that a relation shows of itself."""
@@ -45,6 +47,11 @@ def quoted(name: str) -> str:
     "a ""b"
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def _selected(expressions: Sequence[str], named: Mapping[str, str]) -> list[str]:
+    """Returns the columns of a query. Each expression ends with its line, so that a comment ends with it."""
+    return [*expressions, *(f"{text}\n AS {quoted(name)}" for name, text in named.items())]
 
 
 def listed(items: str | Sequence[str]) -> list[str]:
@@ -249,12 +256,20 @@ class Relation:
     def __len__(self) -> int:
         return self.count()
 
-    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = None) -> int:
-        """Writes the rows to a file or an object, whose name says the format: ``.parquet``, ``.csv``,
-        ``.tsv``, ``.json`` (an object in each line) or ``.arrow``. It has its name when it is complete.
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: FileFormat | None = None,
+        overwrite: bool = False,
+        progress: Progress = None,
+    ) -> int:
+        """Writes the rows to a file or an object, which has its name when it is complete.
 
         Args:
             path: A path, or a URL such as ``s3://bucket/rows.parquet``.
+            format: ``parquet``, ``csv``, ``tsv``, ``json`` (an object in each line) or ``arrow``. Without it, the
+                name says it, as ``.parquet`` does.
             overwrite: Whether a file of this name is replaced.
             progress: Whether a bar is shown, or what makes it.
 
@@ -270,9 +285,25 @@ class Relation:
         ...     an.sql("SELECT 1 AS a").write(os.path.join(folder, "a.parquet"))
         1
         """
-        work = self._query.write(os.fspath(path), overwrite)
+        work = self._query.write(os.fspath(path), format, overwrite)
         written: int = self._session._result(work, progress)
         return written
+
+    def write_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = None) -> int:
+        """Writes the rows as a Parquet file, compressed by Zstandard, whatever its name is. See `write`."""
+        return self.write(path, format="parquet", overwrite=overwrite, progress=progress)
+
+    def write_csv(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = None) -> int:
+        """Writes the rows as a CSV file with a header, whatever its name is. See `write`."""
+        return self.write(path, format="csv", overwrite=overwrite, progress=progress)
+
+    def write_json(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = None) -> int:
+        """Writes the rows as JSON, an object in each line, whatever the file's name is. See `write`."""
+        return self.write(path, format="json", overwrite=overwrite, progress=progress)
+
+    def write_arrow(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: Progress = None) -> int:
+        """Writes the rows as an Arrow IPC file, whatever its name is. See `write`."""
+        return self.write(path, format="arrow", overwrite=overwrite, progress=progress)
 
     # What the engine does.
 
@@ -307,17 +338,17 @@ class Relation:
     def _over(self, text: str, **tables: Any) -> Relation:
         return self._session._run(text, {"this": self, **tables}, None, False)
 
-    def select(self, *expressions: str) -> Relation:
-        """Returns the rows with these columns, which are SQL expressions.
+    def select(self, *expressions: str, **named: str) -> Relation:
+        """Returns the rows with these columns, which are SQL expressions, or expressions by name.
 
         >>> import annulus_data as an
-        >>> an.sql("SELECT 3 AS a, 4 AS b").select("a", "a * b AS c").fetchall()
-        [(3, 12)]
+        >>> an.sql("SELECT 3 AS a, 4 AS b").select("a", "a * b AS c", d="b - a").to_dicts()
+        [{'a': 3, 'c': 12, 'd': 1}]
         """
-        if not expressions:
+        columns = _selected(expressions, named)
+        if not columns:
             raise OptionError("select takes at least one expression, such as 'a' or 'a + b AS c'")
-        # Each in a line of its own, which a comment ends with.
-        return self._over("SELECT " + "\n, ".join(expressions) + "\nFROM this")
+        return self._over("SELECT " + "\n, ".join(columns) + "\nFROM this")
 
     def with_columns(self, **expressions: str) -> Relation:
         """Returns the rows with further columns, or with other values of columns that are there.
@@ -326,11 +357,8 @@ class Relation:
         >>> an.sql("SELECT 3 AS a").with_columns(b="a + 1", a="a * 10").to_dicts()
         [{'a': 30, 'b': 4}]
         """
-        columns = [
-            f"{expressions[name]}\n AS {quoted(name)}" if name in expressions else quoted(name) for name in self.columns
-        ]
-        new = [f"{text}\n AS {quoted(name)}" for name, text in expressions.items() if name not in self.columns]
-        return self._over("SELECT " + "\n, ".join(columns + new) + "\nFROM this")
+        kept = {name: expressions.get(name, quoted(name)) for name in self.columns}
+        return self._over("SELECT " + "\n, ".join(_selected((), {**kept, **expressions})) + "\nFROM this")
 
     def filter(self, condition: str) -> Relation:
         """Returns the rows for which a condition is true.
@@ -355,6 +383,15 @@ class Relation:
     def limit(self, rows: int, offset: int = 0) -> Relation:
         """Returns the first ``rows`` rows after ``offset`` rows."""
         return self._over(f"SELECT * FROM this LIMIT {int(rows)} OFFSET {int(offset)}")
+
+    def head(self, rows: int = 5) -> Relation:
+        """Returns the first ``rows`` rows.
+
+        >>> import annulus_data as an
+        >>> an.sql("SELECT * FROM generate_series(1, 9)").head(2).fetchall()
+        [(1,), (2,)]
+        """
+        return self.limit(rows)
 
     def distinct(self) -> Relation:
         """Returns each different row once.
@@ -381,14 +418,14 @@ class Relation:
             raise OptionError("group_by takes at least one key; for all rows together, use aggregate")
         return Grouping(self, keys)
 
-    def aggregate(self, *expressions: str) -> Relation:
+    def aggregate(self, *expressions: str, **named: str) -> Relation:
         """Returns one row with functions over all rows.
 
         >>> import annulus_data as an
-        >>> an.sql("SELECT value FROM generate_series(1, 4)").aggregate("sum(value) AS total").fetchall()
-        [(10,)]
+        >>> an.sql("SELECT value FROM generate_series(1, 4)").aggregate(total="sum(value)").to_dicts()
+        [{'total': 10}]
         """
-        return self.select(*expressions)
+        return self.select(*expressions, **named)
 
     def join(
         self,
@@ -506,13 +543,13 @@ class Grouping:
         self._relation = relation
         self._keys = list(keys)
 
-    def agg(self, *expressions: str) -> Relation:
+    def agg(self, *expressions: str, **named: str) -> Relation:
         """Returns a row for each group: its keys, and functions over its rows.
 
         >>> import annulus_data as an
-        >>> an.sql("SELECT 1 AS k, 2 AS v").group_by("k").agg("sum(v) AS total").to_dicts()
-        [{'k': 1, 'total': 2}]
+        >>> an.sql("SELECT 1 AS k, 2 AS v").group_by("k").agg("sum(v) AS total", n="count(*)").to_dicts()
+        [{'k': 1, 'total': 2, 'n': 1}]
         """
         keys = ", ".join(self._keys)
-        columns = ", ".join([*self._keys, *expressions])
+        columns = "\n, ".join([*self._keys, *_selected(expressions, named)])
         return self._relation._over(f"SELECT {columns}\nFROM this GROUP BY {keys}")

@@ -18,6 +18,9 @@ from .relation import JOINS, JoinType, Relation, listed, quoted
 
 __all__ = ["Cluster", "Session", "default_session"]
 
+Params = Sequence[Any] | Mapping[str, Any] | None
+"""Values of the parameters of a statement: in a list for ``$1``, by name for ``$name``."""
+
 _MOST_THREADS = 4096
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -106,7 +109,7 @@ class Session:
 
     # Statements.
 
-    def sql(self, query: str, /, **tables: Any) -> Relation:
+    def sql(self, query: str, /, params: Params = None, **tables: Any) -> Relation:
         """Runs SQL statements, and returns the rows of the last one.
 
         A query runs when its rows are needed. Other statements, such as ``CREATE TABLE`` and ``COPY``, have
@@ -117,6 +120,7 @@ class Session:
 
         Args:
             query: Statements, separated by semicolons.
+            params: Values for ``$1``, ``$2`` and so on, as a list, or for ``$name``, as a dictionary.
             tables: Tables by name: of pyarrow, Polars, pandas or DuckDB, relations, generators of record
                 batches, and everything else that has ``__arrow_c_stream__`` or ``__arrow_c_array__``. Tables in
                 memory are not copied. Streams are read once, as the query goes.
@@ -129,12 +133,12 @@ class Session:
         >>> import pyarrow as pa
         >>> orders = pa.table({"id": [1, 2], "price": [10.0, 5.5]})
         >>> with an.Session() as session:
-        ...     session.sql("SELECT sum(price) AS total FROM orders").fetchall()
-        [(15.5,)]
+        ...     session.sql("SELECT sum(price) AS total FROM orders WHERE id >= $least", {"least": 2}).fetchall()
+        [(5.5,)]
         """
-        return self._run(query, tables, sys._getframe(1), True)
+        return self._run(query, tables, sys._getframe(1), True, params)
 
-    def sql_async(self, query: str, /, **tables: Any) -> Coroutine[Any, Any, Relation]:
+    def sql_async(self, query: str, /, params: Params = None, **tables: Any) -> Coroutine[Any, Any, Relation]:
         """Runs statements like `sql` while other tasks of the event loop run, and returns the rows of
         the last one, in memory. If the task is cancelled, so is the statement.
 
@@ -148,10 +152,10 @@ class Session:
         """
         # Variables are looked up now: when the coroutine runs, the caller's frame is another.
         named = self._named(query, tables, sys._getframe(1))
-        return self._run_async(query, named)
+        return self._run_async(query, named, params)
 
-    async def _run_async(self, query: str, named: _Named) -> Relation:
-        planned: _internal.Query | None = await self._result_async(self._session.sql(query, *named))
+    async def _run_async(self, query: str, named: _Named, params: Params) -> Relation:
+        planned: _internal.Query | None = await self._result_async(self._session.sql(query, *named, params))
         relation = self._relation(planned)
         return relation if relation._rows is not None else await relation.collect_async()
 
@@ -173,10 +177,17 @@ class Session:
                 found[name] = table
         return given, found
 
-    def _run(self, query: str, tables: Mapping[str, Any], frame: FrameType | None, is_progress: bool) -> Relation:
+    def _run(
+        self,
+        query: str,
+        tables: Mapping[str, Any],
+        frame: FrameType | None,
+        is_progress: bool,
+        params: Params = None,
+    ) -> Relation:
         given, found = self._named(query, tables, frame)
         planned: _internal.Query | None = self._result(
-            self._session.sql(query, given, found), self._progress if is_progress else False
+            self._session.sql(query, given, found, params), self._progress if is_progress else False
         )
         return self._relation(planned)
 
@@ -412,7 +423,7 @@ class Session:
             raise OptionError(f"function is {function!r}: expected a callable")
         if not arguments:
             raise OptionError("a function takes at least one argument: give the type of each in arguments")
-        called = _functions.scalar(function, returns)
+        called = _functions.scalar(name, function, returns)
         types = [_functions.type_of(kind) for kind in arguments]
         self._session.create_function(name, called, types, _functions.type_of(returns), is_volatile)
 

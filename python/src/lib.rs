@@ -18,6 +18,7 @@ mod functions;
 mod handle;
 mod notes;
 mod owner;
+mod parameters;
 mod profile;
 mod program;
 mod query;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use annulus_cli::commands::sql::{OutputFile, checked, start};
+use annulus_cli::commands::sql::{OutputFile, ResultFormat, checked, start};
 use annulus_dataset::number_duplicates;
 use anyhow::Context;
 use arrow::{
@@ -199,13 +199,16 @@ impl Query {
         Ok(BatchStream::new(self.session.clone(), self.schema_ref(), stream))
     }
 
-    /// Starts to write the rows to the file or object `path`, and counts them.
-    fn write(&self, path: PathBuf, overwrite: bool) -> PyResult<Work> {
+    /// Starts to write the rows to the file or object `path`, and counts them. Without a `format`, its name says it.
+    fn write(&self, path: PathBuf, format: Option<&str>, overwrite: bool) -> PyResult<Work> {
+        let format = format.map(str::parse::<ResultFormat>).transpose();
+        let format = format.map_err(|error| OptionError::new_err(error.to_string()))?;
         let (ctx, plan, profile) = (self.session.open()?.ctx(), self.plan.clone(), Profile::default());
         let seen = profile.clone();
         let work = Work::start(&self.session, Some(self.sql.clone()), async move {
             let target = path.display().to_string();
-            let file = OutputFile::create(path, overwrite).await.map_err(|error| Failure::new(&error).of_input())?;
+            let file = OutputFile::create(path, format, overwrite).await;
+            let file = file.map_err(|error| Failure::new(&error).of_input())?;
             let rows = run(&ctx, plan, &seen).await?;
             let count = file.write(rows, &ctx).await.with_context(|| format!("cannot write '{target}'"))?;
             Ok(count as u64)

@@ -24,7 +24,10 @@ use annulus_cli::{
 use annulus_dataset::{BadRows, CancelToken, InputOptions};
 use anyhow::{Result, bail};
 use datafusion::{
-    catalog::MemTable, common::TableReference, config::ConfigOptions, logical_expr::LogicalPlan,
+    catalog::MemTable,
+    common::{ParamValues, TableReference},
+    config::ConfigOptions,
+    logical_expr::LogicalPlan,
     prelude::SessionContext,
 };
 use futures::TryStreamExt;
@@ -37,6 +40,7 @@ use crate::{
     errors::{Failure, OptionError},
     functions,
     handle::{SessionHandle, SessionParts, WorkerProcesses},
+    parameters,
     query::Query,
     tables::Table,
     task::Task,
@@ -163,15 +167,18 @@ impl Session {
     }
 
     /// Starts statements, in which tables have the names under which they were `given`, and `found` as variables
-    /// of the caller. The last one becomes a query, if it is one.
+    /// of the caller, and placeholders the values of `params`. The last one becomes a query, if it is one.
+    #[pyo3(signature = (sql, given, found, params=None))]
     fn sql(
         &self,
         py: Python<'_>,
         sql: String,
         given: HashMap<String, Py<Table>>,
         found: HashMap<String, Py<Table>>,
+        params: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Work> {
         let ctx = self.0.open()?.ctx();
+        let params = params.map(parameters::values_of).transpose()?;
         let providers = |tables: HashMap<String, Py<Table>>| {
             tables.into_iter().map(|(name, table)| (name, Arc::clone(&table.get().provider))).collect()
         };
@@ -179,7 +186,7 @@ impl Session {
         let (session, text) = (self.0.clone(), sql.clone());
         py.detach(|| {
             Work::start(&self.0, Some(text.clone()), async move {
-                let rows = run_all(&ctx, &text, &tables).await?;
+                let rows = run_all(&ctx, &text, &tables, params.as_ref()).await?;
                 rows.map(|plan| Query::new(session, plan, text)).transpose()
             })
         })
@@ -300,12 +307,17 @@ impl Progress for Arc<BytesRead> {
 }
 
 /// Runs statements, and returns the plan of the rows of the last one, if it has rows.
-async fn run_all(ctx: &SessionContext, sql: &str, tables: &Arc<BoundTables>) -> Result<Option<LogicalPlan>, Failure> {
+async fn run_all(
+    ctx: &SessionContext,
+    sql: &str,
+    tables: &Arc<BoundTables>,
+    params: Option<&ParamValues>,
+) -> Result<Option<LogicalPlan>, Failure> {
     let statements = Script::typed(sql).parse(ctx)?;
     let (count, mut last) = (statements.len(), None);
     for (index, placed) in statements.into_iter().enumerate() {
         let is_last = index + 1 == count;
-        let run = run(ctx, placed.statement, tables, is_last && placed.is_query).await;
+        let run = run(ctx, placed.statement, tables, params, is_last && placed.is_query).await;
         match run {
             Ok(rows) => last = rows,
             Err(error) => {
@@ -322,9 +334,13 @@ async fn run(
     ctx: &SessionContext,
     statement: ScriptStatement,
     tables: &Arc<BoundTables>,
+    params: Option<&ParamValues>,
     is_lazy: bool,
 ) -> Result<Option<LogicalPlan>> {
-    let planned = plan(ctx, &state_with(ctx, tables), statement, true).await?;
+    let mut planned = plan(ctx, &state_with(ctx, tables), statement, true).await?;
+    if let Some(params) = params {
+        planned = parameters::with_values(planned, params)?;
+    }
     if let LogicalPlan::Dml(change) = &planned
         && tables.have(ctx, change.table_name.table())
     {

@@ -1,4 +1,4 @@
-//! ValueConverter of Arrow arrays as objects of Python, and as texts.
+//! Values of Arrow arrays as objects of Python, and as texts.
 
 use anyhow::Result;
 use arrow::{
@@ -17,6 +17,7 @@ use arrow::{
 };
 use pyo3::{
     IntoPyObjectExt,
+    exceptions::{PyOverflowError, PyValueError},
     prelude::*,
     types::{PyBytes, PyDict, PyList},
 };
@@ -85,7 +86,7 @@ impl<'py> ValueConverter<'py> {
             DataType::BinaryView => Ok(PyBytes::new(py, array.as_binary_view().value(row)).into_any()),
             DataType::FixedSizeBinary(_) => Ok(PyBytes::new(py, array.as_fixed_size_binary().value(row)).into_any()),
             kind if kind.is_decimal() => self.decimal.call1((self.text(array, row)?,)),
-            kind if kind.is_temporal() => self.time(array, row),
+            kind if kind.is_temporal() => self.time(array, row).map_err(|error| self.beyond_python(error, array, row)),
             _ => self.nested(array, row),
         }
     }
@@ -139,6 +140,15 @@ impl<'py> ValueConverter<'py> {
         let formatter =
             ArrayFormatter::try_new(array, &FormatOptions::default()).map_err(|error| unreadable(&error))?;
         formatter.value(row).try_to_string().map_err(|error| unreadable(&error))
+    }
+
+    /// Returns the error of a time that Python's classes do not have.
+    fn beyond_python(&self, error: PyErr, array: &ArrayRef, row: usize) -> PyErr {
+        if !error.is_instance_of::<PyOverflowError>(self.py) && !error.is_instance_of::<PyValueError>(self.py) {
+            return error;
+        }
+        let shown = self.text(array, row).map_or_else(|_| "a time".to_owned(), |text| format!("the time {text}"));
+        QueryError::new_err(format!("datetime cannot hold {shown}: use to_arrow or to_polars"))
     }
 
     fn time(&self, array: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {

@@ -96,3 +96,9 @@ def test_aggregates_that_are_wrong_say_so(session: an.Session) -> None:
     session.create_aggregate("broken", broken, ["float"], "float", state=["float", "float"])
     with pytest.raises((an.QueryError, pa.ArrowInvalid)):
         session.sql("SELECT broken(value) FROM generate_series(1, 9)").fetchall()
+
+
+def test_a_function_that_returns_no_array_is_named(session: an.Session) -> None:
+    session.create_function("two", lambda a: 2, ["int"], "int")
+    with pytest.raises(an.QueryError, match="function 'two' returned 2"):
+        session.sql("SELECT two(value) FROM generate_series(1, 3)").fetchall()

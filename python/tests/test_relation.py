@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -153,3 +155,16 @@ def test_plans_are_texts_and_pictures(session: an.Session) -> None:
     assert svg.count("<rect") == len(plan.operators())
     with pytest.raises(an.OptionError, match="expected tree or indent"):
         rows.explain(format="dot")  # type: ignore[arg-type]
+
+
+def test_names_of_formats_are_those_of_methods(session: an.Session, tmp_path: Path) -> None:
+    rows = session.sql("SELECT 1 AS a, 'x' AS b")
+    for write in (rows.write_parquet, rows.write_csv, rows.write_json, rows.write_arrow):
+        name = write.__name__.removeprefix("write_")
+        target = tmp_path / f"rows-{name}"
+        assert write(target) == 1
+        with pytest.raises(an.InputError, match="overwrite=True"):
+            write(target)
+        assert session.read(target, format=name).fetchall() == [(1, "x")]
+    with pytest.raises(an.OptionError, match="parquet, csv"):
+        rows.write(tmp_path / "rows.x", format="xls")  # type: ignore[arg-type]

@@ -178,3 +178,19 @@ def test_tables_in_memory_are_not_copied(session: an.Session, kind: str) -> None
     found = rows["a"].chunk(0).buffers()[1]
     start, end = column.buffers()[1].address, column.buffers()[1].address + column.buffers()[1].size
     assert start <= found.address < end
+
+
+def test_an_index_without_a_name_is_no_column(session: an.Session) -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3]})
+    filtered = frame[frame["a"] > 1]
+    assert session.sql("SELECT * FROM filtered").columns == ["a"]
+    levels = pd.MultiIndex.from_tuples([(1, "x"), (2, "y"), (3, "z")], names=[None, "k"])
+    named = frame.set_index(levels)
+    assert session.sql("SELECT * FROM named ORDER BY a").to_dicts()[0] == {"a": 1, "k": "x"}
+
+
+def test_a_series_is_a_table_of_one_column(session: an.Session) -> None:
+    prices = pd.Series([1.5, 2.5], name="price", index=[4, 5])
+    texts = pl.Series(["a", "b"])
+    assert session.sql("SELECT * FROM prices").to_dicts() == [{"price": 1.5}, {"price": 2.5}]
+    assert session.sql("SELECT * FROM texts").to_dicts() == [{"value": "a"}, {"value": "b"}]

@@ -24,7 +24,7 @@ mod view;
 mod writer;
 
 pub use args::SqlArgs;
-pub use output::OutputFile;
+pub use output::{OutputFile, ResultFormat};
 pub use overflow::checked;
 pub use run::run;
 pub use script::{PlacedStatement, Script, ScriptStatement};

@@ -3,6 +3,7 @@
 use std::{
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
+    str::FromStr,
     sync::Arc,
 };
 
@@ -39,13 +40,45 @@ use crate::objects::{is_url, place};
 pub struct OutputFile {
     target: PathBuf,
     place: Destination,
-    format: OutputFormat,
+    format: ResultFormat,
 }
 
+/// The format of a result file.
 #[derive(Clone, Copy, Debug)]
-enum OutputFormat {
+pub struct ResultFormat(Encoding);
+
+#[derive(Clone, Copy, Debug)]
+enum Encoding {
     Parquet,
     Rows(RowFormat),
+}
+
+impl FromStr for ResultFormat {
+    type Err = Error;
+
+    /// Returns the format of a name: parquet, csv, tsv, json or arrow.
+    fn from_str(name: &str) -> Result<Self> {
+        let format = Self::of_file(Path::new(&format!("rows.{name}")));
+        format.ok_or_else(|| anyhow!("invalid format '{name}': expected parquet, csv, tsv, json or arrow"))
+    }
+}
+
+impl ResultFormat {
+    /// Returns the format that the extension of a file names.
+    fn of_file(target: &Path) -> Option<Self> {
+        let format = FileFormat::from_path(target)?;
+        if format.compression.is_compressed() {
+            return None;
+        }
+        Some(Self(match format.kind {
+            FileKind::Parquet => Encoding::Parquet,
+            FileKind::Csv => Encoding::Rows(RowFormat::Separated(b',')),
+            FileKind::Tsv => Encoding::Rows(RowFormat::Separated(b'\t')),
+            FileKind::Json => Encoding::Rows(RowFormat::JsonLines),
+            FileKind::Arrow => Encoding::Rows(RowFormat::Arrow),
+            FileKind::Avro => return None,
+        }))
+    }
 }
 
 #[derive(Debug)]
@@ -56,12 +89,12 @@ enum Destination {
 }
 
 impl OutputFile {
-    /// Creates the file, or the object of a URL, that becomes `target`. Its extension names the format.
+    /// Creates the file, or the object of a URL, that becomes `target`. Without a `format`, its extension names it.
     ///
     /// # Errors
     /// If the name has no extension of a format, or something has the name and is not to be replaced.
-    pub async fn create(target: PathBuf, overwrite: bool) -> Result<Self> {
-        let Some(format) = format_of(&target) else {
+    pub async fn create(target: PathBuf, format: Option<ResultFormat>, overwrite: bool) -> Result<Self> {
+        let Some(format) = format.or_else(|| ResultFormat::of_file(&target)) else {
             let shown = target.display();
             bail!("invalid --output '{shown}': expected a name that ends in .parquet, .csv, .tsv, .json or .arrow");
         };
@@ -85,14 +118,14 @@ impl OutputFile {
         let rows = with_distinct_names(rows);
         match self.place {
             Destination::File(file) => {
-                let count = match self.format {
-                    OutputFormat::Parquet => {
+                let count = match self.format.0 {
+                    Encoding::Parquet => {
                         let mut out = tokio::fs::File::from_std(file.file().try_clone()?);
                         let count = write_parquet_rows(rows, &mut out, ctx).await?;
                         out.shutdown().await?;
                         count
                     }
-                    OutputFormat::Rows(format) => {
+                    Encoding::Rows(format) => {
                         let schema = rows.schema();
                         RowWriter::new(format, BufWriter::new(file.file()), &schema)?.write_all(rows).await?
                     }
@@ -102,9 +135,9 @@ impl OutputFile {
             }
             Destination::Object(store, path) => {
                 let mut upload = Upload::new(store, path);
-                let written = match self.format {
-                    OutputFormat::Parquet => write_parquet_rows(rows, &mut upload, ctx).await,
-                    OutputFormat::Rows(format) => upload_rows(&mut upload, format, rows).await,
+                let written = match self.format.0 {
+                    Encoding::Parquet => write_parquet_rows(rows, &mut upload, ctx).await,
+                    Encoding::Rows(format) => upload_rows(&mut upload, format, rows).await,
                 };
                 match written {
                     Ok(count) => {
@@ -200,20 +233,5 @@ impl Write for Bytes {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-fn format_of(target: &Path) -> Option<OutputFormat> {
-    let format = FileFormat::from_path(target)?;
-    if format.compression.is_compressed() {
-        return None;
-    }
-    match format.kind {
-        FileKind::Parquet => Some(OutputFormat::Parquet),
-        FileKind::Csv => Some(OutputFormat::Rows(RowFormat::Separated(b','))),
-        FileKind::Tsv => Some(OutputFormat::Rows(RowFormat::Separated(b'\t'))),
-        FileKind::Json => Some(OutputFormat::Rows(RowFormat::JsonLines)),
-        FileKind::Arrow => Some(OutputFormat::Rows(RowFormat::Arrow)),
-        FileKind::Avro => None,
     }
 }

@@ -50,7 +50,7 @@ async fn run_job(mut job: SqlJob, spill: &Path) -> Result<Outcome> {
             until_interrupted(async {
                 // Created first, so that an unwritable file fails before any statement runs.
                 let output = match job.output.clone() {
-                    Some(target) => Some(OutputFile::create(target, job.overwrite).await?),
+                    Some(target) => Some(OutputFile::create(target, None, job.overwrite).await?),
                     None => None,
                 };
                 let cluster = job.cluster.start(job.limits.memory_bytes)?;

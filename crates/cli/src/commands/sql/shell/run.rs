@@ -104,7 +104,7 @@ impl Shell {
                 let text = text.with_context(|| format!("cannot read '{}'", file.display()))?;
                 self.statements(Script { text, file: Some(file) }).await?;
             }
-            Command::Output(file) => self.output = Some(OutputFile::create(file, self.overwrite).await?),
+            Command::Output(file) => self.output = Some(OutputFile::create(file, None, self.overwrite).await?),
             Command::Format(format) => self.view.format = format,
             Command::MaxRows(rows) => self.view.max_rows = rows,
             Command::Timing(on) => {
