@@ -18,7 +18,8 @@ wheels=$CARGO_TARGET_DIR/wheels
 rm -rf "$wheels"
 mkdir -p "$wheels"
 
-# zig as the linker of this machine's own objects. It does not know some of the options that rustc gives it.
+# zig as the linker of this machine's own objects. Only the last step of the build has it, so that all others are those of
+# the program. It does not know some of the options that rustc gives it.
 linker=$wheels/zig-linker
 cat >"$linker" <<END
 #!/usr/bin/env bash
@@ -33,13 +34,10 @@ exec "$tools/bin/python" -m ziglang cc -target x86_64-linux-gnu.$glibc "\${words
 END
 chmod +x "$linker"
 
-# In a folder of its own: with another linker, all is built again, which takes longer than half an hour the first time.
-export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/wheel
-export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=$linker
 cp LICENSE THIRD-PARTY.txt python/
 trap 'rm -f python/LICENSE python/THIRD-PARTY.txt' EXIT
 (cd python && "$tools/bin/maturin" build --release --locked --compatibility "manylinux_${glibc/./_}" --auditwheel check \
-    --out "$wheels")
+    --out "$wheels" -- -C "linker=$linker")
 wheel=$(ls "$wheels"/*.whl)
 bytes=$(stat -c %s "$wheel")
 echo "$(basename "$wheel"): $bytes bytes"
