@@ -1,6 +1,15 @@
 //! The store of fragments that are sent again in further revolutions.
 
-use std::{fs::File, io, io::Write, os::unix::fs::FileExt, path::PathBuf};
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Write},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
 
 use crate::CycloError;
 
@@ -8,17 +17,40 @@ use crate::CycloError;
 /// beyond the memory limit go to disk.
 ///
 /// The file on disk has no name, so its space is freed when the process ends, however it ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct StoreConfig {
     memory_bytes: usize,
     dir: PathBuf,
+    open: Arc<OpenFile>,
+}
+
+type OpenFile = dyn Fn() -> io::Result<StoreFile> + Send + Sync;
+
+/// A file of fragments.
+pub struct StoreFile {
+    /// What writes them, one after the other. It may refuse those that exceed a limit.
+    pub writer: Box<dyn Write + Send>,
+    /// What reads them.
+    pub reader: File,
 }
 
 impl StoreConfig {
     /// Returns a store of at most `memory_bytes` bytes in memory, and a file in the folder `dir` for
     /// the rest.
     pub fn new(memory_bytes: usize, dir: impl Into<PathBuf>) -> Self {
-        Self { memory_bytes, dir: dir.into() }
+        let dir = dir.into();
+        let folder = dir.clone();
+        let open = move || {
+            let reader = tempfile::tempfile_in(&folder)?;
+            Ok(StoreFile { writer: Box::new(reader.try_clone()?), reader })
+        };
+        Self { memory_bytes, dir, open: Arc::new(open) }
+    }
+
+    /// Returns a store with the file that `open` returns, which lies in the folder `dir`. It is opened once, for the
+    /// first fragment.
+    pub fn in_file(dir: impl Into<PathBuf>, open: impl Fn() -> io::Result<StoreFile> + Send + Sync + 'static) -> Self {
+        Self { memory_bytes: 0, dir: dir.into(), open: Arc::new(open) }
     }
 
     /// Returns a store in memory alone.
@@ -37,15 +69,36 @@ impl Default for StoreConfig {
     }
 }
 
+impl fmt::Debug for StoreConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreConfig")
+            .field("memory_bytes", &self.memory_bytes)
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The encoded fragments of a host, in the order in which they are sent.
 pub(crate) struct FragmentStore<'a> {
     config: &'a StoreConfig,
     memory: Vec<Box<[u8]>>,
     memory_bytes: usize,
     /// The fragments after those in memory, one after the other.
-    file: Option<File>,
+    file: Option<OpenStore>,
     file_sizes: Vec<usize>,
     file_bytes: u64,
+}
+
+/// The file, which several threads read, and one writes.
+struct OpenStore {
+    writer: Mutex<Box<dyn Write + Send>>,
+    reader: File,
+}
+
+impl OpenStore {
+    fn new(file: StoreFile) -> Self {
+        Self { writer: Mutex::new(file.writer), reader: file.reader }
+    }
 }
 
 /// A position among the stored fragments.
@@ -74,9 +127,9 @@ impl<'a> FragmentStore<'a> {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(tempfile::tempfile_in(&self.config.dir).map_err(self.config.failed())?),
+            none => none.insert(OpenStore::new((self.config.open)().map_err(self.config.failed())?)),
         };
-        file.write_all(fragment).map_err(self.config.failed())?;
+        file.writer.get_mut().write_all(fragment).map_err(self.config.failed())?;
         self.file_sizes.push(fragment.len());
         self.file_bytes += fragment.len() as u64;
         Ok(())
@@ -93,7 +146,7 @@ impl<'a> FragmentStore<'a> {
         if let Some(fragment) = self.memory.get(cursor.number) {
             out.copy_from_slice(fragment);
         } else if let Some(file) = &self.file {
-            file.read_exact_at(out, cursor.offset).map_err(self.config.failed())?;
+            file.reader.read_exact_at(out, cursor.offset).map_err(self.config.failed())?;
             cursor.offset += size as u64;
         }
         cursor.number += 1;
@@ -147,6 +200,37 @@ mod tests {
             // The file has no name.
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         }
+    }
+
+    /// A file, and the number of bytes that it still takes.
+    struct SmallFile(File, usize);
+
+    impl Write for SmallFile {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let left = self.1.checked_sub(bytes.len()).ok_or_else(|| io::Error::other("the limit is reached"))?;
+            self.1 = left;
+            self.0.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.0.flush()
+        }
+    }
+
+    #[test]
+    fn a_file_may_refuse_fragments() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            let reader = tempfile::tempfile()?;
+            Ok(StoreFile { writer: Box::new(SmallFile(reader.try_clone()?, 5)), reader })
+        };
+        let config = StoreConfig::in_file(folder.path(), open);
+        let mut store = FragmentStore::new(&config);
+        store.push(&[1, 2, 3]).unwrap();
+        store.push(&[4, 5]).unwrap();
+        let error = store.push(&[6]).unwrap_err().to_string();
+        assert!(error.contains("the limit is reached") && error.contains("further revolutions"), "{error}");
+        assert_eq!(read_all(&store), [vec![1, 2, 3], vec![4, 5]]);
     }
 
     #[test]

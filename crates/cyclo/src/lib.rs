@@ -23,7 +23,7 @@ pub use algorithm::{AlgorithmCost, AlgorithmCosts, AlgorithmSizes, KeyForm};
 pub use cost::{KeyFilterChoice, KeyFilterSizes};
 pub use error::CycloError;
 pub use feed::{RowSink, RowSource};
-pub use fragment_store::StoreConfig;
+pub use fragment_store::{StoreConfig, StoreFile};
 pub use local_join::Condition;
 pub use share::{JoinStats, Memory, PreparedBuild, Share};
 pub use spec::{JoinSpec, JoinedFragment, Watch};

@@ -426,9 +426,14 @@ fn metric(line: &str, name: &str) -> f64 {
 
 /// Returns runtimes with this much memory, which spill below `folder`.
 fn small_runtime(bytes: usize, folder: &TempDir) -> Arc<RuntimeEnv> {
+    limited_runtime(bytes, folder, u64::MAX)
+}
+
+/// Returns such runtimes, which spill at most `disk_bytes`.
+fn limited_runtime(bytes: usize, folder: &TempDir, disk_bytes: u64) -> Arc<RuntimeEnv> {
     let pool = TrackConsumersPool::new(GreedyMemoryPool::new(bytes), NonZeroUsize::MIN);
     let builder = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).with_temp_file_path(folder.path());
-    Arc::new(builder.build().unwrap())
+    Arc::new(builder.with_max_temp_directory_size(disk_bytes).build().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -472,6 +477,29 @@ async fn a_side_that_is_larger_than_memory_goes_to_disk() {
     let plan = analyzed(&many, equal).await;
     let line = plan.lines().find(|line| line.contains("CycloJoinExec")).unwrap();
     assert!(line.contains("rows_dropped=0"), "{line}");
+    let left: Vec<_> = walk(spill.path());
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_go_around_again_count_with_the_limit_of_the_disk() {
+    let (folder, spill) = (tables().await, tempfile::tempdir().unwrap());
+    let query = "SELECT a.id, b.t, a.t FROM big a JOIN big b ON a.id BETWEEN b.id - 1 AND b.id + 1";
+    let mut errors = Vec::new();
+    let mut limit = 50_000.0;
+    loop {
+        let cluster = Cluster::start_with(3, |_| limited_runtime(300_000, &spill, limit as u64)).await;
+        let many = session(&cluster, &folder, &[ALWAYS]).await;
+        match timeout(LONG, rows(&many, query)).await.unwrap() {
+            Ok(found) => break assert!(!found.is_empty()),
+            Err(error) => errors.push(error.to_string()),
+        }
+        limit *= 1.2;
+    }
+    // The stationary side goes to disk before.
+    assert!(errors[0].contains("disk space"), "{errors:?}");
+    let of_kept = errors.iter().filter(|error| error.contains("further revolutions"));
+    assert!(of_kept.clone().count() > 0 && of_kept.clone().all(|error| error.contains("disk space")), "{errors:?}");
     let left: Vec<_> = walk(spill.path());
     assert!(left.is_empty(), "{left:?}");
 }

@@ -1,13 +1,16 @@
 //! One task of a join, on a thread of its own.
 
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{fs::File, num::NonZeroUsize, path::Path, sync::Arc, time::Duration};
 
-use annulus_cyclo::{RowSink, Share, StoreConfig, Supply};
+use annulus_cyclo::{RowSink, Share, StoreConfig, StoreFile, Supply};
 use annulus_datafusion::DescribedJoin;
 use annulus_join::{JoinError, Side};
 use annulus_roundabout::Host;
 use datafusion::{
-    arrow::array::RecordBatch, common::utils::memory::RecordBatchMemoryCounter, error::Result, execution::TaskContext,
+    arrow::array::RecordBatch,
+    common::utils::memory::RecordBatchMemoryCounter,
+    error::Result,
+    execution::{SpillFile, TaskContext},
 };
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::mpsc::Sender, time::timeout};
@@ -124,11 +127,10 @@ impl Revolutions<'_> {
         let TaskSetup { join, runtime, metrics, .. } = setup;
         let parts = agreement.part_count();
         metrics.revolutions.add(parts.get());
-        // Rows of several revolutions are kept in the folder of this file.
-        let disk = &setup.context.runtime_env().disk_manager;
-        let file = (parts > NonZeroUsize::MIN).then(|| disk.create_tmp_file("cyclo-join")).transpose()?;
-        let folder = file.as_ref().and_then(|file| file.path()?.parent());
-        let keep = folder.map_or_else(StoreConfig::in_memory, |folder| StoreConfig::new(0, folder));
+        let keep = match parts {
+            NonZeroUsize::MIN => StoreConfig::in_memory(),
+            _ => kept_in(setup.context.runtime_env().disk_manager.create_tmp_file("cyclo-join")?),
+        };
         let rotating = Mutex::new(Some(rotating));
         let wave_bytes = WAVE * agreement.fragment_bytes as usize;
         let probe = |give: &mut RowSink<'_>| {
@@ -147,6 +149,15 @@ impl Revolutions<'_> {
         metrics.add(&turn.map_err(|error| witness.failure(error))?);
         host.finish().map_err(|error| witness.failure(error.into()))
     }
+}
+
+/// Returns the store of rows of several revolutions in a file, whose bytes count with the limit of the disk.
+fn kept_in(file: Arc<dyn SpillFile>) -> StoreConfig {
+    let path = file.path().map(Path::to_owned);
+    // A file elsewhere cannot be read at any place.
+    let Some(path) = path else { return StoreConfig::in_memory() };
+    let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+    StoreConfig::in_file(folder, move || Ok(StoreFile { writer: file.open_writer()?, reader: File::open(&path)? }))
 }
 
 /// Passes the rotating rows on, in waves of this many bytes.
