@@ -135,3 +135,32 @@ async fn only_submitters_see_what_workers_do() {
         assert!(error.contains("host alpha of ring ours may not see queries"), "{error}");
     }
 }
+
+/// All members get new certificates, of a new authority even, while the workers serve.
+#[tokio::test(flavor = "multi_thread")]
+async fn renewed_certificates_are_used_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    write_tables(folder.path()).await;
+    let [alpha, beta, me] = ring(folder.path(), "ours");
+    let hosts = [alpha, beta].map(|host| (Arc::new(RuntimeEnv::default()), Some(host)));
+    let cluster = Cluster::start_as(hosts).await;
+    let ask = async |identity: Identity| {
+        let session = cluster.session_of(Some(identity), &[]).await;
+        register(&session, folder.path()).await;
+        rows(&session, QUERY).await
+    };
+    let expected = ask(me.clone()).await.unwrap();
+    let (ours, former) = (folder.path().join("ours"), folder.path().join("former"));
+    std::fs::create_dir(&former).unwrap();
+    for file in std::fs::read_dir(&ours).unwrap().map(|entry| entry.unwrap()) {
+        std::fs::copy(file.path(), former.join(file.file_name())).unwrap();
+    }
+    let as_before = Identity::in_folder(&former, Role::Submitter, None).unwrap();
+    std::fs::remove_dir_all(&ours).unwrap();
+    let [.., renewed] = ring(folder.path(), "ours");
+    assert_eq!(ask(renewed).await.unwrap(), expected);
+    // One that was loaded before finds the new files, too.
+    assert_eq!(ask(me).await.unwrap(), expected);
+    let refused = ask(as_before).await.unwrap_err().to_string();
+    assert!(refused.contains("worker 127.0.0.1:"), "{refused}");
+}

@@ -42,6 +42,15 @@ impl Peer {
     }
 }
 
+/// Reads renewed certificates, if there are any.
+fn refresh(identity: &Identity) {
+    match identity.refresh() {
+        Ok(true) => tracing::info!("the certificate of {} has been renewed", identity.member()),
+        Ok(false) => {}
+        Err(error) => tracing::warn!("{error}; the certificate that was read before stays in use"),
+    }
+}
+
 /// Accepts a connection from a member of the ring of `identity`; from any process without one.
 ///
 /// # Errors
@@ -51,6 +60,7 @@ pub(crate) async fn accept(stream: TcpStream, identity: Option<&Identity>) -> io
     let Some(identity) = identity else {
         return Ok(Connection { stream: Either::Left(stream), peer: Peer(None) });
     };
+    refresh(identity);
     let terms = identity.accepting(PROTOCOL)?;
     let stream = match TlsAcceptor::from(terms.config()).accept(stream).into_fallible().await {
         Ok(stream) => stream,
@@ -91,6 +101,7 @@ pub(super) async fn connect(
         let address = uri.authority().map(ToString::to_string).unwrap_or_default();
         return Ok(Either::Left(PlainStream::new(stream, address)));
     };
+    refresh(&identity);
     let terms = identity.connecting(PROTOCOL)?;
     // Required by rustls, and never sent: the certificate names the host.
     let name = ServerName::try_from("annulus").map_err(io::Error::other)?;

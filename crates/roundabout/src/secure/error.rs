@@ -66,6 +66,16 @@ pub enum FileError {
         /// The reason.
         refusal: Refusal,
     },
+    /// A certificate that took the place of another one is that of another member.
+    #[error("{} is the certificate of {found}, not of {expected}", .certificate.display())]
+    OtherMember {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The member in it.
+        found: String,
+        /// The member whose certificate it was.
+        expected: String,
+    },
     /// A folder has no key of a member with this role, or not that of this member.
     #[error("no '{}': create it with annulus worker add-{role} {}, on the machine of the ring's authority",
         .folder.join(format!("{role}-{}-key.pem", member(.name))).display(), member(.name))]
