@@ -106,6 +106,49 @@ async fn stages_run_on_annulus() {
     assert!(analyzed.contains("SharedHashJoinExec") && !analyzed.contains("Network"), "{analyzed}");
 }
 
+/// The larger side stays where it is read, and keys of the other side drop rows while it is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn small_sides_go_to_all_workers_and_filter_the_larger_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    write_tables(folder.path()).await;
+    let one = stock();
+    register(&one, folder.path()).await;
+    let cluster = Cluster::start(3).await;
+    // DataFusion alone would repartition both sides.
+    let (bytes, rows_at_most) = ("hash_join_single_partition_threshold", "hash_join_single_partition_threshold_rows");
+    let [bytes, rows_at_most] = [bytes, rows_at_most].map(|option| format!("datafusion.optimizer.{option}"));
+    let large = [(bytes.as_str(), "1"), (rows_at_most.as_str(), "1")];
+    let unfiltered = ("datafusion.optimizer.enable_join_dynamic_filter_pushdown", "false");
+    let rows_read = |plan: &str| {
+        // Of the tables, only the large one is read by several tasks.
+        let scan = plan.lines().find(|line| line.contains("DistributedLeafExec"));
+        let (_, rows) = scan.and_then(|line| line.split_once("output_rows=")).unwrap_or_else(|| panic!("{plan}"));
+        rows.split([',', ']']).next().map(str::to_owned)
+    };
+    for query in [
+        "SELECT b.id, s.name FROM big b JOIN small s ON b.k = s.k WHERE s.g = 1",
+        "SELECT id FROM big WHERE k IN (SELECT k FROM small WHERE g = 1)",
+        "SELECT b.t, count(*) FROM big b JOIN small s ON b.k = s.k AND b.x > s.k WHERE s.g = 1 GROUP BY b.t",
+    ] {
+        let [filtered, whole] = [&large[..], &[&large[..], &[unfiltered]].concat()].map(|settings| settings.to_vec());
+        let mut read = Vec::new();
+        for settings in [filtered, whole] {
+            let many = cluster.session(&settings).await;
+            register(&many, folder.path()).await;
+            assert_eq!(rows(&many, query).await.unwrap(), rows(&one, query).await.unwrap(), "{query}");
+            let plan = analyzed(&many, query).await;
+            assert!(plan.contains("NetworkBroadcastExec") && !plan.contains("k@1], 3"), "{query}: {plan}");
+            read.push(rows_read(&plan));
+        }
+        assert!(read[0] != read[1] && read[1].as_deref() == Some("20.00 K"), "{query}: {read:?}");
+    }
+    // A threshold of 0 keeps both sides repartitioned.
+    let none = cluster.session(&[(bytes.as_str(), "0"), (rows_at_most.as_str(), "0")]).await;
+    register(&none, folder.path()).await;
+    let plan = analyzed(&none, "SELECT b.id, s.name FROM big b JOIN small s ON b.k = s.k WHERE s.g = 1").await;
+    assert!(!plan.contains("NetworkBroadcastExec"), "{plan}");
+}
+
 /// Rows with equal keys meet in a task; without equal keys, one task has all.
 #[tokio::test(flavor = "multi_thread")]
 async fn asof_joins_have_the_answers_of_one_process() {

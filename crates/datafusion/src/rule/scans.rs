@@ -21,7 +21,7 @@ use datafusion::{
 use super::{Rules, is_shipped};
 use crate::{
     config::{AnnulusConfig, Joins},
-    join::KeyFilterExec,
+    join::{KeyFilterExec, SharedHashJoinExec},
     scan::EncodedParquetSource,
 };
 
@@ -44,8 +44,9 @@ impl EncodedScans {
         if options.scans == Joins::Never {
             return Ok(plan);
         }
+        let filters = KnownFilters::of_stage(&plan)?;
         let replaced = plan.transform_down(|node| {
-            let Some(scan) = encoded(&node, &SortFilters::default())? else { return Ok(Transformed::no(node)) };
+            let Some(scan) = encoded(&node, &filters)? else { return Ok(Transformed::no(node)) };
             let is_filter = node.is::<FilterExec>();
             Ok(Transformed::yes(if is_filter { Arc::new(KeyFilterExec::new(scan)) } else { scan }))
         })?;
@@ -61,7 +62,7 @@ impl PhysicalOptimizerRule for EncodedScans {
         }
         // Filters of an earlier execution may leave out too much. `KeyFilterExec` forgets them.
         let is_repeated = plan.exists(|node| Ok(node.is::<RecursiveQueryExec>()))?;
-        let sorts = if is_repeated { SortFilters::default() } else { SortFilters::find_in(&plan)? };
+        let sorts = if is_repeated { KnownFilters::default() } else { KnownFilters::of_sorts(&plan)? };
         let replaced = plan.transform_down(|node| {
             let encoded = match node.downcast_ref::<KeyFilterExec>() {
                 Some(keys) if !is_repeated => keyed(keys)?,
@@ -104,16 +105,27 @@ pub fn why_stock_scans(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) ->
     Ok(all)
 }
 
-/// The dynamic filters of a plan's sorts with a limit: a `TopK` that is full needs no rows after those that it has.
-/// They compare as the sort does. Those of DataFusion's joins do not compare floats by value, and stay out of scans.
+/// Dynamic filters by which a scan may leave out rows, because they compare as the operators do that make them. Those
+/// of DataFusion's joins do not compare floats by value, and stay out of scans.
 #[derive(Debug, Default)]
-struct SortFilters(HashSet<u64>);
+struct KnownFilters(HashSet<u64>);
 
-impl SortFilters {
-    fn find_in(plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
+impl KnownFilters {
+    /// Returns those of a plan's sorts with a limit: a `TopK` that is full needs no rows after those that it has. Above
+    /// scans of joins on Annulus there are [`KeyFilterExec`]s.
+    fn of_sorts(plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
+        Self::made_by(plan, |node| node.is::<SortExec>())
+    }
+
+    /// Returns those of the sorts and joins of a stage, whose scans have no operator above them that drops rows.
+    fn of_stage(plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
+        Self::made_by(plan, |node| node.is::<SortExec>() || node.is::<SharedHashJoinExec>())
+    }
+
+    fn made_by(plan: &Arc<dyn ExecutionPlan>, makes: impl Fn(&Arc<dyn ExecutionPlan>) -> bool) -> Result<Self> {
         let mut filters = HashSet::new();
         plan.apply(|node| {
-            if node.is::<SortExec>() {
+            if makes(node) {
                 filters.extend(node.dynamic_expressions_produced().iter().filter_map(|filter| filter.expression_id()));
             }
             Ok(TreeNodeRecursion::Continue)
@@ -132,7 +144,7 @@ impl SortFilters {
 }
 
 /// Returns what takes the place of a scan, or of a filter above one.
-fn encoded(node: &Arc<dyn ExecutionPlan>, sorts: &SortFilters) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn encoded(node: &Arc<dyn ExecutionPlan>, sorts: &KnownFilters) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     match node.downcast_ref::<FilterExec>() {
         Some(filter) => filtered(filter, sorts),
         None => scanned(node, sorts),
@@ -141,7 +153,7 @@ fn encoded(node: &Arc<dyn ExecutionPlan>, sorts: &SortFilters) -> Result<Option<
 
 /// Returns what takes the place of a filter by keys and of the scan below.
 fn keyed(keys: &KeyFilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Some(scan) = encoded(keys.input(), &SortFilters::default())? else { return Ok(None) };
+    let Some(scan) = encoded(keys.input(), &KnownFilters::default())? else { return Ok(None) };
     let found = scan.downcast_ref::<DataSourceExec>().and_then(|scan| scan.downcast_to_file_source());
     let Some((config, source)): Option<(&FileScanConfig, &EncodedParquetSource)> = found else { return Ok(None) };
     // A limit counts rows before they are left out.
@@ -153,14 +165,14 @@ fn keyed(keys: &KeyFilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
 }
 
 /// Returns what takes the place of a scan, if it is one of Parquet files that can be read here.
-fn scanned(node: &Arc<dyn ExecutionPlan>, sorts: &SortFilters) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn scanned(node: &Arc<dyn ExecutionPlan>, sorts: &KnownFilters) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some((config, source)) = readable(node) else { return Ok(None) };
     let source = EncodedParquetSource::try_new(source)?.with_keys(sorts.of_scan(config, source));
     Ok(replaced(config, source).filter(|scan| stands_for(scan, node)))
 }
 
 /// Returns what takes the place of a filter above a scan, if the scan can evaluate it.
-fn filtered(filter: &FilterExec, sorts: &SortFilters) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn filtered(filter: &FilterExec, sorts: &KnownFilters) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some((config, source)) = readable(filter.input()) else { return Ok(None) };
     // The limit of the scan counts rows before the filter, and that of the filter those after it.
     let is_limited = config.limit.is_some() || filter.fetch().is_some();

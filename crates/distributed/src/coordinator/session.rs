@@ -7,7 +7,7 @@ use datafusion::{error::Result, execution::SessionStateBuilder};
 use datafusion_distributed::{DistributedConfig, DistributedExt, SessionStateBuilderExt as _, WorkerResolver};
 use url::{Host, Url};
 
-use super::{lift::LiftInputs, planner::StagePlanner};
+use super::{broadcast::ChooseBroadcasts, lift::LiftInputs, planner::StagePlanner};
 use crate::{
     codec::AnnulusCodec,
     cyclo::{ChooseCycloJoins, on_all_workers},
@@ -48,6 +48,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         let workers: Arc<dyn WorkerResolver> = Arc::new(workers);
         let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
         ChooseCycloJoins { workers: Arc::clone(&workers) }.install(rules);
+        ChooseBroadcasts { workers: Arc::clone(&workers) }.install(rules);
         LiftInputs.install(rules);
         let mut builder = builder
             .with_distributed_worker_resolver(SharedResolver(Arc::clone(&workers)))

@@ -199,6 +199,16 @@ impl JoinEstimate<'_> {
     }
 }
 
+/// Returns whether a join on equal keys is expected to be faster with its left side on all of the workers than with
+/// both sides repartitioned. The left side has at most `limit` bytes then, and is the smaller one.
+pub(crate) fn prefers_broadcast(sides: Sides<SideSize>, workers: usize, limit: usize) -> bool {
+    let method = PairMethod::Hash { build: Vec::new(), probe: Vec::new(), nulls_equal: false };
+    let broadcast = (sides.left.bytes <= limit as f64).then_some(limit as f64);
+    let (has_keys, resident, hot_key) = (true, None, None);
+    let estimate = JoinEstimate { method: &method, sides, workers, broadcast, has_keys, resident, hot_key };
+    broadcast.is_some() && estimate.stationary_side() == Side::Right && !estimate.is_shuffled()
+}
+
 /// Nanoseconds to find the nearest rows of a left row with an index, to prepare a right row, and to compare a pair
 /// if all are compared.
 const NEAREST_SEARCH: f64 = 1000.0;
@@ -269,6 +279,17 @@ mod tests {
         let full = |rows| JoinEstimate { broadcast: None, ..ask(rows, rows) };
         assert!(full(1e6).choose_ring().is_some());
         assert_eq!(full(1e3).choose_ring(), None);
+    }
+
+    #[test]
+    fn a_side_goes_to_all_workers_if_it_is_small_beside_the_other_one() {
+        let ask = |left, right, workers| prefers_broadcast(sides(left, right), workers, 64_000_000);
+        assert!(ask(1e5, 6e6, 4));
+        assert!(ask(1.5e6, 6e6, 4), "a quarter for each worker");
+        assert!(!ask(1.5e6, 6e6, 32), "all rows on 32 workers");
+        assert!(!ask(3e6, 6e6, 4));
+        assert!(!ask(6e6, 1e5, 4), "the left side is the larger one");
+        assert!(!ask(5e6, 1e9, 4), "beyond the limit");
     }
 
     #[test]
