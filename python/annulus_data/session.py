@@ -98,7 +98,7 @@ class Session:
             raise OptionError(f"threads is {threads!r}: expected a number from 1 to {_MOST_THREADS}")
         if progress is not None and not isinstance(progress, bool) and not callable(progress):
             raise OptionError(f"progress is {progress!r}: expected True, False or a callable such as tqdm.tqdm")
-        empty = {"workers": None, "local_workers": None, "certificates": None, "silence": None}
+        empty = {"workers": None, "local_workers": None, "certificates": None, "silence": None, "retries": None}
         _internal.set_program(*_program())
         self._session = _internal.Session({**empty, **options})
         self._progress: Progress = progress
@@ -495,6 +495,8 @@ class Cluster(Session):
         certificates: The folder with the certificate and the key of a submitter, if the workers have
             certificates. Workers of this machine get their own.
         silence: The seconds without an answer after which a worker is lost. The default is 10.
+        retries: The times that a query starts again if a worker is lost. The default is 2. The rows of a query are
+            held until it has ended; with 0, they arrive as they are found.
         memory_limit: The memory for operators: of each worker that is started on this machine, and of this
             process.
         threads: The partitions of a worker's tasks.
@@ -519,6 +521,7 @@ class Cluster(Session):
         *,
         certificates: str | os.PathLike[str] | None = None,
         silence: float | None = None,
+        retries: int | None = None,
         memory_limit: int | str | None = None,
         threads: int | None = None,
         settings: Mapping[str, object] | None = None,
@@ -532,6 +535,8 @@ class Cluster(Session):
                 raise OptionError("certificates is for workers that are named: those of this machine get their own")
         else:
             addresses = workers if isinstance(workers, str) else ",".join(workers)
+        if retries is not None and retries < 0:
+            raise OptionError(f"retries is {retries}: expected a number from 0 on")
         self._open(
             {
                 "memory_limit": _size(memory_limit),
@@ -543,6 +548,7 @@ class Cluster(Session):
                 "local_workers": workers if isinstance(workers, int) else None,
                 "certificates": None if certificates is None else os.fspath(certificates),
                 "silence": silence,
+                "retries": retries,
             },
             progress,
         )

@@ -64,6 +64,7 @@ struct Options {
     local_workers: Option<usize>,
     certificates: Option<PathBuf>,
     silence: Option<f64>,
+    retries: Option<usize>,
 }
 
 impl Options {
@@ -87,6 +88,7 @@ impl Options {
             certificates: self.certificates.clone(),
             name: None,
             silence: silence.map_err(|error| format!("silence: {error}"))?,
+            retries: self.retries,
         })
     }
 }

@@ -11,7 +11,6 @@ use std::{
 use annulus_distributed::{Connections, DEFAULT_SILENCE, Workers, WorkersError};
 use annulus_roundabout::secure::{Authority, HostName, Identity, Role};
 use anyhow::{Context, Error, Result, bail};
-use futures::future::join_all;
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -41,6 +40,11 @@ pub struct ClusterArgs {
     /// Seconds without an answer before a worker is lost [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = units::parse_seconds)]
     pub silence: Option<Duration>,
+    /// Times that a query starts again if a worker is lost [default: 2]
+    ///
+    /// Its rows are held until it has ended. With 0, they are printed as they arrive.
+    #[arg(long, value_name = "N")]
+    pub retries: Option<usize>,
 }
 
 /// The options of a command that asks workers about themselves.
@@ -70,13 +74,13 @@ impl AskedWorkers {
     /// If the certificates cannot be used.
     pub fn remote(&self) -> Result<Remote> {
         let connections = connections(DEFAULT_SILENCE, self.certificates.as_deref(), self.name.as_ref())?;
-        Ok(Remote { workers: self.workers.clone(), connections })
+        Ok(Remote { workers: self.workers.clone(), connections, retries: None })
     }
 }
 
 /// Returns connections with these certificates, if there are any.
 fn connections(silence: Duration, certificates: Option<&Path>, name: Option<&HostName>) -> Result<Connections> {
-    let connections = Connections::new(silence);
+    let connections = Connections::new(silence).with_restart_receiver(|text| note(text));
     match certificates {
         Some(certificates) => Ok(connections.with_identity(credentials::load(certificates, name, Role::Submitter)?)),
         None => Ok(connections),
@@ -96,6 +100,8 @@ const SUBMITTER: &str = "command";
 pub struct Remote {
     pub workers: Workers,
     pub connections: Connections,
+    /// The number of times that a query may start again, if it is given.
+    pub retries: Option<usize>,
 }
 
 /// The workers of a command. Those that were started for it end when this is dropped.
@@ -112,6 +118,17 @@ impl ClusterArgs {
         self.workers.is_some() || self.cluster.is_some()
     }
 
+    /// Checks the options against each other.
+    ///
+    /// # Errors
+    /// If one of them is for workers, and there are none.
+    pub fn check(&self) -> Result<()> {
+        if self.retries.is_some() && !self.is_given() {
+            bail!("--retries needs --workers or --cluster");
+        }
+        Ok(())
+    }
+
     /// Starts workers if the command asks for it, each with this much memory for operators.
     ///
     /// # Errors
@@ -120,9 +137,12 @@ impl ClusterArgs {
         let silence = self.silence.unwrap_or(DEFAULT_SILENCE);
         let connections = connections(silence, self.certificates.as_deref(), self.name.as_ref())?;
         if let Some(count) = self.cluster {
-            return Cluster::local(count, memory_bytes, connections);
+            let mut cluster = Cluster::local(count, memory_bytes, connections)?;
+            cluster.remote.iter_mut().for_each(|remote| remote.retries = self.retries);
+            return Ok(cluster);
         }
-        let remote = self.workers.clone().map(|workers| Remote { workers, connections });
+        let retries = self.retries;
+        let remote = self.workers.clone().map(|workers| Remote { workers, connections, retries });
         Ok(Cluster { remote, processes: Vec::new(), _certificates: None })
     }
 }
@@ -145,7 +165,8 @@ impl Cluster {
         }
         let workers = Workers::new(processes.iter().map(|process| &process.address))?;
         let connections = connections.with_identity(Identity::in_folder(folder, Role::Submitter, None)?);
-        Ok(Self { remote: Some(Remote { workers, connections }), processes, _certificates: Some(certificates) })
+        let remote = Some(Remote { workers, connections, retries: None });
+        Ok(Self { remote, processes, _certificates: Some(certificates) })
     }
 
     /// Returns the workers, if the command has any.
@@ -153,26 +174,22 @@ impl Cluster {
         self.remote.as_ref()
     }
 
-    /// Asks the workers that the command names whether they are there, because small queries do without them.
-    /// Those that do not answer are named on standard error.
+    /// Asks the workers that the command names whether they take queries, because small queries do without them.
+    /// Those that do not are named on standard error, and queries run without them until they do.
     ///
     /// # Errors
     /// If none answers.
     pub async fn greet(&self) -> Result<()> {
-        let Some(Remote { workers, connections }) = self.remote().filter(|_| self.processes.is_empty()) else {
+        let Some(Remote { workers, connections, .. }) = self.remote().filter(|_| self.processes.is_empty()) else {
             return Ok(());
         };
-        let answers = join_all(workers.urls().iter().map(|worker| connections.version_of(worker))).await;
-        let silent: Vec<Error> = answers.into_iter().filter_map(|answer| answer.err().map(Error::from)).collect();
-        match silent.len() == workers.urls().len() {
-            true => silent.into_iter().next().map_or(Ok(()), |error| Err(error.context("no worker answers"))),
-            false => {
-                silent
-                    .iter()
-                    .for_each(|error| note(format_args!("{}; queries that need it will fail", errors::text(error))));
-                Ok(())
-            }
+        let answers = connections.survey(workers.urls()).await;
+        let lost: Vec<Error> = answers.into_iter().filter_map(|answer| answer.err().map(Error::from)).collect();
+        if lost.len() == workers.urls().len() {
+            return lost.into_iter().next().map_or(Ok(()), |error| Err(error.context("no worker answers")));
         }
+        lost.iter().for_each(|error| note(format_args!("{}; queries run on the others", errors::text(error))));
+        Ok(())
     }
 }
 

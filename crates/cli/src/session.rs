@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
-use annulus_datafusion::SessionStateBuilderExt as _;
+use annulus_datafusion::{AnnulusConfig, SessionStateBuilderExt as _};
 use annulus_distributed::SessionStateBuilderExt as _;
 use anyhow::{Context, Result};
 use datafusion::{
@@ -53,6 +53,11 @@ pub fn open(
     if let Some(partitions) = limits.target_partitions {
         config = config.with_target_partitions(partitions);
     }
+    if let Some(retries) = remote.and_then(|remote| remote.retries) {
+        let extensions = &mut config.options_mut().extensions;
+        let annulus = extensions.get::<AnnulusConfig>().cloned().unwrap_or_default();
+        extensions.insert(AnnulusConfig { retries, ..annulus });
+    }
     // A folder means all files below it, including those in the folders of hosts.
     config.options_mut().execution.listing_table_ignore_subdirectory = false;
     let runtime = runtime(limits.memory_bytes, limits.disk_bytes, spill, stores)?;
@@ -60,7 +65,7 @@ pub fn open(
     let state = match (engine, remote) {
         (Engine::Stock, _) => state,
         (Engine::Annulus, None) => state.with_annulus(),
-        (Engine::Annulus, Some(Remote { workers, connections })) => {
+        (Engine::Annulus, Some(Remote { workers, connections, .. })) => {
             state.with_annulus_workers(workers.clone(), connections.clone())
         }
     };

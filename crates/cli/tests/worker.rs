@@ -169,8 +169,9 @@ fn workers_that_are_not_there_are_named() {
     let (_there, address) = worker(folder.path(), &["--allow-read", "."]);
     lost.end_by("KILL", 137);
     let list = format!("{address},{lost_address}");
-    let done = sql(folder.path(), &[&["--workers", &list, QUERY][..], &TINY].concat()).fails();
+    let done = sql(folder.path(), &[&["--workers", &list, QUERY][..], &TINY].concat()).succeeds();
     assert!(done.stderr.contains(&lost_address) && !done.stderr.contains(&address), "{}", done.stderr);
+    assert_eq!(done.stdout, sql(folder.path(), &[QUERY]).succeeds().stdout);
 }
 
 /// The option that makes joins go around a ring.
@@ -295,7 +296,7 @@ fn lose_a_worker(random: &mut StdRng) {
     // Four hundred million pairs.
     let long = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.v % 3 = b.v % 3 GROUP BY a.v";
     let all = list(&workers);
-    let more = [&["--workers", &all, "--silence", SILENCE, long][..], ring, &TINY].concat();
+    let more = [&["--workers", &all, "--silence", SILENCE, "--retries", "0", long][..], ring, &TINY].concat();
     let mut running = crate::sql(folder.path(), &more).start();
     let (lost, moment, signal) =
         (random.random_range(0..3), random.random_range(0..40), ["KILL", "STOP"][random.random_range(0..2)]);
@@ -331,6 +332,54 @@ fn a_worker_that_is_lost_is_named_and_the_others_go_on() {
     let given = |name: &str, default: u64| env::var(name).map_or(default, |text| text.parse().expect("a number"));
     let mut random = StdRng::seed_from_u64(given("ANNULUS_SEED", 18));
     (0..given("ANNULUS_MOMENTS", 4)).for_each(|_| lose_a_worker(&mut random));
+}
+
+/// Kills or freezes one of three workers while they run a query that takes some seconds, which starts again.
+fn save_a_query(random: &mut StdRng) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    write_tables(at);
+    // Some million pairs.
+    let query = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.k % 401 = b.k % 401 GROUP BY a.v ORDER BY a.v";
+    let here = sql(at, &[query]).succeeds();
+    let more = ["--allow-read", ".", "--silence", SILENCE];
+    let ring = [&[][..], AROUND][random.random_range(0..2)];
+    let mut workers: Vec<_> = (0..3).map(|_| worker(at, &more)).collect();
+    let all = list(&workers);
+    let arguments =
+        [&["--workers", &all, "--silence", SILENCE, "--output", "answer.csv", query][..], ring, &TINY].concat();
+    let mut running = Annulus::new(["sql"].iter().chain(&arguments)).at(at).temp(at).start();
+    let (lost, moment, signal) =
+        (random.random_range(0..3), random.random_range(0..20), ["KILL", "STOP"][random.random_range(0..2)]);
+    let before = ticks(workers[lost].0.id()).expect("a worker");
+    let (process, address) = workers.remove(lost);
+    // It may have ended before that.
+    while !running.has_ended() && ticks(process.id()).is_some_and(|now| now < before + moment) {
+        thread::yield_now();
+    }
+    let is_late = running.has_ended();
+    process.signal(signal);
+    let (start, code) = (Instant::now(), running.exit_code());
+    let (took, said) = (start.elapsed(), running.stderr());
+    println!("worker {lost}, {signal} after {moment} ticks, {ring:?}: {took:?}, {said}");
+    assert!(code == Some(0) && took < LIMIT, "{code:?} after {took:?}: {said}");
+    assert!(is_late || !said.contains("starts again") || said.contains(&address), "{said}");
+    assert_eq!(fs::read_to_string(at.join("answer.csv")).expect("the answer"), here.stdout);
+    drop(process);
+    for (process, _) in workers {
+        process.end_by("TERM", 143);
+    }
+    Annulus::new(["sql", "SELECT 1"]).at(at).temp(at).succeeds();
+    assert_eq!(names(at), ["a", "answer.csv", "b"], "nothing is left");
+}
+
+#[test]
+fn a_query_whose_worker_is_lost_starts_again() {
+    let given = |name: &str, default: u64| env::var(name).map_or(default, |text| text.parse().expect("a number"));
+    let mut random = StdRng::seed_from_u64(given("ANNULUS_SEED", 7));
+    (0..given("ANNULUS_MOMENTS", 4)).for_each(|_| save_a_query(&mut random));
+    let done = Annulus::new(["sql", "--retries", "1", "SELECT 1"]).fails();
+    assert!(done.stderr.contains("--retries needs --workers or --cluster"), "{}", done.stderr);
 }
 
 #[test]

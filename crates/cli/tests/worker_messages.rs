@@ -75,6 +75,7 @@ fn workers_that_are_not_there_are_named() {
     let done = sql(at, &both, &[small]).succeeds();
     assert_eq!(done.stdout, "n\n100\n");
     assert!(done.stderr.contains("note: worker") && done.stderr.contains(&gone), "{}", done.stderr);
+    assert!(done.stderr.contains("queries run on the others"), "{}", done.stderr);
     assert!(!done.stderr.contains(&alive.1), "{}", done.stderr);
     let done = sql(at, &alive.1, &[small]).succeeds();
     assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("n\n100\n", ""));

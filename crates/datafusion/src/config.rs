@@ -58,6 +58,9 @@ config_namespace! {
         /// visits all workers: 'never' is none, 'always' is all that can, 'auto' is those for which it is
         /// the cheapest way
         pub cyclo_join: Joins, default = Joins::Auto
+        /// How often a query on workers starts again because a worker was lost; its rows are held until it
+        /// has ended, and with 0 they arrive as they are found
+        pub retries: usize, default = 2
         /// Which scans of Parquet files filter rows on their codes, before other columns are decoded: 'never'
         /// is none, 'always' and 'auto' are all that can; files with columns that such a scan cannot read are
         /// read by DataFusion's

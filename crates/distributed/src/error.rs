@@ -12,8 +12,22 @@ use datafusion::error::DataFusionError;
 pub struct WorkerError {
     /// The address of the worker, `HOST:PORT`.
     pub address: String,
+    /// Whether the worker or the query is at fault.
+    pub kind: WorkerErrorKind,
     /// The cause.
     pub source: DataFusionError,
+}
+
+/// The kinds of errors of a query on a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerErrorKind {
+    /// An error of the query, which would fail again.
+    Query,
+    /// The worker does not answer, or its connection broke: other workers can run the query.
+    Lost,
+    /// The worker takes no more queries, because it is about to end: other workers can run the query.
+    Stopping,
 }
 
 impl WorkerError {

@@ -12,6 +12,7 @@ mod files;
 mod state;
 
 mod inserts;
+mod presence;
 mod resident;
 mod results;
 
@@ -25,7 +26,7 @@ mod worker;
 
 pub use coordinator::SessionStateBuilderExt;
 pub use cyclo::{CycloJoinExec, RingJoinOptions};
-pub use error::{ServeError, WorkerError, WorkersError};
+pub use error::{ServeError, WorkerError, WorkerErrorKind, WorkersError};
 pub use files::{ReadOnlyStore, Roots, WorkerFiles};
 pub use net::{Connections, DEFAULT_SILENCE};
 pub use resident::{NewResidentTable, ResidentStatement, ResidentTables};

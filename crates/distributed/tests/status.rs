@@ -58,7 +58,10 @@ async fn shown(folder: &std::path::Path, most: usize) -> Shown {
     let builder = SessionStateBuilder::new().with_default_features().with_config(config);
     let state = builder.with_annulus_workers(workers, Connections::default()).build();
     let session = SessionContext::new_with_state(state);
-    session.sql("SET distributed.file_scan_config_bytes_per_partition = '1'").await.unwrap();
+    // Tests read the first rows of queries that run.
+    for (key, value) in [("distributed.file_scan_config_bytes_per_partition", "1"), ("annulus.retries", "0")] {
+        session.sql(&format!("SET {key} = '{value}'")).await.unwrap();
+    }
     register(&session, folder).await;
     Shown { session, status: address, stop, serving, _others: (showing, other) }
 }

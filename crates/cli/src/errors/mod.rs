@@ -80,7 +80,7 @@ fn add(text: &mut String, error: &(dyn StdError + 'static)) {
     if let Some(error) = error.downcast_ref::<Incomparable>() {
         return add_part(text, &incomparable(error));
     }
-    if let Some(WorkerError { address, source }) = error.downcast_ref() {
+    if let Some(WorkerError { address, source, .. }) = error.downcast_ref() {
         add_part(text, &format!("worker {address}"));
         return add_of_datafusion(text, source);
     }
@@ -150,6 +150,8 @@ pub fn is_closed_pipe(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use annulus_distributed::WorkerErrorKind;
+
     use super::*;
 
     #[test]
@@ -169,7 +171,7 @@ mod tests {
     }
 
     fn worker(source: DataFusionError) -> WorkerError {
-        WorkerError { address: "10.0.0.1:7500".to_owned(), source }
+        WorkerError { address: "10.0.0.1:7500".to_owned(), kind: WorkerErrorKind::Lost, source }
     }
 
     #[test]

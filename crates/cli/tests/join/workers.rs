@@ -112,7 +112,8 @@ fn workers_read_files_of_their_own() {
     for (more, says) in [
         (&["--cluster", "1"][..], "two or more workers"),
         (&["--cluster", "3", "--set", "distributed.max_tasks_per_stage=2"], "2 of 3"),
-        (&["--cluster", "2", "--retry"], "--retry"),
+        (&["--cluster", "2", "--retry"], "--retries"),
+        (&["--cluster", "2", "--retries", "2"], "--retries"),
         (&[], "--workers"),
     ] {
         let error = join(at, &["--on", "k"], "out", &[more, &["--inputs", "each"]].concat()).fails().stderr;
@@ -180,7 +181,8 @@ fn a_lost_worker_is_named_and_nothing_is_left() {
         let mut workers: Vec<_> = (0..3).map(|_| worker(at, &["--allow-write", "."])).collect();
         let retries = rng.random_bool(0.5);
         let around = ["--set", "annulus.cyclo_join=always"];
-        let more = [if retries { &["--retry"][..] } else { &[] }, if rng.random_bool(0.5) { &around } else { &[] }];
+        let more =
+            [if retries { &[][..] } else { &["--retries", "0"] }, if rng.random_bool(0.5) { &around } else { &[] }];
         let mut running = disturbed(at, &workers, rng.random_range(10..120), &more.concat());
         let (lost, address) = workers.remove(rng.random_range(0..3));
         lost.signal(if rng.random_bool(0.5) { "KILL" } else { "STOP" });
@@ -191,10 +193,13 @@ fn a_lost_worker_is_named_and_nothing_is_left() {
         assert!(took < LIMIT);
         match retries {
             true => {
-                assert!(code == Some(0) && said.contains("restarting on the other 2"), "{code:?}: {said}");
+                assert!(
+                    code == Some(0) && said.contains("the join starts again on 2 of 3 workers"),
+                    "{code:?}: {said}"
+                );
                 Annulus::new(["verify", "out"]).at(at).succeeds();
             }
-            false => assert!(code == Some(1) && said.contains("--retry"), "{code:?}: {said}"),
+            false => assert!(code == Some(1) && said.contains("--retries"), "{code:?}: {said}"),
         }
         assert!(said.contains(&address), "{address}: {said}");
         drop(lost);

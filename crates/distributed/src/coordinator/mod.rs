@@ -2,14 +2,22 @@
 //!
 //! ```text
 //! session.rs    the one line for a session
-//! planner.rs    plans in stages, or for this process
+//! planner.rs    plans in stages for the workers that live.rs knows, or for this process
 //! broadcast.rs  sends small sides of joins to all workers
 //! lift.rs       lets joins around a ring, resident tables and datasets have several tasks
+//! repeat.rs     lets a query start again if a worker is lost, below the operators that write (sinks.rs)
+//! restart.rs    starts it again; attempt_rows.rs holds its rows, and analyze.rs shows what it counted
 //! ```
 
+mod analyze;
+mod attempt_rows;
 mod broadcast;
 mod lift;
+mod live;
 mod planner;
+mod repeat;
+mod restart;
 mod session;
+mod sinks;
 
 pub use session::SessionStateBuilderExt;

@@ -28,16 +28,20 @@ use datafusion_proto::{
 };
 use futures::future::join_all;
 
-use crate::{files::Reads, net::Connections};
+use super::live::LiveWorkers;
+use crate::files::Reads;
 
 /// Plans queries in the stages of datafusion-distributed, and shows them in `EXPLAIN`. A query with one stage, or
-/// with tables that cannot be sent, is planned for this process, with all operators of Annulus.
-pub(crate) struct StagePlanner {
-    pub(crate) engine: Arc<dyn QueryPlanner + Send + Sync>,
-    pub(crate) workers: Arc<dyn WorkerResolver>,
-    pub(crate) connections: Connections,
+/// with tables that cannot be sent, is planned for this process, with all operators of Annulus. A query in stages
+/// starts again if a worker is lost.
+pub(crate) struct StagePlanner(Arc<PlannerContext>);
+
+/// What a query is planned with.
+pub(super) struct PlannerContext {
+    pub(super) engine: Arc<dyn QueryPlanner + Send + Sync>,
+    pub(super) live: Arc<LiveWorkers>,
     /// The planner of the session before it had workers, unless that was DataFusion's own.
-    pub(crate) in_process: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+    pub(super) in_process: Option<Arc<dyn QueryPlanner + Send + Sync>>,
 }
 
 #[async_trait]
@@ -51,23 +55,17 @@ impl QueryPlanner for StagePlanner {
             LogicalPlan::Explain(explain) if explain.logical_optimization_succeeded => explain.plan.as_ref(),
             _ => logical,
         };
+        self.0.live.ask_lost().await;
+        let is_run = std::ptr::eq(query, logical);
+        let Some(plan) = self.0.plan_in_stages(query, session, is_run).await? else {
+            return self.0.plan_in_process(logical, session).await;
+        };
+        if is_run {
+            return self.0.restarting(plan, logical, session);
+        }
         let unsorted = without_existing_sorts(session);
         let in_stages = unsorted.as_ref().map_or(session, |state| state);
-        let plan = self.engine.create_physical_plan(query, in_stages).await?;
-        check_own_files(&plan, 1, self.workers.get_urls()?.len())?;
-        if !plan.exists(|node| Ok(node.is::<DistributedExec>()))? {
-            if std::ptr::eq(query, logical) {
-                self.check_readable(&plan).await?;
-            }
-            return self.plan_in_process(logical, session).await;
-        }
-        if !can_be_sent(&plan, false) {
-            return self.plan_in_process(logical, session).await;
-        }
-        if std::ptr::eq(query, logical) {
-            return Ok(plan);
-        }
-        let stock = self.engine.create_physical_plan(logical, in_stages).await?;
+        let stock = self.0.engine.create_physical_plan(logical, in_stages).await?;
         Ok(match stock.downcast_ref::<ExplainExec>() {
             Some(stock) => Arc::new(explained(stock, plan.as_ref())),
             None => stock,
@@ -77,11 +75,38 @@ impl QueryPlanner for StagePlanner {
 
 impl fmt::Debug for StagePlanner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StagePlanner").field("engine", &self.engine).finish_non_exhaustive()
+        f.debug_struct("StagePlanner").field("engine", &self.0.engine).finish_non_exhaustive()
     }
 }
 
 impl StagePlanner {
+    pub(super) fn new(context: PlannerContext) -> Self {
+        Self(Arc::new(context))
+    }
+}
+
+impl PlannerContext {
+    /// Plans a query for the workers that take queries; `None` if it is to run in this process. If it `is_run`, and
+    /// not only explained, workers must be allowed to read its files.
+    pub(super) async fn plan_in_stages(
+        &self,
+        query: &LogicalPlan,
+        session: &dyn Session,
+        is_run: bool,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if self.live.available()?.is_empty() {
+            return Ok(None);
+        }
+        let unsorted = without_existing_sorts(session);
+        let plan = self.engine.create_physical_plan(query, unsorted.as_ref().map_or(session, |state| state)).await?;
+        check_own_files(&plan, 1, self.live.list()?.len())?;
+        let is_in_stages = plan.exists(|node| Ok(node.is::<DistributedExec>()))?;
+        if !is_in_stages && is_run {
+            self.check_readable(&plan).await?;
+        }
+        Ok(Some(plan).filter(|plan| is_in_stages && can_be_sent(plan, false)))
+    }
+
     /// Checks that the workers may read the files of a query which only runs here because it is small. It should
     /// not fail when its files have grown.
     ///
@@ -93,8 +118,8 @@ impl StagePlanner {
         if reads.is_empty() {
             return Ok(());
         }
-        let workers = self.workers.get_urls()?;
-        let answers = join_all(workers.iter().map(|worker| self.connections.ask(worker, &reads))).await;
+        let (workers, connections) = (self.live.get_urls()?, self.live.connections());
+        let answers = join_all(workers.iter().map(|worker| connections.ask(worker, &reads))).await;
         // This query needs no worker, so a worker that does not answer is ignored.
         let refusal = answers
             .into_iter()
@@ -104,7 +129,11 @@ impl StagePlanner {
     }
 
     /// Plans a query that runs in this process.
-    async fn plan_in_process(&self, logical: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(super) async fn plan_in_process(
+        &self,
+        logical: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
             return self.engine.create_physical_plan(logical, session).await;
         };

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use annulus_datafusion::{SessionStateBuilderExt as _, config::PlacementMode, install_planners};
-use datafusion::{error::Result, execution::SessionStateBuilder};
+use datafusion::execution::SessionStateBuilder;
 use datafusion_distributed::{DistributedConfig, DistributedExt, SessionStateBuilderExt as _, WorkerResolver};
 use url::{Host, Url};
 
-use super::{broadcast::ChooseBroadcasts, lift::LiftInputs, planner::StagePlanner};
+use super::{
+    broadcast::ChooseBroadcasts,
+    lift::LiftInputs,
+    live::LiveWorkers,
+    planner::{PlannerContext, StagePlanner},
+};
 use crate::{
     codec::AnnulusCodec,
     cyclo::{ChooseCycloJoins, on_all_workers},
@@ -19,22 +24,14 @@ use crate::{
 /// Lets the queries of a DataFusion session run on workers.
 pub trait SessionStateBuilderExt {
     /// Plans queries for the workers of `workers`, and reaches them on `connections`. Queries that are too small
-    /// for several tasks run in this process.
+    /// for several tasks run in this process. A query whose worker is lost starts again on the others, as often as
+    /// the option `annulus.retries` says: its rows are held until it has ended.
     ///
     /// It includes [`with_annulus`](annulus_datafusion::SessionStateBuilderExt::with_annulus). Call it
     /// after `with_config`, `with_query_planner` and `with_physical_optimizer_rules`, which would discard its
     /// changes. The workers must be those of Annulus ([`on_worker`](crate::on_worker)).
     #[must_use]
     fn with_annulus_workers(self, workers: impl WorkerResolver + 'static, connections: Connections) -> Self;
-}
-
-/// A resolver that the engine and rules share.
-struct SharedResolver(Arc<dyn WorkerResolver>);
-
-impl WorkerResolver for SharedResolver {
-    fn get_urls(&self) -> Result<Vec<Url>> {
-        self.0.get_urls()
-    }
 }
 
 impl SessionStateBuilderExt for SessionStateBuilder {
@@ -45,13 +42,14 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         options.extensions.insert(PlacementMode::Shipped);
         let is_configured = options.extensions.get::<DistributedConfig>().is_some();
         let in_process = builder.query_planner().clone();
-        let workers: Arc<dyn WorkerResolver> = Arc::new(workers);
+        let live = Arc::new(LiveWorkers::new(Arc::new(workers), connections.clone()));
+        let workers: Arc<dyn WorkerResolver> = Arc::clone(&live) as _;
         let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
         ChooseCycloJoins { workers: Arc::clone(&workers) }.install(rules);
         ChooseBroadcasts { workers: Arc::clone(&workers) }.install(rules);
         LiftInputs.install(rules);
         let mut builder = builder
-            .with_distributed_worker_resolver(SharedResolver(Arc::clone(&workers)))
+            .with_distributed_worker_resolver(LiveWorkers::clone(&live))
             .with_distributed_channel_resolver(connections.clone())
             .with_distributed_user_codec(AnnulusCodec)
             .with_distributed_desired_task_count_handler(on_all_workers)
@@ -72,7 +70,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         }
         match builder.query_planner().take() {
             Some(engine) => {
-                builder.with_query_planner(Arc::new(StagePlanner { engine, workers, connections, in_process }))
+                builder.with_query_planner(Arc::new(StagePlanner::new(PlannerContext { engine, live, in_process })))
             }
             None => builder,
         }

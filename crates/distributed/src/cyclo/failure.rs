@@ -63,6 +63,9 @@ impl Witness<'_> {
         let error = exec_datafusion_err!("it has left a join around a ring: {reason}{detail}");
         let worker = self.agreement.hosts.get(host.index()).and_then(|host| Url::parse(&host.worker).ok());
         let error = match (worker, self.access) {
+            (Some(worker), Some(access)) if matches!(reason, Reason::Closed | Reason::Silent) => {
+                access.connections.name_lost(&worker, error)
+            }
             (Some(worker), Some(access)) => access.connections.name_worker(&worker, error),
             _ => error,
         };

@@ -13,7 +13,10 @@ use datafusion_distributed::{
 use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use http::HeaderMap;
 
-use super::{failures::RunningQueries, headers, headers::QueryHeaders, large_lists::restored, naming::WorkerName};
+use super::{
+    failures::RunningQueries, headers, headers::QueryHeaders, large_lists::restored, naming::WorkerName,
+    restarts::LostWorkers,
+};
 
 /// Returns whether stages keep the heads that workers gave them. With task counts that are decided while a
 /// query runs, DataFusion's heads are only known then.
@@ -44,6 +47,7 @@ pub(super) struct RemoteChannel {
     pub(super) worker: WorkerName,
     pub(super) inner: Box<dyn WorkerChannel>,
     pub(super) queries: RunningQueries,
+    pub(super) lost: LostWorkers,
 }
 
 #[async_trait]
@@ -61,6 +65,7 @@ impl WorkerChannel for RemoteChannel {
         headers::add(context.session_config().options(), sent, &mut headers).map_err(|error| query.fail(error))?;
         let answers = self.inner.coordinator_channel(headers, request, messages, metrics, context).await;
         let answers = answers.map_err(|error| query.fail(self.worker.put_on(error)))?;
+        self.lost.note(&self.worker.url, true);
         Ok(query.watched(self.worker.put_on_stream(answers)))
     }
 

@@ -17,9 +17,11 @@ use super::{
     channel::RemoteChannel,
     failures::RunningQueries,
     naming::{ErrorForm, WorkerName},
+    restarts::{LostWorkers, RestartReceiver},
     runtime::{CONNECTION_BYTES, Executor, STREAM_BYTES},
     tls,
 };
+use crate::error::WorkerErrorKind;
 
 /// The default time without an answer after which a worker or a coordinator is considered lost.
 pub const DEFAULT_SILENCE: Duration = Duration::from_secs(10);
@@ -32,6 +34,8 @@ pub const DEFAULT_SILENCE: Duration = Duration::from_secs(10);
 pub struct Connections {
     open: Arc<Mutex<HashMap<Url, Channel>>>,
     queries: RunningQueries,
+    lost: LostWorkers,
+    restarts: RestartReceiver,
     silence: Duration,
     identity: Option<Identity>,
     ring: RingTransport,
@@ -72,6 +76,8 @@ impl Connections {
         Self {
             open: Arc::default(),
             queries: RunningQueries::default(),
+            lost: LostWorkers::default(),
+            restarts: RestartReceiver::default(),
             silence,
             identity: None,
             ring: RingTransport::default(),
@@ -104,6 +110,14 @@ impl Connections {
         self
     }
 
+    /// Calls `receiver` with a sentence whenever a query starts again because a worker was lost. Without a
+    /// receiver, the sentence is logged as a warning.
+    #[must_use]
+    pub fn with_restart_receiver(mut self, receiver: fn(&str)) -> Self {
+        self.restarts = RestartReceiver::new(receiver);
+        self
+    }
+
     /// Returns the version of the worker at `url`.
     ///
     /// # Errors
@@ -128,6 +142,21 @@ impl Connections {
         self.identity.as_ref()
     }
 
+    /// Returns the workers that take no queries, as far as this process knows.
+    pub(crate) fn lost(&self) -> &LostWorkers {
+        &self.lost
+    }
+
+    /// Returns the receiver of sentences about queries that start again.
+    pub(crate) fn restarts(&self) -> &RestartReceiver {
+        &self.restarts
+    }
+
+    /// Returns the identifier of an execution of the query with this number, if it runs.
+    pub(crate) fn execution_of(&self, number: u128) -> Option<String> {
+        self.queries.find(number).map(|query| query.execution())
+    }
+
     /// Returns how fragments of joins are sent.
     pub(crate) fn ring(&self) -> &RingTransport {
         &self.ring
@@ -136,6 +165,11 @@ impl Connections {
     /// Returns an error that names the worker at `url`, unless it names one already.
     pub(crate) fn name_worker(&self, url: &Url, error: DataFusionError) -> DataFusionError {
         self.name_of(url).put_on(error)
+    }
+
+    /// Returns the error of the worker at `url` that is lost.
+    pub(crate) fn name_lost(&self, url: &Url, error: DataFusionError) -> DataFusionError {
+        self.name_of(url).put_kind_on(WorkerErrorKind::Lost, error)
     }
 
     /// Returns the name of a worker, for its errors.
@@ -176,7 +210,8 @@ impl ChannelResolver for Connections {
     async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
         let channel = grpc::BoxCloneSyncChannel::new(self.channel(url)?);
         let inner = grpc::create_worker_client(channel);
-        Ok(Box::new(RemoteChannel { worker: self.name_of(url), inner, queries: self.queries.clone() }))
+        let (worker, queries, lost) = (self.name_of(url), self.queries.clone(), self.lost.clone());
+        Ok(Box::new(RemoteChannel { worker, inner, queries, lost }))
     }
 }
 

@@ -39,6 +39,11 @@ impl RunningQueries {
         queries.insert(number, Arc::downgrade(&query));
         query
     }
+
+    /// Returns the query with this number, if it is in use.
+    pub(super) fn find(&self, number: u128) -> Option<Arc<RunningQuery>> {
+        self.0.lock().get(&number).and_then(Weak::upgrade)
+    }
 }
 
 impl RunningQuery {
@@ -115,7 +120,11 @@ mod tests {
         // Another query goes on.
         let rows: Vec<_> = queries.enter(2).ending(stream::iter([Ok(1), Ok(2)]).boxed()).try_collect().await.unwrap();
         assert_eq!(rows, [1, 2]);
-        queries.enter(3);
+        assert!(queries.find(2).is_none());
+        let known = queries.enter(3);
+        assert_eq!(queries.find(3).map(|query| query.execution()), Some(known.execution()));
+        drop(known);
+        queries.enter(4);
         assert_eq!(queries.0.lock().len(), 1, "queries that ended are forgotten");
     }
 }

@@ -29,13 +29,14 @@ pub(super) struct QueryHeaders<'a> {
 
 /// The prefixes of options on which the execution of a plan depends.
 const SENT: [&str; 3] = ["annulus.", "datafusion.execution.", "datafusion.optimizer."];
-/// A path on the coordinator. Each worker has the profile of its own machine.
-const PROFILE: &str = "annulus.profile";
+/// Options for the coordinator alone: a path, since each worker has the profile of its own machine, and the number
+/// of times that it starts a query again.
+const NOT_SENT: [&str; 2] = ["annulus.profile", "annulus.retries"];
 
 /// Adds the headers of a query. Options with their default values are left out.
 pub(super) fn add(options: &ConfigOptions, query: QueryHeaders<'_>, headers: &mut HeaderMap) -> Result<()> {
     let defaults: BTreeMap<_, _> = known().entries().into_iter().map(|entry| (entry.key, entry.value)).collect();
-    let is_sent = |key: &str| SENT.iter().any(|prefix| key.starts_with(prefix)) && key != PROFILE;
+    let is_sent = |key: &str| SENT.iter().any(|prefix| key.starts_with(prefix)) && !NOT_SENT.contains(&key);
     let changed: BTreeMap<_, _> = options
         .entries()
         .into_iter()
@@ -96,6 +97,7 @@ mod tests {
         for (key, value) in [
             ("annulus.strategy", "stock"),
             ("annulus.profile", "/home/me/profile.json"),
+            ("annulus.retries", "7"),
             ("datafusion.execution.batch_size", "100"),
             ("datafusion.execution.time_zone", "+01:00"),
             ("datafusion.catalog.default_schema", "here"),
@@ -109,7 +111,7 @@ mod tests {
         set_options(&headers, &mut received).unwrap();
         let annulus = received.extensions.get::<AnnulusConfig>().unwrap();
         assert_eq!((annulus.strategy, annulus.joins), (Strategy::Stock.into(), Joins::Auto));
-        assert_eq!(annulus.profile, "auto", "a path of the coordinator");
+        assert_eq!((annulus.profile.as_str(), annulus.retries), ("auto", 2), "options of the coordinator");
         assert_eq!(received.execution.batch_size.get(), 100);
         assert_eq!(received.execution.time_zone.as_deref(), Some("+01:00"));
         assert_eq!(received.catalog.default_schema, "public");

@@ -4,7 +4,8 @@
 //! connections.rs    one connection to each worker, with the identity and the silence limit of this process
 //! channel.rs        a query on it: headers.rs sends its options, large_lists.rs restores its batches
 //! failures.rs       the first error of a query ends all of its readers
-//! naming.rs         an error names the worker that had it
+//! naming.rs         an error names the worker that had it, and says whether the worker is lost
+//! restarts.rs       the workers that are lost, and what people learn of queries that start again
 //! asks.rs           requests beside queries; ask_service.rs answers them on a worker
 //! tls.rs, plain.rs  streams of bytes, encrypted or not, and the member at the other end (mismatch.rs: if
 //!                   one side alone encrypts)
@@ -21,6 +22,7 @@ mod large_lists;
 mod mismatch;
 mod naming;
 mod plain;
+mod restarts;
 mod runtime;
 mod tls;
 

@@ -8,12 +8,12 @@ use std::{error::Error as StdError, sync::Arc};
 
 use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use tonic::{Code, Status};
+use tonic::{Code, Status, transport};
 use url::Url;
 
 use super::mismatch::TlsMismatch;
 use crate::{
-    error::{WorkerError, causes_of},
+    error::{WorkerError, WorkerErrorKind, causes_of},
     workers::{address_of, url_of},
 };
 
@@ -41,13 +41,22 @@ impl WorkerName {
         if WorkerError::find_in(&error).is_some() {
             return error;
         }
-        match (self.form, context_in(&error)) {
+        match (self.form, names_worker(&error)) {
             (ErrorForm::Context, true) => error,
             (ErrorForm::Typed, true) => typed(error),
-            (ErrorForm::Context, false) => self.cause(error).context(format!("{CONTEXT}{}", address_of(&self.url))),
-            (ErrorForm::Typed, false) => {
-                WorkerError { address: address_of(&self.url), source: self.cause(error) }.into()
+            (_, false) => {
+                let (kind, cause) = self.cause(error);
+                self.put_kind_on(kind, cause)
             }
+        }
+    }
+
+    /// Returns an error of this kind, which names this worker.
+    pub(super) fn put_kind_on(&self, kind: WorkerErrorKind, cause: DataFusionError) -> DataFusionError {
+        let address = address_of(&self.url);
+        match self.form {
+            ErrorForm::Context => cause.context(format!("{}{address}", prefix_of(kind))),
+            ErrorForm::Typed => WorkerError { address, kind, source: cause }.into(),
         }
     }
 
@@ -60,44 +69,73 @@ impl WorkerName {
         stream.map_err(move |error| name.put_on(error)).boxed()
     }
 
-    /// Returns the error of a connection with its cause alone. The text of the library has the types of all
-    /// errors above the cause.
-    fn cause(&self, error: DataFusionError) -> DataFusionError {
-        let DataFusionError::External(inner) = &error else { return error };
+    /// Returns the error of a connection with its cause alone, and its kind. The text of the library has the
+    /// types of all errors above the cause.
+    fn cause(&self, error: DataFusionError) -> (WorkerErrorKind, DataFusionError) {
+        use WorkerErrorKind::{Lost, Query, Stopping};
+        let DataFusionError::External(inner) = &error else {
+            return (if is_of_lost_plan(&error) { Lost } else { Query }, error);
+        };
         if let Some(mismatch) = TlsMismatch::find_in(inner.as_ref(), &address_of(&self.url)) {
-            return DataFusionError::Execution(mismatch.to_string());
+            return (Query, DataFusionError::Execution(mismatch.to_string()));
         }
-        match inner.downcast_ref::<Status>() {
-            // Made here from the error of a connection: the worker has sent none.
-            Some(status) if status.code() == Code::Unknown && status.source().is_some() => {
+        let Some(status) = inner.downcast_ref::<Status>() else {
+            let is_lost = inner.is::<transport::Error>();
+            return (if is_lost { Lost } else { Query }, error);
+        };
+        // With a source, it was made here from the error of a connection: the worker has sent none.
+        let kind = match (status.source().is_some(), status.code()) {
+            (true, _) => Lost,
+            (false, Code::Unavailable) => Stopping,
+            (false, _) => Query,
+        };
+        let cause = match status.code() {
+            Code::Unknown if kind == Lost => {
                 DataFusionError::Execution("it was lost: the connection to it broke".to_owned())
             }
-            Some(status) if status.code() == Code::Unavailable => DataFusionError::External(status.message().into()),
+            Code::Unavailable => DataFusionError::External(status.message().into()),
             _ => error,
-        }
+        };
+        (kind, cause)
     }
 }
 
-/// The wire form of a worker's name is a context: this word and the address.
-const CONTEXT: &str = "worker ";
+/// Returns whether a worker does not have the plan of a task that another task reads: it has started again since
+/// the plan was sent (`impl_execute_task.rs` of datafusion-distributed).
+fn is_of_lost_plan(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::Execution(text) if text.contains("waiting for the plan to be set"))
+}
 
-/// Returns the address in a context that names a worker.
-fn address_in(context: &str) -> Option<&str> {
-    context.strip_prefix(CONTEXT).filter(|address| url_of(address).is_ok())
+/// The wire form of a worker's name is a context: one of these, by the kind of the error, and the address.
+const PREFIXES: [(WorkerErrorKind, &str); 3] = [
+    (WorkerErrorKind::Query, "worker "),
+    (WorkerErrorKind::Lost, "lost worker "),
+    (WorkerErrorKind::Stopping, "stopping worker "),
+];
+
+fn prefix_of(kind: WorkerErrorKind) -> &'static str {
+    let [(_, query), others @ ..] = PREFIXES;
+    others.into_iter().find(|(found, _)| *found == kind).map_or(query, |(_, prefix)| prefix)
+}
+
+/// Returns the address in a context that names a worker, and the kind of the error.
+fn name_in(context: &str) -> Option<(&str, WorkerErrorKind)> {
+    let named = |(kind, prefix): (WorkerErrorKind, &str)| Some((context.strip_prefix(prefix)?, kind));
+    PREFIXES.into_iter().find_map(named).filter(|(address, _)| url_of(address).is_ok())
 }
 
 /// Returns whether a context of the error names a worker.
-fn context_in(error: &DataFusionError) -> bool {
+fn names_worker(error: &DataFusionError) -> bool {
     causes_of(error)
         .filter_map(|cause| cause.downcast_ref())
-        .any(|error| matches!(error, DataFusionError::Context(context, _) if address_in(context).is_some()))
+        .any(|error| matches!(error, DataFusionError::Context(context, _) if name_in(context).is_some()))
 }
 
 /// Returns the error with a [`WorkerError`] in the place of the context that names a worker.
 fn typed(error: DataFusionError) -> DataFusionError {
     match error {
-        DataFusionError::Context(context, cause) => match address_in(&context) {
-            Some(address) => WorkerError { address: address.to_owned(), source: *cause }.into(),
+        DataFusionError::Context(context, cause) => match name_in(&context) {
+            Some((address, kind)) => WorkerError { address: address.to_owned(), kind, source: *cause }.into(),
             None => typed(*cause).context(context),
         },
         DataFusionError::Diagnostic(diagnostic, cause) => {
@@ -139,5 +177,32 @@ mod tests {
         // Contexts of other kinds are kept.
         let other = DataFusionError::Execution("lost".to_owned()).context("worker threads");
         assert_eq!(WorkerError::find_in(&name("a:1", ErrorForm::Typed).put_on(other)).unwrap().address, "a:1");
+    }
+
+    #[test]
+    fn an_error_says_whether_other_workers_can_run_the_query() {
+        use WorkerErrorKind::{Lost, Query, Stopping};
+        let broken = || Status::from_error(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
+        let external = |status: Status| DataFusionError::External(Box::new(status));
+        let plan = "Worker::execute_task timed-out while waiting for the plan to be set by the coordinator. (late)";
+        type MakeError = Box<dyn Fn() -> DataFusionError>;
+        let cases: [(MakeError, WorkerErrorKind); 6] = [
+            (Box::new(move || external(broken())), Lost),
+            (Box::new(move || external(Status::unavailable("the worker is stopping"))), Stopping),
+            (Box::new(move || external(Status::resource_exhausted("it runs 9 queries already"))), Query),
+            (Box::new(move || external(Status::permission_denied("submitters only"))), Query),
+            (Box::new(|| DataFusionError::Execution("a bad value".to_owned())), Query),
+            (Box::new(move || DataFusionError::Execution(plan.to_owned())), Lost),
+        ];
+        for (make, expected) in cases {
+            // From this process, and from a worker that had it with another one.
+            let here = name("b:2", ErrorForm::Typed).put_on(make());
+            let sent = name("b:2", ErrorForm::Context).put_on(make());
+            let there = name("a:1", ErrorForm::Typed).put_on(sent);
+            for error in [here, there] {
+                let found = WorkerError::find_in(&error).unwrap();
+                assert_eq!((found.address.as_str(), found.kind), ("b:2", expected), "{error}");
+            }
+        }
     }
 }

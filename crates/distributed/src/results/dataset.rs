@@ -31,7 +31,7 @@ use uuid::Uuid;
 
 use super::{exec::WriteExec, service::PartsRequest};
 use crate::{
-    error::WorkerError,
+    error::{WorkerError, WorkerErrorKind},
     inserts::{Inserts, sum_of_counts},
     net::Connections,
     state::{PublishedPart, ResultStore, Target, blocking},
@@ -276,7 +276,7 @@ impl NewDataset {
         let lost = parts.iter().find(|part| !kept.contains(&part.published.member));
         if let Some(Part { published, worker: Some(worker) }) = lost {
             let source = exec_datafusion_err!("it has lost its part of the result, host-{:02}", published.member);
-            return Err(WorkerError { address: address_of(worker), source }.into());
+            return Err(WorkerError { address: address_of(worker), kind: WorkerErrorKind::Lost, source }.into());
         }
         self.is_complete.store(true, Release);
         let complete = self.collection.lock().take();

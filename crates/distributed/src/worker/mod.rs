@@ -21,7 +21,7 @@ use crate::{
     cyclo, files,
     files::WorkerFiles,
     net::{AskService, Connections},
-    resident, results,
+    presence, resident, results,
     state::{WorkerQueries, WorkerState},
     status::{self, WorkerStatus},
 };
@@ -93,6 +93,7 @@ impl AnnulusWorker {
         let asks = resident::serve(asks, &self.state.resident);
         let asks = results::serve(asks, &self.state.results);
         let asks = files::serve(asks, Arc::clone(&self.files));
+        let asks = presence::serve(asks, &self.state.queries);
         status::serve(asks, self.status())
     }
 

@@ -1,6 +1,8 @@
 //! Workers in this process, and tables that they read.
 #![allow(dead_code)]
 
+pub mod gate;
+
 use std::{future::pending, path::Path, sync::Arc, time::Duration};
 
 use annulus_distributed::{AnnulusWorker, Connections, Server, SessionStateBuilderExt, Workers};

@@ -2,6 +2,7 @@
 
 use std::path::{self, PathBuf};
 
+use annulus_datafusion::AnnulusConfig;
 use annulus_dataset::{BadRows, ExistingPolicy, OutputFormat};
 use annulus_join::Sides;
 use anyhow::{Result, bail};
@@ -105,9 +106,10 @@ pub struct JoinArgs {
     /// Whether workers share the input files
     #[arg(long, value_name = "MODE", default_value = "shared")]
     inputs: InputsArg,
-    /// Restart up to N times without workers that were lost
-    #[arg(long, value_name = "N", default_value = "0", num_args = 0..=1, default_missing_value = "1")]
-    retry: usize,
+    /// Another name of --retries, whose number may be left out
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", conflicts_with = "retries")]
+    #[arg(hide = true)]
+    retry: Option<usize>,
     /// Threads, or partitions of a worker's tasks [default: cores]
     #[arg(long, value_name = "N", value_parser = units::parse_threads)]
     threads: Option<usize>,
@@ -163,7 +165,7 @@ pub struct JoinJob {
     pub threads: Option<usize>,
     pub memory_bytes: Option<usize>,
     pub settings: Vec<Setting>,
-    /// The number of restarts that are allowed, each without workers that were lost.
+    /// The number of restarts that are allowed, each on the workers that take queries then.
     pub retries: usize,
     pub explain: bool,
     pub json: bool,
@@ -186,20 +188,19 @@ impl JoinArgs {
         if inputs_each && !is_remote {
             bail!("--inputs each needs --workers or --cluster");
         }
-        if self.retry > 0 && !is_remote {
-            bail!("--retry needs --workers or --cluster");
-        }
+        self.cluster.check()?;
         if self.cluster.workers.is_some() && self.memory_limit.is_some() {
             bail!("--memory-limit cannot be used with --workers: each worker has a limit of its own");
         }
-        if self.retry > 0 && inputs_each {
-            bail!("--retry cannot be used with --inputs each: without a lost worker, its rows would be missing");
+        if self.cluster.retries.is_some_and(|retries| retries > 0) && inputs_each {
+            bail!("--retries cannot be used with --inputs each: without a lost worker, its rows would be missing");
         }
         Ok(())
     }
 
     /// Checks the arguments against each other.
-    pub fn check(self) -> Result<JoinJob> {
+    pub fn check(mut self) -> Result<JoinJob> {
+        self.cluster.retries = self.cluster.retries.or(self.retry);
         self.check_places()?;
         let (inputs_each, is_remote) = (self.inputs == InputsArg::Each, self.cluster.is_given());
         self.output.as_deref().map_or(Ok(()), check_folder)?;
@@ -241,6 +242,9 @@ impl JoinArgs {
             select: self.select,
             suffix: self.suffix,
         };
+        // Without a lost worker, the rows of its files would be missing.
+        let retries = if inputs_each { 0 } else { self.cluster.retries.unwrap_or(AnnulusConfig::default().retries) };
+        self.cluster.retries = Some(retries);
         Ok(JoinJob {
             query,
             output,
@@ -252,7 +256,7 @@ impl JoinArgs {
             threads: self.threads,
             memory_bytes: self.memory_limit,
             settings: self.set,
-            retries: self.retry,
+            retries,
             explain: self.explain,
             json: self.json,
         })

@@ -109,7 +109,7 @@ impl Attempt {
             .with_first_member(first_member);
         // What is uploaded is written here first, where other machines cannot write.
         let is_here = job.url.is_some() && job.cluster.workers.is_some();
-        if let Some(Remote { workers, connections }) = remote.filter(|_| !is_here) {
+        if let Some(Remote { workers, connections, .. }) = remote.filter(|_| !is_here) {
             output = output.on_workers(workers.clone(), connections.clone());
         }
         let has_output = job.output.is_some();

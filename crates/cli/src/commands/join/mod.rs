@@ -15,6 +15,7 @@ mod pieces;
 mod progress;
 mod query;
 mod report;
+mod restarts;
 mod run;
 mod values;
 

@@ -4,14 +4,10 @@ use std::{
     io::{Write, stdout},
     path::Path,
     process,
-    time::Duration,
 };
 
-use annulus_distributed::{Workers, address_of};
 use annulus_terminal::machine::{self, ResidentPeak};
 use anyhow::{Context, Result};
-use futures::future::join_all;
-use tokio::time::timeout;
 
 use super::{
     args::{JoinArgs, JoinJob},
@@ -19,8 +15,9 @@ use super::{
     counts::Counts,
     progress,
     report::{self, JoinResult},
+    restarts::Restarts,
 };
-use crate::{cluster::Remote, inputs::Inputs, interrupt::Signals, objects::Upload, outcome::Outcome, runtime};
+use crate::{inputs::Inputs, interrupt::Signals, objects::Upload, outcome::Outcome, runtime};
 
 /// Runs the join, or explains it. A signal ends it, and removes what was written.
 pub fn run(args: JoinArgs) -> Result<Outcome> {
@@ -47,10 +44,10 @@ async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
     }
     let job = &job;
     let threads = job.threads.unwrap_or_else(machine::cores);
-    let (mut retries, mut first_member) = (job.retries, 0);
+    let mut restarts = Restarts::new(job.retries, remote.as_ref());
     loop {
         let planned = async {
-            let attempt = Attempt::new(job, remote.as_ref(), first_member, threads, spill, &inputs).await?;
+            let attempt = Attempt::new(job, remote.as_ref(), restarts.first_member(), threads, spill, &inputs).await?;
             if job.explain {
                 print(report::plan(job, remote.as_ref(), &attempt.columns(), attempt.explain().await?))?;
                 return Ok(None);
@@ -89,16 +86,7 @@ async fn run_job(mut job: JoinJob, spill: &Path) -> Result<Outcome> {
             Ok(Err(error)) => error,
             Err(signal) => return Ok(cancel(&attempt, upload.is_some(), &mut signals, signal).await),
         };
-        let Some(workers) = &mut remote else { return Err(error) };
-        let (lost, rest) = lost_of(workers).await;
-        let Some(rest) = rest.filter(|_| !lost.is_empty()) else { return Err(error) };
-        if retries == 0 {
-            return Err(error.context("start it again, or allow the join to go on without a lost worker (--retry)"));
-        }
-        retries -= 1;
-        first_member += workers.workers.urls().len();
-        eprintln!("{} does not answer: {error}; restarting on the other {}", lost.join(", "), rest.urls().len());
-        workers.workers = rest;
+        remote = restarts.after(remote, error).await?;
     }
 }
 
@@ -120,20 +108,6 @@ async fn cancel(attempt: &Attempt, is_uploaded: bool, signals: &mut Signals, sig
     }
     Outcome::Interrupted(signal)
 }
-
-/// Returns the workers that do not answer, and the others, if there are any.
-async fn lost_of(remote: &Remote) -> (Vec<String>, Option<Workers>) {
-    let asked = remote.workers.urls().iter().map(async |url| {
-        let answers = timeout(ANSWER, remote.connections.version_of(url)).await;
-        (address_of(url), answers.is_ok_and(|answer| answer.is_ok()))
-    });
-    let (rest, lost): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().partition(|(_, answers)| *answers);
-    let lost = lost.into_iter().map(|(worker, _)| worker).collect();
-    (lost, Workers::new(rest.into_iter().map(|(worker, _)| worker)).ok())
-}
-
-/// The time in which a worker that is there says so.
-const ANSWER: Duration = Duration::from_secs(5);
 
 fn print(text: String) -> Result<()> {
     writeln!(stdout(), "{text}").context("cannot print")

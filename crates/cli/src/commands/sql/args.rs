@@ -156,6 +156,7 @@ impl SqlArgs {
         if matches!(source, Source::Shell) && self.output.is_some() {
             bail!("--output needs a query: give one, or --file (in the shell, use \\o FILE or COPY)");
         }
+        self.cluster.check()?;
         let input = self.reading.options()?;
         if input.on_bad_row == BadRows::Quarantine {
             bail!("invalid --on-bad-row 'quarantine': only partition has it; expected fail or skip");
