@@ -50,12 +50,12 @@ pub use nearest::{NearestJoin, NearestOrder};
 pub use parquet_files::write_parquet;
 pub use report::exchange_report;
 pub use rule::{
-    BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, replace_in_stage, why_stock_joins,
+    BandJoin, KeyFilters, RingRepartition, RunAggregates, SharedJoins, inputs_meet, replace_in_stage, why_stock_joins,
     why_stock_repartitions, why_stock_scans,
 };
 pub use session::SessionStateBuilderExt;
 pub use sql::{AnnulusPlanner, JoinPlanner, JoinRelations, install_planners, nearest_as_condition, nest_joins, sql};
 pub use table::{
-    DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_units, is_of_each_process, reading_options,
-    register_dataset, unit_bytes,
+    DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_partitions, divide_units, hash_partitions,
+    is_of_each_process, reading_options, register_dataset, scanned_bytes, task_of_partition, unit_bytes,
 };

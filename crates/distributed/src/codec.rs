@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use annulus_datafusion::{
-    AsOfCondition, AsOfJoinExec, NearestCondition, NearestJoinExec, NearestOrder, UnitScan, UnorderedExec,
+    AsOfCondition, AsOfJoinExec, InTurnExec, NearestCondition, NearestJoinExec, NearestOrder, UnitScan, UnorderedExec,
 };
 use annulus_join::{AsOfComparison, Sides};
 use datafusion::{
@@ -30,6 +30,7 @@ use crate::{
     files::WorkerFiles,
     resident::{KeepExec, ResidentScanExec, Shares},
     results::WriteExec,
+    stage::TaskPartitionsExec,
     state::{TableInfo, Target},
 };
 
@@ -60,6 +61,9 @@ enum Sent {
         /// The stock join that describes the operator, with empty inputs.
         join: Vec<u8>,
     },
+    InTurn {
+        turns: Vec<Vec<usize>>,
+    },
     Keep {
         table: TableInfo,
         workers: usize,
@@ -76,6 +80,9 @@ enum Sent {
         shares: Shares,
         projection: Option<Vec<usize>>,
         partitions: usize,
+    },
+    TaskPartitions {
+        tasks: usize,
     },
     Units(UnitScan),
     Unordered,
@@ -97,6 +104,8 @@ impl PhysicalExtensionCodec for AnnulusCodec {
             let join = node.encoded(self)?;
             let RingPlan { id, meeting_at, workers, filter } = node.ring().clone();
             Sent::Cyclo { id, meeting_at: meeting_at.into(), workers, filter, why: node.why().to_owned(), join }
+        } else if let Some(node) = node.downcast_ref::<InTurnExec>() {
+            Sent::InTurn { turns: node.turns().iter().map(|turns| turns.to_vec()).collect() }
         } else if let Some(node) = node.downcast_ref::<KeepExec>() {
             Sent::Keep { table: node.table().as_ref().clone(), workers: node.workers() }
         } else if let Some(node) = node.downcast_ref::<NearestJoinExec>() {
@@ -104,6 +113,8 @@ impl PhysicalExtensionCodec for AnnulusCodec {
         } else if let Some(node) = node.downcast_ref::<ResidentScanExec>() {
             let (shares, projection) = (node.shares().as_ref().clone(), node.projection().cloned());
             Sent::Scan { shares, projection, partitions: node.partitions() }
+        } else if let Some(node) = node.downcast_ref::<TaskPartitionsExec>() {
+            Sent::TaskPartitions { tasks: node.tasks() }
         } else if node.is::<UnorderedExec>() {
             Sent::Unordered
         } else if let Some(node) = node.downcast_ref::<WriteExec>() {
@@ -147,10 +158,8 @@ impl PhysicalExtensionCodec for AnnulusCodec {
                 let ours = ours.ok_or_else(|| internal_datafusion_err!("a ring cannot run the join that was sent"))?;
                 Ok(Arc::new(ours))
             }
-            Sent::Keep { table, workers } => match inputs {
-                [input] => Ok(Arc::new(KeepExec::new(Arc::clone(input), Arc::new(table), workers))),
-                _ => internal_err!("a table is created from {} inputs", inputs.len()),
-            },
+            Sent::InTurn { turns } => Ok(Arc::new(InTurnExec::from_turns(only(inputs)?, turns)?)),
+            Sent::Keep { table, workers } => Ok(Arc::new(KeepExec::new(only(inputs)?, Arc::new(table), workers))),
             Sent::Nearest { by, order, k, keeps_left, projection } => {
                 let [left, right] = inputs else {
                     return internal_err!("a nearest-rows join has {} inputs", inputs.len());
@@ -165,19 +174,22 @@ impl PhysicalExtensionCodec for AnnulusCodec {
             Sent::Scan { shares, projection, partitions } => {
                 Ok(Arc::new(ResidentScanExec::new(Arc::new(shares), projection, partitions, None)?))
             }
-            Sent::Unordered => match inputs {
-                [input] => Ok(Arc::new(UnorderedExec::new(Arc::clone(input)))),
-                _ => internal_err!("unordered rows have {} inputs", inputs.len()),
-            },
+            Sent::TaskPartitions { tasks } => Ok(Arc::new(TaskPartitionsExec::new(only(inputs)?, tasks))),
+            Sent::Unordered => Ok(Arc::new(UnorderedExec::new(only(inputs)?))),
             Sent::Units(units) => {
                 let files = context.session_config().get_extension::<WorkerFiles>();
                 units.into_plan(files.unwrap_or_default())
             }
-            Sent::Write(target) => match inputs {
-                [input] => Ok(Arc::new(WriteExec::new(Arc::clone(input), Arc::new(target), None))),
-                _ => internal_err!("a dataset is written from {} inputs", inputs.len()),
-            },
+            Sent::Write(target) => Ok(Arc::new(WriteExec::new(only(inputs)?, Arc::new(target), None))),
         }
+    }
+}
+
+/// Returns the input of an operator that has one.
+fn only(inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+    match inputs {
+        [input] => Ok(Arc::clone(input)),
+        _ => internal_err!("an operator with one input was sent with {}", inputs.len()),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::{
     context::with_options,
     delegate,
     executions::{Executions, OutputPartition},
+    table::order_in_task,
 };
 
 /// Runs the partitions of its input a few at a time, and returns their rows in fewer partitions.
@@ -56,6 +57,35 @@ impl InTurnExec {
     pub fn new(input: Arc<dyn ExecutionPlan>, at_a_time: usize, weights: &[u64]) -> Self {
         let partitions = input.output_partitioning().partition_count();
         Self::with_turns(input, turns(partitions, at_a_time, weights))
+    }
+
+    /// Returns a plan whose outputs have these partitions of `input`, in this order.
+    ///
+    /// # Errors
+    /// If they are not all partitions of the input, each once.
+    pub fn from_turns(input: Arc<dyn ExecutionPlan>, turns: Vec<Vec<usize>>) -> Result<Self> {
+        let mut all: Vec<usize> = turns.iter().flatten().copied().collect();
+        all.sort_unstable();
+        if !all.into_iter().eq(0..input.output_partitioning().partition_count()) {
+            return internal_err!("the partitions that run in turn are not those of the input");
+        }
+        Ok(Self::with_turns(input, turns.into_iter().map(Arc::from).collect()))
+    }
+
+    /// Returns a plan with as many outputs for a stage of several tasks, of which each has rows of its [own
+    /// partitions](crate::task_of_partition) alone: they are dealt out evenly.
+    pub fn for_tasks(&self, tasks: usize) -> Self {
+        let (partitions, outputs) = (self.input.output_partitioning().partition_count(), self.turns.len());
+        let turns = (0..outputs).map(|output| {
+            let is_own = |partition: &usize| order_in_task(*partition, tasks) % outputs == output;
+            (0..partitions).filter(is_own).collect()
+        });
+        Self::with_turns(Arc::clone(&self.input), turns.collect())
+    }
+
+    /// Returns the partitions of the input of each output.
+    pub fn turns(&self) -> &[Arc<[usize]>] {
+        &self.turns
     }
 
     fn with_turns(input: Arc<dyn ExecutionPlan>, turns: Vec<Arc<[usize]>>) -> Self {
@@ -180,6 +210,9 @@ impl ExecutionPlan for InTurnExec {
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::Schema;
+    use datafusion::physical_plan::empty::EmptyExec;
+
     use super::*;
 
     #[test]
@@ -191,5 +224,21 @@ mod tests {
         assert_eq!(dealt(5, 2, &[]), [vec![0, 2, 4], vec![1, 3]]);
         assert_eq!(dealt(2, 5, &[0, u64::MAX]), [vec![1], vec![0]]);
         assert_eq!(dealt(3, 0, &[1]), [vec![0, 1, 2]]);
+    }
+
+    #[test]
+    fn outputs_have_partitions_of_all_tasks() {
+        let input = Arc::new(EmptyExec::new(Arc::new(Schema::empty())).with_partitions(7));
+        let dealt = |tasks| {
+            let in_turn = InTurnExec::new(Arc::clone(&input) as _, 2, &[]).for_tasks(tasks);
+            in_turn.turns().iter().map(|turns| turns.to_vec()).collect::<Vec<_>>()
+        };
+        assert_eq!(dealt(1), [vec![0, 2, 4, 6], vec![1, 3, 5]]);
+        assert_eq!(dealt(3), [vec![0, 1, 2, 6], vec![3, 4, 5]]);
+        let turns = |turns| InTurnExec::from_turns(Arc::clone(&input) as _, turns);
+        assert!(turns(vec![vec![6, 1, 2], vec![3, 4], vec![], vec![5, 0]]).is_ok());
+        for wrong in [vec![vec![0, 1, 2, 3, 4, 5]], vec![vec![0, 1, 2, 3], vec![3, 4, 5, 6]], vec![(0..8).collect()]] {
+            assert!(turns(wrong).is_err());
+        }
     }
 }

@@ -10,14 +10,15 @@ use datafusion::{
     physical_plan::ExecutionPlan,
 };
 
-use super::{Rules, in_turn, install, is_shipped, kept, unused};
+use super::{Rules, collected, in_turn, install, is_shipped, kept, unused};
 use crate::table::is_declared;
 
 /// A rule for plans with scans that declare the partitioning of a
 /// [`DatasetTable`](crate::DatasetTable). Others stay as they are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PartitionedTables {
-    /// Scans declare nothing if nothing uses it. Runs before exchanges are inserted.
+    /// Scans declare nothing if nothing uses it. On workers, joins on it collect no side. Runs before exchanges are
+    /// inserted.
     Unused,
     /// Only one side of a join is exchanged. Runs after exchanges were inserted.
     KeptPartitions,
@@ -43,8 +44,10 @@ impl PhysicalOptimizerRule for PartitionedTables {
         })?;
         match self {
             _ if !any => Ok(plan),
-            Self::InTurn if is_shipped(config) => Ok(plan),
-            Self::Unused if is_shipped(config) => unused::optimize(unused::without_ranges(plan, config)?, config),
+            Self::Unused if is_shipped(config) => {
+                let plan = collected::partitioned(unused::without_ranges(plan, config)?)?;
+                unused::optimize(plan, config)
+            }
             Self::Unused => unused::optimize(plan, config),
             Self::KeptPartitions => kept::optimize(plan, config),
             Self::InTurn => in_turn::optimize(plan, config),

@@ -49,7 +49,7 @@ pub(crate) fn is_declared(plan: &dyn ExecutionPlan) -> bool {
 }
 
 /// Returns the bytes of the files of each partition, if `plan` is a scan of files.
-pub(crate) fn scanned_bytes(plan: &dyn ExecutionPlan) -> Option<Vec<u64>> {
+pub fn scanned_bytes(plan: &dyn ExecutionPlan) -> Option<Vec<u64>> {
     let scan = plan.downcast_ref::<DataSourceExec>()?.data_source();
     if let Some(units) = scan.downcast_ref::<UnitSource>() {
         return Some(units.bytes());

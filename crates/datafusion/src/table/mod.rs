@@ -7,6 +7,7 @@ mod file_names;
 mod groups;
 mod parquet;
 mod sent;
+mod tasks;
 mod units;
 
 use std::{fmt, sync::Arc};
@@ -27,8 +28,11 @@ use datafusion::{
 use crate::config::AnnulusConfig;
 
 pub use declared::NotPartitioned;
-pub(crate) use groups::{is_declared, scanned_bytes, undeclared};
+pub use groups::scanned_bytes;
+pub(crate) use groups::{is_declared, undeclared};
 pub use sent::{ReadAccess, UnitScan, divide_units, is_of_each_process, unit_bytes};
+pub(crate) use tasks::order_in_task;
+pub use tasks::{divide_partitions, hash_partitions, task_of_partition};
 
 /// A function that is called with a path and the number of its rows that could not be read.
 type OnSkipped = Arc<dyn Fn(&str, u64) + Send + Sync>;

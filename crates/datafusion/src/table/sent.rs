@@ -42,6 +42,8 @@ pub trait ReadAccess: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UnitScan {
     pub(super) dataset: SentDataset,
+    /// The columns by whose hash the partitions are declared.
+    pub(super) keys: Option<Vec<usize>>,
     /// The units of each partition.
     pub(super) groups: Vec<Vec<usize>>,
     /// Whether each process has other files, of which it reads all units.
@@ -54,7 +56,7 @@ pub struct UnitScan {
 
 impl UnitScan {
     /// Returns the scan of units that `plan` is. `None` if it is another operator, or another process cannot
-    /// read as it does: it declares a partitioning, or reads a stream.
+    /// read as it does: it names the files of its rows, or reads a stream.
     pub fn from_plan(plan: &dyn ExecutionPlan) -> Option<Self> {
         UnitSource::find_in(plan)?.sent()
     }

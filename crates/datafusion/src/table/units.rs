@@ -84,6 +84,13 @@ impl Files {
         }
     }
 
+    fn schema(&self) -> Result<SchemaRef> {
+        match self {
+            Self::Open(dataset) => Ok(Arc::clone(&dataset.schema)),
+            Self::ReceivedDataset(received) => received.sent.schema(),
+        }
+    }
+
     fn format(&self) -> &str {
         match self {
             Self::Open(dataset) => dataset.files.first().map_or("arrow", |file| file.format.name()),
@@ -122,11 +129,17 @@ impl UnitSource {
     /// Returns the source for another process, if that can read as this one does.
     pub(super) fn sent(&self) -> Option<UnitScan> {
         let Files::Open(dataset) = &self.files else { return None };
-        if self.declared.is_some() || self.named.is_some() {
+        if self.named.is_some() {
             return None;
         }
+        let keys = match &self.declared {
+            None => None,
+            Some(Partitioning::Hash(keys, _)) => Some(keys.iter().map(column_index).collect::<Option<Vec<_>>>()?),
+            Some(_) => return None,
+        };
         Some(UnitScan {
             dataset: SentDataset::from_dataset(dataset)?,
+            keys,
             groups: self.groups.iter().map(|units| units.to_vec()).collect(),
             of_each: self.of_each,
             columns: self.columns.clone(),
@@ -136,8 +149,13 @@ impl UnitSource {
 
     /// Returns the source that another process has sent. Skipped rows are logged here.
     pub(super) fn received(scan: UnitScan, access: Arc<dyn ReadAccess>) -> Result<Self> {
-        let UnitScan { dataset, groups, of_each, columns, fetch } = scan;
-        let schema = project_schema(&dataset.schema()?, Some(&columns))?;
+        let UnitScan { dataset, keys, groups, of_each, columns, fetch } = scan;
+        let table = dataset.schema()?;
+        let schema = project_schema(&table, Some(&columns))?;
+        let key = |column: usize| -> Arc<dyn PhysicalExpr> {
+            Arc::new(Column::new(table.fields().get(column).map_or("", |field| field.name()), column))
+        };
+        let declared = keys.map(|keys| Partitioning::Hash(keys.into_iter().map(key).collect(), groups.len()));
         Ok(Self {
             files: Files::ReceivedDataset(Arc::new(ReceivedDataset::new(dataset, access, !of_each))),
             groups: groups.into_iter().map(Arc::from).collect(),
@@ -145,7 +163,7 @@ impl UnitSource {
             columns,
             named: None,
             schema,
-            declared: None,
+            declared,
             fetch,
             on_skipped: Arc::new(log_skipped),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -169,6 +187,13 @@ impl UnitSource {
         (0..tasks).map(task).collect()
     }
 
+    /// Returns a source of the partitions that are `chosen`. The others have no units, and keep their numbers.
+    pub(super) fn with_partitions(&self, chosen: impl Fn(usize) -> bool) -> Self {
+        let groups = self.groups.iter().enumerate();
+        let groups = groups.map(|(number, units)| if chosen(number) { Arc::clone(units) } else { Arc::default() });
+        Self { groups: groups.collect(), ..self.clone() }
+    }
+
     /// Returns whether each process has other files.
     pub(super) fn is_of_each(&self) -> bool {
         self.of_each
@@ -177,6 +202,11 @@ impl UnitSource {
     /// Returns whether the source declares the partitioning of its table.
     pub(super) fn is_declared(&self) -> bool {
         self.declared.is_some()
+    }
+
+    /// Returns the partitioning that the source declares, by the dataset's columns.
+    pub(super) fn declared(&self) -> Option<&Partitioning> {
+        self.declared.as_ref()
     }
 
     /// Returns the dataset whose units these are, unless another process has opened it.
@@ -264,6 +294,11 @@ impl UnitSource {
     }
 }
 
+/// Returns the index of the column that `key` is.
+fn column_index(key: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    key.downcast_ref::<Column>().map(Column::index)
+}
+
 /// The default for rows that a scan leaves out.
 pub(super) fn log_skipped(path: &str, rows: u64) {
     log::warn!("skipped {rows} bad rows of '{path}'");
@@ -306,8 +341,8 @@ impl DataSource for UnitSource {
 
     fn output_partitioning(&self) -> Partitioning {
         let unknown = Partitioning::UnknownPartitioning(self.groups.len());
-        let (Some(declared), Some(dataset)) = (&self.declared, self.dataset()) else { return unknown };
-        let all = &dataset.schema;
+        let Some(declared) = &self.declared else { return unknown };
+        let Ok(all) = &self.files.schema() else { return unknown };
         let chosen = self.columns.iter().map(|&column| {
             let name = all.field(column).name();
             (Arc::new(Column::new(name, column)) as Arc<dyn PhysicalExpr>, name.clone())

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_datafusion::{UnitScan, config::PlacementMode, is_of_each_process};
+use annulus_datafusion::{AnnulusConfig, UnitScan, config::PlacementMode, inputs_meet, is_of_each_process};
 use async_trait::async_trait;
 use datafusion::{
     catalog::{Session, memory::DataSourceExec},
@@ -20,7 +20,8 @@ use datafusion::{
     physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner},
 };
 use datafusion_distributed::{
-    DistributedExec, DistributedLeafExec, NetworkBoundaryExt, Stage, WorkerResolver, display_plan_ascii,
+    DistributedConfig, DistributedExec, DistributedLeafExec, NetworkBoundaryExt, Stage, WorkerResolver,
+    display_plan_ascii,
 };
 use datafusion_proto::{
     physical_plan::{AsExecutionPlan, DefaultPhysicalExtensionCodec},
@@ -29,7 +30,7 @@ use datafusion_proto::{
 use futures::future::join_all;
 
 use super::live::LiveWorkers;
-use crate::files::Reads;
+use crate::{files::Reads, stage::follow_tables};
 
 /// Plans queries in the stages of datafusion-distributed, and shows them in `EXPLAIN`. A query with one stage, or
 /// with tables that cannot be sent, is planned for this process, with all operators of Annulus. A query in stages
@@ -98,13 +99,20 @@ impl PlannerContext {
             return Ok(None);
         }
         let unsorted = without_existing_sorts(session);
-        let plan = self.engine.create_physical_plan(query, unsorted.as_ref().map_or(session, |state| state)).await?;
+        let in_stages = unsorted.as_ref().map_or(session, |state| state);
+        let mut plan = self.engine.create_physical_plan(query, in_stages).await?;
+        if let Some(undeclared) = without_partitions(&plan, in_stages)? {
+            plan = self.engine.create_physical_plan(query, &undeclared).await?;
+        }
         check_own_files(&plan, 1, self.live.list()?.len())?;
         let is_in_stages = plan.exists(|node| Ok(node.is::<DistributedExec>()))?;
         if !is_in_stages && is_run {
             self.check_readable(&plan).await?;
         }
-        Ok(Some(plan).filter(|plan| is_in_stages && can_be_sent(plan, false)))
+        match is_in_stages && can_be_sent(&plan, false) {
+            true => follow_tables(plan).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// Checks that the workers may read the files of a query which only runs here because it is small. It should
@@ -167,6 +175,21 @@ fn without_existing_sorts(session: &dyn Session) -> Option<SessionState> {
     keeps.then(|| with_options(state, |options| options.optimizer.prefer_existing_sort = false))
 }
 
+/// Returns the session without partitioned tables, if the task counts of `plan` are decided while it runs, and in
+/// several tasks rows of partitions would not meet exchanged ones. One task would have to run such a stage.
+fn without_partitions(plan: &Arc<dyn ExecutionPlan>, session: &dyn Session) -> Result<Option<SessionState>> {
+    let Some(state) = session.as_any().downcast_ref::<SessionState>() else { return Ok(None) };
+    let is_dynamic = DistributedConfig::from_config_options(state.config_options())?.dynamic_task_count;
+    let is_apart = is_dynamic && plan.exists(|node| Ok(!inputs_meet(node, false)))?;
+    Ok(is_apart.then(|| {
+        with_options(state, |options| {
+            if let Some(annulus) = options.extensions.get_mut::<AnnulusConfig>() {
+                annulus.partitioned_tables = false;
+            }
+        })
+    }))
+}
+
 /// Returns the session with changed options, and the same tables.
 fn with_options(state: &SessionState, change: impl FnOnce(&mut ConfigOptions)) -> SessionState {
     // Otherwise the new session would replace the catalog that both share by an empty one.
@@ -176,7 +199,7 @@ fn with_options(state: &SessionState, change: impl FnOnce(&mut ConfigOptions)) -
 }
 
 /// Returns whether all scans below a boundary of stages can be sent to another process. Those of memory
-/// cannot, nor those of files that Annulus reads itself, such as CSV, if they declare a partitioning.
+/// cannot.
 fn can_be_sent(plan: &Arc<dyn ExecutionPlan>, is_below: bool) -> bool {
     let is_below = is_below || plan.is_network_boundary();
     let leaf = plan.downcast_ref::<DistributedLeafExec>().map_or(plan, DistributedLeafExec::original);

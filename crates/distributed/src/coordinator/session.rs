@@ -18,7 +18,7 @@ use crate::{
     cyclo::{ChooseCycloJoins, on_all_workers},
     net::Connections,
     resident::{route, with_shares},
-    stage::{divide_files, keep_whole, tasks_of_units},
+    stage::{divide_files, keep_whole, route_tables, tasks_of_tables, tasks_of_units},
 };
 
 /// Lets the queries of a DataFusion session run on workers.
@@ -55,6 +55,8 @@ impl SessionStateBuilderExt for SessionStateBuilder {
             .with_distributed_desired_task_count_handler(on_all_workers)
             .with_distributed_desired_task_count_handler(with_shares)
             .with_distributed_route_tasks_handler(route)
+            .with_distributed_route_tasks_handler(route_tables)
+            .with_distributed_desired_task_count_handler(tasks_of_tables)
             .with_distributed_desired_task_count_handler(keep_whole)
             .with_distributed_desired_task_count_handler(tasks_of_units)
             .with_distributed_scale_up_leaf_node_handler(divide_files)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annulus_datafusion::{UnitScan, divide_units, is_of_each_process, unit_bytes};
+use annulus_datafusion::{UnitScan, divide_partitions, divide_units, hash_partitions, is_of_each_process, unit_bytes};
 use datafusion::{
     catalog::memory::DataSourceExec,
     datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfig},
@@ -14,12 +14,12 @@ use datafusion_distributed::{
     ScaleUpLeafNodeEventResponse,
 };
 
-/// Limits a stage to one task if it reads a scan of one partition, or a scan that declares its partitioning.
+/// Limits a stage to one task if it reads a scan of one partition, or a scan that declares a partitioning of which
+/// nothing is known here.
 ///
 /// Operators that need all rows in one place, such as a sort with a limit, find them in one partition.
 /// datafusion-distributed would divide its files among tasks, and each would have a result of its own.
-/// And an exchange puts the rows of a key elsewhere if it has several tasks to put them in, so they
-/// would no longer meet those of the declared partition.
+/// It would also tear declared partitions apart. Those of [tables](super::tables) stay whole.
 pub(crate) fn keep_whole(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
     is_whole(event.plan.downcast_ref()?)?.then(|| Ok(DesiredTaskCountEventResponse::maximum(1)))
 }
@@ -27,7 +27,7 @@ pub(crate) fn keep_whole(event: DesiredTaskCountEvent<'_>) -> Option<Result<Desi
 /// Returns whether a scan of files stays in one task; `None` if it scans no files.
 pub(crate) fn is_whole(scan: &DataSourceExec) -> Option<bool> {
     let is_declared = match scan.data_source().downcast_ref::<FileScanConfig>() {
-        Some(files) => files.output_partitioning.is_some(),
+        Some(files) => files.output_partitioning.is_some() && hash_partitions(scan).is_none(),
         None => {
             unit_bytes(scan)?;
             if is_of_each_process(scan) {
@@ -64,7 +64,8 @@ pub(crate) fn divide_files(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<Sca
     if event.task_count == 1 && is_whole(scan).is_some() {
         return Some(Ok(ScaleUpLeafNodeEventResponse::new(Arc::clone(event.plan))));
     }
-    if let Some(parts) = divide_units(scan, event.task_count) {
+    let parts = divide_partitions(scan, event.task_count);
+    if let Some(parts) = parts.or_else(|| divide_units(scan, event.task_count)) {
         let leaf = DistributedLeafExec::try_new(Arc::clone(event.plan), parts);
         return Some(leaf.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))));
     }

@@ -5,7 +5,7 @@ pub mod gate;
 
 use std::{future::pending, path::Path, sync::Arc, time::Duration};
 
-use annulus_distributed::{AnnulusWorker, Connections, Server, SessionStateBuilderExt, Workers};
+use annulus_distributed::{AnnulusWorker, Connections, Roots, Server, SessionStateBuilderExt, WorkerFiles, Workers};
 use annulus_roundabout::secure::Identity;
 use datafusion::{
     arrow::{
@@ -49,8 +49,11 @@ impl Cluster {
         configure: impl Fn(Connections) -> Connections,
     ) -> Self {
         let (mut addresses, mut serving) = (Vec::new(), JoinSet::new());
+        let read = Roots::new(&[std::env::temp_dir()]).unwrap();
         for (runtime, identity) in workers {
-            let worker = AnnulusWorker::new(runtime, configure(connections(identity.clone())));
+            let files = WorkerFiles { read: read.clone(), ..WorkerFiles::default() };
+            let connections = configure(connections(identity.clone()));
+            let worker = AnnulusWorker::with_limits(runtime, connections, files, usize::MAX);
             let mut server = Server::bind("127.0.0.1:0", worker).await.unwrap();
             if let Some(identity) = identity {
                 server = server.with_identity(identity);
