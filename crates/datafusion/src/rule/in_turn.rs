@@ -11,7 +11,10 @@ use datafusion::{
     },
 };
 
-use super::regions::{feeding, is_by_key, partitions};
+use super::{
+    is_shipped,
+    regions::{feeding, is_by_key, partitions},
+};
 use crate::{
     exec::InTurnExec,
     table::{is_declared, scanned_bytes},
@@ -21,7 +24,17 @@ use crate::{
 /// tables than the session's target partitions, and need no exchange. So only that many partitions
 /// are in memory at a time.
 pub(super) fn optimize(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-    insert(plan, Requirement::default(), config.execution.target_partitions)
+    let choice = Choice { at_a_time: config.execution.target_partitions, collects: !is_shipped(config) };
+    insert(plan, Requirement::default(), choice)
+}
+
+/// How partitions run in turn.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    at_a_time: usize,
+    /// Whether operators that collect an input can be among those that run in turn. Stages on workers are planned
+    /// after this rule, and change the partitions of some of these operators.
+    collects: bool,
 }
 
 /// What the operators above need of a plan.
@@ -34,12 +47,12 @@ struct Requirement {
 }
 
 /// Inserts the operator above `plan` if it can stand there, or below.
-fn insert(plan: Arc<dyn ExecutionPlan>, need: Requirement, at_a_time: usize) -> Result<Arc<dyn ExecutionPlan>> {
+fn insert(plan: Arc<dyn ExecutionPlan>, need: Requirement, choice: Choice) -> Result<Arc<dyn ExecutionPlan>> {
     let is_free = !need.partitions && !need.order;
-    if is_free && partitions(&plan) > at_a_time && stands_alone(&plan) && groups_by_key(&plan) {
+    if is_free && partitions(&plan) > choice.at_a_time && stands_alone(&plan, choice) && groups_by_key(&plan) {
         let mut weights = Vec::new();
         add_weights(&plan, &mut weights);
-        return Ok(Arc::new(InTurnExec::new(collected(plan, at_a_time)?, at_a_time, &weights)));
+        return Ok(Arc::new(InTurnExec::new(collected(plan, choice)?, choice.at_a_time, &weights)));
     }
     let children = plan.children();
     if children.is_empty() {
@@ -55,7 +68,7 @@ fn insert(plan: Arc<dyn ExecutionPlan>, need: Requirement, at_a_time: usize) -> 
             partitions: is_by_key(required) || plan.is::<InterleaveExec>() || need.partitions && passes_on,
             order: orders[index].is_some() || need.order && keeps_order[index],
         };
-        insert(Arc::clone(child), below, at_a_time)
+        insert(Arc::clone(child), below, choice)
     });
     let below = below.collect::<Result<Vec<_>>>()?;
     with_children(&plan, below)
@@ -63,13 +76,13 @@ fn insert(plan: Arc<dyn ExecutionPlan>, need: Requirement, at_a_time: usize) -> 
 
 /// Inserts the operator into what `plan` and the operators that feed it collect once for all of
 /// their partitions.
-fn collected(plan: Arc<dyn ExecutionPlan>, at_a_time: usize) -> Result<Arc<dyn ExecutionPlan>> {
+fn collected(plan: Arc<dyn ExecutionPlan>, choice: Choice) -> Result<Arc<dyn ExecutionPlan>> {
     let feeding: Vec<_> = feeding(&plan).into_iter().cloned().collect();
     let below = plan.children().into_iter().map(|child| {
         if feeding.iter().any(|fed| Arc::ptr_eq(fed, child)) {
-            collected(Arc::clone(child), at_a_time)
+            collected(Arc::clone(child), choice)
         } else {
-            insert(Arc::clone(child), Requirement::default(), at_a_time)
+            insert(Arc::clone(child), Requirement::default(), choice)
         }
     });
     let below = below.collect::<Result<Vec<_>>>()?;
@@ -97,14 +110,14 @@ fn add_weights(plan: &Arc<dyn ExecutionPlan>, weights: &mut Vec<u64>) {
 
 /// Returns whether each partition of `plan` reads one partition of tables that are partitioned, and
 /// otherwise only what is collected once for all.
-fn stands_alone(plan: &Arc<dyn ExecutionPlan>) -> bool {
+fn stands_alone(plan: &Arc<dyn ExecutionPlan>, choice: Choice) -> bool {
     if is_declared(plan.as_ref()) {
         return true;
     }
     let feeding = feeding(plan);
-    let collected = |child: &&Arc<dyn ExecutionPlan>| partitions(child) == 1;
+    let collected = |child: &&Arc<dyn ExecutionPlan>| choice.collects && partitions(child) == 1;
     !feeding.is_empty()
-        && feeding.iter().all(|child| stands_alone(child))
+        && feeding.iter().all(|child| stands_alone(child, choice))
         && plan.children().iter().all(|child| collected(child) || feeding.iter().any(|fed| Arc::ptr_eq(fed, child)))
 }
 
