@@ -171,7 +171,6 @@ async fn answers_are_those_of_one_process() {
             ("datafusion.optimizer.repartition_joins", "false"),
             ("distributed.broadcast_joins", "false"),
             ("distributed.children_isolator_unions", "false"),
-            ("distributed.dynamic_task_count", "true"),
             ("distributed.partial_reduce", "true"),
         ];
         let threads = numbers.one_of(&["2", "3", "4"]);
@@ -233,6 +232,7 @@ async fn joins_and_groupings_on_the_key_send_only_results() {
                 assert_eq!(count(&plan, "Network"), 1, "{query}: {plan}");
                 assert!(plan.contains("NetworkCoalesceExec") && plan.contains("input_tasks=4"), "{query}: {plan}");
                 assert!(plan.contains("output_partitioning=Hash([k@0], 5)"), "{query}: {plan}");
+                assert_eq!(count(&plan, "InTurnExec: partitions=5, at_a_time=3"), 1, "{query}: {plan}");
             }
         }
     }
@@ -248,11 +248,12 @@ async fn only_the_other_side_is_exchanged() {
     register(&context, folder.path()).await;
     let here = annulus();
     register(&here, folder.path()).await;
-    for query in [
+    let queries = [
         "SELECT a.k, sum(p.v) FROM a JOIN p ON a.k = p.k GROUP BY a.k",
         "SELECT a.k, max(p.v), max(b.v) FROM a JOIN p ON a.k = p.k LEFT JOIN b ON b.k = p.k GROUP BY a.k",
         "SELECT p.v, a.v FROM p LEFT JOIN a ON a.k = p.k WHERE p.v < 300",
-    ] {
+    ];
+    for query in queries {
         let plan = analyzed(&context, query).await;
         assert_eq!(count(&plan, "TaskPartitionsExec: partitions=5, tasks=4"), 1, "{query}: {plan}");
         assert_eq!(count(&plan, "Network"), 2, "{query}: {plan}");
@@ -260,9 +261,11 @@ async fn only_the_other_side_is_exchanged() {
     }
     // With task counts that are found while a query runs, exchanges do not follow.
     set(&context, "distributed.dynamic_task_count", "true").await;
-    let query = "SELECT a.k, sum(p.v) FROM a JOIN p ON a.k = p.k GROUP BY a.k";
-    let plan = analyzed(&context, query).await;
-    assert!(!plan.contains("output_partitioning") && count(&plan, "NetworkShuffle") > 1, "{plan}");
+    for query in queries {
+        let plan = analyzed(&context, query).await;
+        assert!(!plan.contains("output_partitioning") && count(&plan, "NetworkShuffle") > 1, "{query}: {plan}");
+        assert_eq!(rows(&context, query).await.unwrap(), rows(&here, query).await.unwrap(), "{query}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
