@@ -1,16 +1,16 @@
 //! Which workers take queries: a coordinator asks them before its first query, when a worker was lost, and before
 //! it plans again for one that was.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use annulus_roundabout::secure::Role;
 use datafusion::{
     common::exec_datafusion_err,
     error::{DataFusionError, Result},
 };
-use futures::future::join_all;
+use futures::{StreamExt, stream::FuturesUnordered};
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use crate::{
@@ -24,6 +24,8 @@ use crate::{
 const ANSWER: Duration = Duration::from_secs(3);
 /// The time in which a worker answers that was lost before.
 const QUICK_ANSWER: Duration = Duration::from_millis(500);
+/// The least time in which a worker answers that was lost a moment ago, when the others have answered.
+const LEAST_GRACE: Duration = Duration::from_millis(50);
 /// The time after which a lost worker is asked again.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -71,7 +73,7 @@ pub(crate) fn serve(asks: AskService, queries: &WorkerQueries) -> AskService {
 pub(crate) struct Survey<'a> {
     /// The time to answer.
     pub(crate) limit: Duration,
-    /// The address of a worker that was lost, which has less time.
+    /// The address of a worker that was lost. It has little more time than the others take.
     pub(crate) suspect: Option<&'a str>,
     /// The execution that failed.
     pub(crate) ended: Option<&'a str>,
@@ -95,7 +97,7 @@ impl Connections {
 
     /// Asks the workers that are lost whether they take queries again, unless they were asked a moment ago.
     pub(crate) async fn ask_lost(&self, workers: &[Url]) {
-        let due = Instant::now().checked_sub(PAUSE).map(|moment| self.lost().asked_before(moment, workers));
+        let due = Instant::now().into_std().checked_sub(PAUSE).map(|moment| self.lost().asked_before(moment, workers));
         let due = due.unwrap_or_default();
         if !due.is_empty() {
             self.ask_all(&due, Survey { limit: self.silence().min(QUICK_ANSWER), suspect: None, ended: None }).await;
@@ -104,35 +106,42 @@ impl Connections {
 
     /// Asks workers, and notes which of them take queries.
     pub(crate) async fn ask_all(&self, workers: &[Url], survey: Survey<'_>) -> Vec<Result<()>> {
-        let answers = join_all(workers.iter().map(|worker| self.ask_one(worker, survey))).await;
+        let start = Instant::now();
+        let ask = async |(number, worker)| (number, self.ask_one(worker, survey).await);
+        let mut asked: FuturesUnordered<_> = workers.iter().enumerate().map(ask).collect();
+        let mut answers: Vec<Option<Result<()>>> = workers.iter().map(|_| None).collect();
+        let is_suspect = |worker: &Url| survey.suspect == Some(address_of(worker).as_str());
+        let mut end = start + survey.limit;
+        while let Ok(Some((number, answer))) = timeout_at(end, asked.next()).await {
+            answers[number] = Some(answer);
+            if workers.iter().zip(&answers).all(|(worker, answer)| answer.is_some() || is_suspect(worker)) {
+                end = end.min(Instant::now() + start.elapsed().max(LEAST_GRACE));
+            }
+        }
+        drop(asked);
+        let silent = |worker| self.name_lost(worker, DataFusionError::Execution("it does not answer".to_owned()));
+        let answers = workers.iter().zip(answers).map(|(worker, answer)| answer.unwrap_or_else(|| Err(silent(worker))));
+        let answers: Vec<_> = answers.collect();
         if self.lost().has_answer() || answers.iter().any(Result::is_ok) {
             workers.iter().zip(&answers).for_each(|(worker, answer)| self.lost().note(worker, answer.is_ok()));
         }
         answers
     }
 
+    /// Asks a worker, however long it takes.
     async fn ask_one(&self, worker: &Url, survey: Survey<'_>) -> Result<()> {
-        let is_suspect = survey.suspect == Some(address_of(worker).as_str());
-        let limit = if is_suspect { survey.limit.min(QUICK_ANSWER) } else { survey.limit };
-        let answer = async {
-            // A worker that an embedder serves answers this alone.
-            self.version_of(worker).await?;
-            let question = PresenceQuestion { ended: survey.ended.map(str::to_owned), wait: limit / 2 };
-            Ok::<_, DataFusionError>(self.ask(worker, &question).await)
-        };
-        match timeout(limit, answer).await {
-            Ok(Ok(Ok(Presence { takes_queries: false }))) => {
+        // A worker that an embedder serves answers this alone.
+        self.version_of(worker).await?;
+        let question = PresenceQuestion { ended: survey.ended.map(str::to_owned), wait: survey.limit / 2 };
+        match self.ask(worker, &question).await {
+            Ok(Presence { takes_queries: false }) => {
                 let (address, source) = (address_of(worker), exec_datafusion_err!("the worker is stopping"));
                 Err(WorkerError { address, kind: WorkerErrorKind::Stopping, source }.into())
             }
-            Ok(Ok(Err(error)))
-                if WorkerError::find_in(&error).is_some_and(|error| error.kind == WorkerErrorKind::Lost) =>
-            {
+            Err(error) if WorkerError::find_in(&error).is_some_and(|found| found.kind == WorkerErrorKind::Lost) => {
                 Err(error)
             }
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(self.name_lost(worker, DataFusionError::Execution("it does not answer".to_owned()))),
+            _ => Ok(()),
         }
     }
 }

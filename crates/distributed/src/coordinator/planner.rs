@@ -30,7 +30,11 @@ use datafusion_proto::{
 use futures::future::join_all;
 
 use super::live::LiveWorkers;
-use crate::{files::Reads, stage::follow_tables};
+use crate::{
+    error::{WorkerError, WorkerErrorKind},
+    files::Reads,
+    stage::follow_tables,
+};
 
 /// Plans queries in the stages of datafusion-distributed, and shows them in `EXPLAIN`. A query with one stage, or
 /// with tables that cannot be sent, is planned for this process, with all operators of Annulus. A query in stages
@@ -129,10 +133,11 @@ impl PlannerContext {
         let (workers, connections) = (self.live.get_urls()?, self.live.connections());
         let answers = join_all(workers.iter().map(|worker| connections.ask(worker, &reads))).await;
         // This query needs no worker, so a worker that does not answer is ignored.
-        let refusal = answers
-            .into_iter()
-            .filter_map(Result::err)
-            .find(|error| matches!(error.find_root(), DataFusionError::Execution(_)));
+        let is_refusal = |error: &DataFusionError| {
+            let is_there = WorkerError::find_in(error).is_some_and(|error| error.kind == WorkerErrorKind::Query);
+            is_there && matches!(error.find_root(), DataFusionError::Execution(_))
+        };
+        let refusal = answers.into_iter().filter_map(Result::err).find(is_refusal);
         refusal.map_or(Ok(()), Err)
     }
 

@@ -89,16 +89,19 @@ impl WorkerName {
             (false, Code::Unavailable) => Stopping,
             (false, _) => Query,
         };
-        let cause = match status.code() {
-            Code::Unknown if kind == Lost => {
-                DataFusionError::Execution("it was lost: the connection to it broke".to_owned())
-            }
-            Code::Unavailable => DataFusionError::External(status.message().into()),
-            _ => error,
+        let text = match (kind, status.code()) {
+            (Lost, Code::Unknown) => "it was lost: the connection to it broke",
+            (Lost, _) if status.message() == KEEP_ALIVE => "it was lost: it stopped responding",
+            (Lost | Stopping, _) => status.message(),
+            (Query, _) => return (kind, error),
         };
+        let cause = DataFusionError::Execution(text.to_owned());
         (kind, cause)
     }
 }
+
+/// The message of an error of a connection whose keep-alive requests were not answered.
+const KEEP_ALIVE: &str = "http2 error";
 
 /// Returns whether a worker does not have the plan of a task that another task reads: it has started again since
 /// the plan was sent (`impl_execute_task.rs` of datafusion-distributed).
