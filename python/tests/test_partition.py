@@ -90,6 +90,8 @@ def test_workers_of_this_machine() -> None:
     with an.Cluster(2, threads=2) as cluster:
         rows = cluster.sql("SELECT value % 5 AS k, count(*) AS n FROM generate_series(1, 100000) GROUP BY 1 ORDER BY 1")
         assert rows.fetchall() == [(k, 20000) for k in range(5)]
+    with pytest.raises(an.OptionError, match="retries is -1"):
+        an.Cluster(1, retries=-1)
     with pytest.raises(an.OptionError, match="workers is 0"):
         an.Cluster(0)
     with pytest.raises(an.AnnulusError):
