@@ -283,6 +283,7 @@ async fn all_options_have_names_in_sql() {
         ("keyed_bands", "auto", "always"),
         ("groupings", "auto", "never"),
         ("cyclo_join", "auto", "never"),
+        ("retries", "2", "0"),
         ("scans", "auto", "never"),
         ("partitioned_tables", "true", "false"),
         ("profile", "auto", "none"),

@@ -24,8 +24,12 @@ use crate::{
 const ANSWER: Duration = Duration::from_secs(3);
 /// The time in which a worker answers that was lost before.
 const QUICK_ANSWER: Duration = Duration::from_millis(500);
-/// The least time in which a worker answers that was lost a moment ago, when the others have answered.
-const LEAST_GRACE: Duration = Duration::from_millis(50);
+/// The least time in which a worker answers when another one has.
+const LEAST_GRACE: Duration = Duration::from_secs(1);
+/// The least time in which a worker answers that was lost a moment ago, when all others have.
+const LEAST_SUSPECT_GRACE: Duration = Duration::from_millis(50);
+/// The longest time that a worker waits for the end of what it did.
+const ENDING: Duration = Duration::from_millis(500);
 /// The time after which a lost worker is asked again.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -113,9 +117,12 @@ impl Connections {
         let is_suspect = |worker: &Url| survey.suspect == Some(address_of(worker).as_str());
         let mut end = start + survey.limit;
         while let Ok(Some((number, answer))) = timeout_at(end, asked.next()).await {
+            if answer.is_ok() {
+                end = end.min(Instant::now() + LEAST_GRACE.max(4 * start.elapsed()));
+            }
             answers[number] = Some(answer);
             if workers.iter().zip(&answers).all(|(worker, answer)| answer.is_some() || is_suspect(worker)) {
-                end = end.min(Instant::now() + start.elapsed().max(LEAST_GRACE));
+                end = end.min(Instant::now() + LEAST_SUSPECT_GRACE.max(start.elapsed()));
             }
         }
         drop(asked);
@@ -132,7 +139,7 @@ impl Connections {
     async fn ask_one(&self, worker: &Url, survey: Survey<'_>) -> Result<()> {
         // A worker that an embedder serves answers this alone.
         self.version_of(worker).await?;
-        let question = PresenceQuestion { ended: survey.ended.map(str::to_owned), wait: survey.limit / 2 };
+        let question = PresenceQuestion { ended: survey.ended.map(str::to_owned), wait: ENDING.min(survey.limit / 2) };
         match self.ask(worker, &question).await {
             Ok(Presence { takes_queries: false }) => {
                 let (address, source) = (address_of(worker), exec_datafusion_err!("the worker is stopping"));
