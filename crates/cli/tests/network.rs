@@ -155,7 +155,7 @@ fn workers_on_slow_links_have_the_same_answers_and_a_cut_link_is_named() {
     let long = "SELECT a.v, sum(a.k * b.v) FROM 'a/' a JOIN 'b/' b ON a.k % 3 = b.k % 3 GROUP BY a.v";
     for (host, more) in [(2, &[][..]), (1, &AROUND)] {
         let all = list(&workers);
-        let on = [&["--workers", &all, "--silence", "5", long][..], more, &TINY].concat();
+        let on = [&["--workers", &all, "--silence", "5", "--retries", "0", long][..], more, &TINY].concat();
         let before = ticks(workers[host].0.id()).expect("a worker");
         let mut running = sql(at, &on).within(&network.spaces[0]).start();
         running.wait_until(|| ticks(workers[host].0.id()).is_some_and(|now| now > before + 20));
