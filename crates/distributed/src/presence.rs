@@ -25,11 +25,11 @@ const ANSWER: Duration = Duration::from_secs(3);
 /// The time in which a worker answers that was lost before.
 const QUICK_ANSWER: Duration = Duration::from_millis(500);
 /// The least time in which a worker answers when another one has.
-const LEAST_GRACE: Duration = Duration::from_secs(1);
+const LEAST_GRACE: Duration = Duration::from_millis(500);
 /// The least time in which a worker answers that was lost a moment ago, when all others have.
 const LEAST_SUSPECT_GRACE: Duration = Duration::from_millis(50);
 /// The longest time that a worker waits for the end of what it did.
-const ENDING: Duration = Duration::from_millis(500);
+const ENDING: Duration = Duration::from_millis(300);
 /// The time after which a lost worker is asked again.
 const PAUSE: Duration = Duration::from_secs(2);
 
