@@ -123,7 +123,9 @@ async fn small_sides_go_to_all_workers_and_filter_the_larger_ones() {
         // Of the tables, only the large one is read by several tasks.
         let scan = plan.lines().find(|line| line.contains("DistributedLeafExec"));
         let (_, rows) = scan.and_then(|line| line.split_once("output_rows=")).unwrap_or_else(|| panic!("{plan}"));
-        rows.split([',', ']']).next().map(str::to_owned)
+        let (number, unit) = rows.split_once(' ').expect("thousands");
+        assert!(unit.starts_with('K'), "{rows}");
+        number.parse::<f64>().unwrap()
     };
     for query in [
         "SELECT b.id, s.name FROM big b JOIN small s ON b.k = s.k WHERE s.g = 1",
@@ -140,7 +142,7 @@ async fn small_sides_go_to_all_workers_and_filter_the_larger_ones() {
             assert!(plan.contains("NetworkBroadcastExec") && !plan.contains("k@1], 3"), "{query}: {plan}");
             read.push(rows_read(&plan));
         }
-        assert!(read[0] != read[1] && read[1].as_deref() == Some("20.00 K"), "{query}: {read:?}");
+        assert!(read[0] * 5.0 < read[1], "{query}: {read:?}");
     }
     // A threshold of 0 keeps both sides repartitioned.
     let none = cluster.session(&[(bytes.as_str(), "0"), (rows_at_most.as_str(), "0")]).await;
