@@ -84,7 +84,7 @@ enum Sent {
     TaskPartitions {
         tasks: usize,
     },
-    Units(UnitScan),
+    Units(Box<UnitScan>),
     Unordered,
     Write(Target),
 }
@@ -120,7 +120,7 @@ impl PhysicalExtensionCodec for AnnulusCodec {
         } else if let Some(node) = node.downcast_ref::<WriteExec>() {
             Sent::Write(node.target().as_ref().clone())
         } else if let Some(units) = UnitScan::from_plan(node.as_ref()) {
-            Sent::Units(units)
+            Sent::Units(Box::new(units))
         } else {
             return internal_err!("cannot serialize operator {} for a worker", node.name());
         };
