@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import signal
 import statistics
 import sys
@@ -18,6 +19,8 @@ UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 STOCK, ANNULUS, DUCKDB, POLARS, PYTHON = "stock", "annulus", "duckdb", "polars", "python"
 # The rivals that know the queries of a benchmark.
 RIVALS = {"tpch": [DUCKDB, POLARS], "tpcds": [DUCKDB]}
+# The seed of the order in which the engines take turns.
+ORDER_SEED = 1
 
 
 def count(text):
@@ -173,11 +176,12 @@ class Benchmark:
                 # It has said why.
                 sys.exit(f"an engine did not start: {failure}")
             self.results = {query["query"]: {engine.name: Result() for engine in engines} for query in self.queries}
+            order = random.Random(ORDER_SEED)
             # The first round warms up.
             for number in range(self.arguments.rounds + 1):
                 for query in self.queries:
-                    first = (number + query["query"]) % len(engines)
-                    self.turn(number, query, engines[first:] + engines[:first], Path(folder))
+                    # An engine that always followed the same one would find the caches as that leaves them.
+                    self.turn(number, query, order.sample(engines, len(engines)), Path(folder))
             progress("")
 
     def turn(self, number, query, engines, folder):

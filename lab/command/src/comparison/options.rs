@@ -33,7 +33,9 @@ pub struct ComparisonArgs {
     ///
     /// A way is a value of the option annulus.strategy. Stock is DataFusion without
     /// Annulus. It always runs: the other ways' answers and times are compared with
-    /// its own. Without this option, stock and auto are compared.
+    /// its own. On the workers of --cluster, stages is DataFusion's own operators in
+    /// the stages of datafusion-distributed. Without this option, stock and auto are
+    /// compared.
     #[arg(long, value_name = "LIST")]
     pub strategies: Option<Variants>,
     /// Set an option of DataFusion or Annulus, as in annulus.joins=never

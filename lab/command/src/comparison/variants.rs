@@ -22,6 +22,22 @@ use crate::{
 /// The name of the way that the others are compared with.
 const STOCK: &str = "stock";
 
+/// The name of the way that runs the operators of DataFusion and the stages of datafusion-distributed on the workers of
+/// Annulus.
+const STAGES: &str = "stages";
+
+/// The options of [`STAGES`]: nothing of Annulus plans or runs a query, except what carries its batches.
+const OF_STAGES: [(&str, &str); 8] = [
+    ("annulus.strategy", STOCK),
+    ("annulus.joins", "never"),
+    ("annulus.groupings", "never"),
+    ("annulus.keyed_bands", "never"),
+    ("annulus.cyclo_join", "never"),
+    ("annulus.scans", "never"),
+    ("annulus.partitioned_tables", "false"),
+    ("annulus.retries", "0"),
+];
+
 /// The prefix of the options of datafusion-distributed.
 const DISTRIBUTED: &str = "distributed";
 
@@ -126,8 +142,12 @@ fn is_of_annulus(key: &str) -> bool {
 impl FromStr for Variant {
     type Err = String;
 
-    /// Parses a value of `annulus.strategy`.
+    /// Parses a value of `annulus.strategy`, or `stages`.
     fn from_str(text: &str) -> Result<Self, String> {
+        if text == STAGES {
+            let settings = OF_STAGES.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            return Ok(Self::annulus(STAGES.to_owned(), settings.into()));
+        }
         let variant: config::Variant = text.parse().map_err(|error: DataFusionError| {
             // Without the name of the error's type and of the library.
             let text = error.strip_backtrace();
