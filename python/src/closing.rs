@@ -16,6 +16,12 @@ impl Closing {
         (CloseSignal(sender), Self(receiver))
     }
 
+    /// Returns whether the session is closing.
+    pub fn is_closing(&self) -> bool {
+        // Without its sender, the session is gone.
+        *self.0.borrow() || self.0.has_changed().is_err()
+    }
+
     /// Waits until the session is closing.
     pub async fn wait(&self) {
         // Without its sender, the session is gone.
@@ -24,6 +30,11 @@ impl Closing {
 }
 
 impl CloseSignal {
+    /// Returns what learns of the end.
+    pub fn receiver(&self) -> Closing {
+        Closing(self.0.subscribe())
+    }
+
     pub fn send(&self) {
         // There may be nobody who waits.
         self.0.send(true).ok();

@@ -18,7 +18,12 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tokio::runtime::{Handle, Runtime};
 
-use crate::{closing::CloseSignal, errors::SessionClosedError, owner::Owner};
+use crate::{
+    closing::CloseSignal,
+    errors::{Failure, SessionClosedError},
+    owner::Owner,
+    task::Task,
+};
 
 /// The time that tasks have to stop when a session is closed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -70,6 +75,12 @@ impl OpenSession {
 
     pub fn handle(&self) -> Handle {
         self.parts().runtime.handle().clone()
+    }
+
+    /// Starts `work` on the threads of the session.
+    pub fn start<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Failure>> + Send + 'static) -> Task<T> {
+        let parts = self.parts();
+        Task::start(parts.runtime.handle(), parts.closing.receiver(), work)
     }
 
     pub fn inputs(&self) -> Arc<Inputs> {

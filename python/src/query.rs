@@ -29,7 +29,6 @@ use crate::{
     profile::Profile,
     rows::{BatchStream, Rows, Schema},
     tables::{Table, reads_once},
-    task::Task,
     work::Work,
 };
 
@@ -193,7 +192,7 @@ impl Query {
     fn batches(&self, py: Python<'_>) -> PyResult<BatchStream> {
         let open = self.session.open()?;
         let (ctx, plan) = (open.ctx(), self.plan.clone());
-        let planned = Task::start(&open.handle(), async move { run(&ctx, plan, &Profile::default()).await });
+        let planned = open.start(async move { run(&ctx, plan, &Profile::default()).await });
         planned.wait(py, || Ok(()))?;
         let stream = planned.end(Some(&self.sql))?;
         Ok(BatchStream::new(self.session.clone(), self.schema_ref(), stream))

@@ -15,7 +15,7 @@ use pyo3::{
 };
 use tokio::sync::Mutex;
 
-use crate::{capsule, errors::Failure, handle::SessionHandle, task::Task, values::ValueConverter};
+use crate::{capsule, errors::Failure, handle::SessionHandle, values::ValueConverter};
 
 /// The columns of rows.
 #[pyclass(frozen, module = "annulus_data._internal")]
@@ -185,8 +185,7 @@ impl RunningQuery {
     /// Returns the next batch. The query makes it while Python does something else.
     fn next(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
         let rows = Arc::clone(&self.rows);
-        let next =
-            Task::start(&self.session.open()?.handle(), async move { Ok(rows.lock().await.next().await.transpose()?) });
+        let next = self.session.open()?.start(async move { Ok(rows.lock().await.next().await.transpose()?) });
         next.wait(py, || Ok(()))?;
         next.end(None)
     }

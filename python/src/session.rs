@@ -17,6 +17,7 @@ use annulus_cli::{
         partition::{self, SplitProgress},
         sql::{Script, ScriptStatement, SessionSpec, checked, explain, plan, start, table_of},
     },
+    program,
     session::Limits,
     spill::SpillFolder,
     units::{Setting, parse_size},
@@ -105,6 +106,8 @@ impl Session {
     fn new(py: Python<'_>, options: Options) -> PyResult<Self> {
         let limits = options.limits().map_err(OptionError::new_err)?;
         let cluster = options.cluster().map_err(OptionError::new_err)?;
+        // A session is idle for seconds, as a program is.
+        program::keep_freed();
         let made = py.detach(|| -> Result<_> {
             let folder = options.spill_folder.clone().unwrap_or_else(env::temp_dir);
             let spill = SpillFolder::create(&folder)?;
@@ -122,7 +125,8 @@ impl Session {
         let (spill, runtime, workers) = made.map_err(|error| Failure::new(&error).into_python(None))?;
         let remote = workers.as_ref().and_then(WorkerProcesses::remote).cloned();
         let (path, settings) = (spill.path().to_owned(), options.settings);
-        let opened = Task::start(runtime.handle(), async move {
+        let (signal, closing) = Closing::new();
+        let opened = Task::start(runtime.handle(), closing.clone(), async move {
             let mut config = ConfigOptions::from_env()?;
             config.sql_parser.collect_spans = true;
             let input = InputOptions::default();
@@ -131,7 +135,6 @@ impl Session {
         });
         opened.wait(py, || Ok(()))?;
         let (ctx, inputs) = opened.end(None)?;
-        let (signal, closing) = Closing::new();
         ctx.state_ref().write().config_mut().set_extension(Arc::new(closing));
         Ok(Self(SessionHandle::new(SessionParts {
             contexts: Arc::new(ctx.clone()),

@@ -11,7 +11,10 @@ use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 use tokio::{runtime::Handle, task::AbortHandle};
 
-use crate::errors::{Failure, SessionClosedError};
+use crate::{
+    closing::Closing,
+    errors::{Failure, SessionClosedError},
+};
 
 /// The time after which a waiting thread looks for signals, such as Ctrl-C.
 const TICK: Duration = Duration::from_millis(20);
@@ -24,6 +27,8 @@ pub struct Task<T> {
     task: AbortHandle,
     /// Ends work that runs on other threads, and that the task waits for.
     cancel: Option<CancelToken>,
+    /// Whether the session is closing: then nobody waits for a task that does not stop.
+    closing: Closing,
 }
 
 struct Shared<T> {
@@ -62,8 +67,12 @@ fn call(callback: Option<Py<PyAny>>) {
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// Starts `work` on the threads of `runtime`.
-    pub fn start(runtime: &Handle, work: impl Future<Output = Result<T, Failure>> + Send + 'static) -> Self {
+    /// Starts `work` on the threads of `runtime`, which end when the session is `closing`.
+    pub fn start(
+        runtime: &Handle,
+        closing: Closing,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Self {
         let state = State { end: None, is_over: false, callback: None };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let over = EndSignal(Arc::clone(&shared));
@@ -73,7 +82,7 @@ impl<T: Send + 'static> Task<T> {
             let end = work.await;
             over.0.state.lock().end = Some(end);
         });
-        Self { shared, task: task.abort_handle(), cancel: None }
+        Self { shared, task: task.abort_handle(), cancel: None, closing }
     }
 
     pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
@@ -81,13 +90,13 @@ impl<T: Send + 'static> Task<T> {
         self
     }
 
-    /// Waits for the end of the task, and calls `look` now and then. An interrupt, or an error of `look`, ends
-    /// the task.
+    /// Waits for the end of the task, or of its session, and calls `look` now and then. An interrupt, or an error of
+    /// `look`, ends the task.
     ///
     /// # Errors
     /// The interrupt, or the error of `look`.
     pub fn wait(&self, py: Python<'_>, mut look: impl FnMut() -> PyResult<()>) -> PyResult<()> {
-        while !py.detach(|| self.is_over_within(TICK)) {
+        while !py.detach(|| self.is_over_within(TICK)) && !self.closing.is_closing() {
             if let Err(error) = py.check_signals().and_then(|()| look()) {
                 self.stop(py);
                 return Err(error);

@@ -42,7 +42,7 @@ impl Work {
             let ending: Ending = Box::new(move |py| made.into_bound_py_any(py));
             Ok(ending)
         };
-        let task = Task::start(&session.open()?.handle(), ending);
+        let task = session.open()?.start(ending);
         Ok(Self { task, sql, progress: None, session: session.clone() })
     }
 

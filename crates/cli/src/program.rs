@@ -33,6 +33,12 @@ pub fn main<P: Program>() -> ExitCode {
     run::<P>(env::args_os()).into()
 }
 
+/// Lets this process keep freed memory for some seconds. Shells, workers, servers of queries and notebooks are idle for
+/// as long, and then need it again.
+pub fn keep_freed() {
+    annulus_alloc::keep_freed(KEPT);
+}
+
 /// Runs a program with `arguments`, of which the first is its name, and returns its exit code. Errors go to
 /// standard error.
 pub fn run<P: Program>(arguments: impl Iterator<Item = OsString>) -> u8 {
@@ -40,8 +46,7 @@ pub fn run<P: Program>(arguments: impl Iterator<Item = OsString>) -> u8 {
     // come before this program sets its own.
     #[cfg(feature = "ofi")]
     annulus_roundabout::fabric::leave_signals();
-    // Shells, workers and servers of queries are idle for seconds, and then need the memory again.
-    annulus_alloc::keep_freed(KEPT);
+    keep_freed();
     let program = match parse::<P>(arguments) {
         Ok(program) => program,
         Err(usage) => {
