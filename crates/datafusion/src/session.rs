@@ -12,6 +12,7 @@ use crate::{
     rule::{
         BandJoin, CommonSubplans, CompareByValue, EncodedScans, FastDecimals, FirstRows, KeyFilters, PartitionedTables,
         RingRepartition, RunAggregates, SharedJoins, SoundBounds, UnorderedGroupingSets, WholeMergeSides,
+        YieldingCrossJoins,
     },
     sinks::install_first,
     sql,
@@ -98,6 +99,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         install_first(ParquetFiles, rules);
         EncodedScans.install(rules);
         FastDecimals.install(rules);
+        YieldingCrossJoins.install(rules);
         let has_rule = |rule: &Arc<dyn OptimizerRule + Send + Sync>| rule.name() == CompareByValue.name();
         let is_installed = self.optimizer().as_ref().is_some_and(|optimizer| optimizer.rules.iter().any(has_rule))
             || self.optimizer_rules().iter().flatten().any(has_rule);

@@ -22,6 +22,7 @@ mod scans;
 mod sizes;
 mod stage;
 mod unused;
+mod yielding;
 
 use std::sync::Arc;
 
@@ -51,6 +52,7 @@ pub use repartition::{RingRepartition, why_stock_repartitions};
 pub(crate) use scans::EncodedScans;
 pub use scans::why_stock_scans;
 pub use stage::replace_in_stage;
+pub(crate) use yielding::YieldingCrossJoins;
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 
