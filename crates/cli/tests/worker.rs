@@ -55,6 +55,31 @@ fn queries_run_on_workers_that_are_started_for_them() {
     assert_eq!(names(folder.path()), ["a", "b"], "nothing is left");
 }
 
+/// Returns the number of bad rows of which the notes on standard error tell.
+fn skipped(stderr: &str) -> u64 {
+    let notes = stderr.lines().filter_map(|line| line.split_once("skipped ")?.1.split_once(" bad row"));
+    notes.map(|(rows, _)| rows.parse::<u64>().expect("a number")).sum()
+}
+
+#[test]
+fn rows_that_workers_skip_are_told_where_the_query_was_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("t")).expect("a folder");
+    for part in 0..6 {
+        let rows: String = (0..200).map(|row| format!("{row},{}\n", row % 7)).collect();
+        let bad = if part % 2 == 0 { "x,1\ny,2\n" } else { "" };
+        fs::write(folder.path().join(format!("t/{part}.csv")), format!("k,v\n{rows}{bad}")).expect("a file");
+    }
+    let query = "SELECT v, count(*) AS n, sum(k) AS s FROM 't/*.csv' GROUP BY v ORDER BY v";
+    let skip = ["--types", "k=int", "--on-bad-row", "skip", query];
+    let here = sql(folder.path(), &skip).succeeds();
+    assert_eq!(skipped(&here.stderr), 6, "{}", here.stderr);
+    for more in [&["--retries", "0"][..], &[]] {
+        let there = sql(folder.path(), &[&["--cluster", "2"][..], &TINY, more, &skip].concat()).succeeds();
+        assert_eq!((there.stdout, skipped(&there.stderr)), (here.stdout.clone(), 6), "{more:?}: {}", there.stderr);
+    }
+}
+
 #[test]
 fn all_kinds_of_tables_have_the_same_answers() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -56,6 +56,6 @@ pub use rule::{
 pub use session::SessionStateBuilderExt;
 pub use sql::{AnnulusPlanner, JoinPlanner, JoinRelations, install_planners, nearest_as_condition, nest_joins, sql};
 pub use table::{
-    DatasetTable, NotPartitioned, ReadAccess, UnitScan, divide_partitions, divide_units, hash_partitions,
+    DatasetTable, NotPartitioned, ReadAccess, SkippedRows, UnitScan, divide_partitions, divide_units, hash_partitions,
     is_of_each_process, reading_options, register_dataset, scanned_bytes, task_of_partition, unit_bytes,
 };

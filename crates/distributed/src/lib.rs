@@ -15,6 +15,7 @@ mod inserts;
 mod presence;
 mod resident;
 mod results;
+mod skipped;
 
 mod cyclo;
 mod stage;

@@ -204,8 +204,10 @@ fn rows_that_are_skipped_are_counted() {
     fs::write(folder.path().join("a.csv"), "id,n\n1,2\n2,x\n3,4\n").expect("a file");
     fs::write(folder.path().join("b.csv"), "id,m\n1,2\n3,x\n").expect("a file");
     let types = ["--types", "n=int,m=int", "--on-bad-row", "skip"];
-    let report = run(folder.path(), &[&["a.csv", "b.csv", "--on", "id"][..], &types].concat(), "out");
-    assert_eq!((&report["rows_bad"], &report["rows_out"]), (&2.into(), &1.into()));
+    for (output, workers) in [("here", &[][..]), ("there", &["--cluster", "2"])] {
+        let report = run(folder.path(), &[&["a.csv", "b.csv", "--on", "id"][..], &types, workers].concat(), output);
+        assert_eq!((&report["rows_bad"], &report["rows_out"]), (&2.into(), &1.into()), "{output}");
+    }
 }
 
 /// A few rows have most bytes, so that an estimate from the first ones is far too low.

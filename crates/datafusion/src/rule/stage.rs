@@ -13,7 +13,9 @@ use datafusion::{
     },
 };
 
-use super::{BandJoin, EncodedScans, FirstRows, RingRepartition, RunAggregates, SoundBounds, joins::has_orders_of};
+use super::{
+    BandJoin, EncodedScans, FastDecimals, FirstRows, RingRepartition, RunAggregates, SoundBounds, joins::has_orders_of,
+};
 use crate::{
     config::{AnnulusConfig, Joins},
     join::SharedHashJoinExec,
@@ -41,7 +43,8 @@ pub fn replace_in_stage(plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) ->
     let plan = RingRepartition::default().optimize(plan, config)?;
     // Scans arrive without what guards them.
     let plan = SoundBounds::Pruning.optimize(SoundBounds::Statistics.optimize(plan, config)?, config)?;
-    in_shape(plan, |plan| EncodedScans::in_stage(plan, options))
+    let plan = in_shape(plan, |plan| EncodedScans::in_stage(plan, options))?;
+    in_shape(plan, |plan| FastDecimals.optimize(plan, config))
 }
 
 /// Replaces `node` if it is a hash join that ours can run with the same orders.

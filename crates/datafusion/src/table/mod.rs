@@ -7,6 +7,7 @@ mod file_names;
 mod groups;
 mod parquet;
 mod sent;
+mod skipped;
 mod tasks;
 mod units;
 
@@ -31,6 +32,7 @@ pub use declared::NotPartitioned;
 pub use groups::scanned_bytes;
 pub(crate) use groups::{is_declared, undeclared};
 pub use sent::{ReadAccess, UnitScan, divide_units, is_of_each_process, unit_bytes};
+pub use skipped::SkippedRows;
 pub(crate) use tasks::order_in_task;
 pub use tasks::{divide_partitions, hash_partitions, task_of_partition};
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use annulus_dataset::{Dataset, DatasetError};
+use annulus_dataset::{BadRows, Dataset, DatasetError};
 use arrow::datatypes::SchemaRef;
 use datafusion::{
     common::{Statistics, project_schema, tree_node::TreeNodeRecursion},
@@ -27,6 +27,7 @@ use super::{
     OnSkipped,
     file_names::FileNames,
     sent::{ReadAccess, ReceivedDataset, SentDataset, UnitScan},
+    skipped,
 };
 
 /// Returns the plan by which the dataset reads its units, in `targets` partitions or those that are
@@ -124,6 +125,14 @@ impl UnitSource {
     /// Returns the source that `plan` scans, if it is one of units.
     pub(super) fn find_in(plan: &dyn ExecutionPlan) -> Option<&Self> {
         plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
+    }
+
+    /// Returns what receives the number of rows that the source leaves out because they cannot be read; `None` if
+    /// such a row is an error.
+    pub(super) fn receiver_of_skipped(&self) -> Option<&OnSkipped> {
+        let Files::Open(dataset) = &self.files else { return None };
+        let origin = dataset.origin.as_ref()?;
+        (origin.options.on_bad_row == BadRows::Skip).then_some(&self.on_skipped)
     }
 
     /// Returns the source for another process, if that can read as this one does.
@@ -257,7 +266,7 @@ impl UnitSource {
         let (files, units, columns) = (self.files.clone(), Arc::clone(&self.groups[partition]), self.columns.clone());
         let named = self.named.clone();
         let own = (self.of_each && self.dataset().is_none()).then_some((partition, self.groups.len()));
-        let on_skipped = Arc::clone(&self.on_skipped);
+        let (on_skipped, metrics) = (Arc::clone(&self.on_skipped), self.metrics.clone());
         let bytes_scanned = MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition);
         let outside = |error: DatasetError| DataFusionError::External(error.into());
         stream.spawn_blocking(move || {
@@ -286,7 +295,11 @@ impl UnitSource {
                 }
             }
             if bad > 0 {
-                on_skipped(&dataset.files[0].path, bad as u64);
+                let path = &dataset.files[0].path;
+                // Reaches the coordinator of a query on workers.
+                let metric = MetricBuilder::new(&metrics).with_new_label(skipped::FILE, path.clone());
+                metric.counter(skipped::ROWS, partition).add(bad);
+                on_skipped(path, bad as u64);
             }
             Ok(())
         });

@@ -20,7 +20,7 @@ use datafusion::{
 use datafusion_distributed::{DistributedMetricsFormat, display_plan_ascii, rewrite_distributed_plan_with_metrics};
 use futures::{StreamExt, stream};
 
-use super::restart::RestartExec;
+use super::restart::{RestartExec, only_child};
 
 /// Runs a query, and outputs what its operators have counted, on the workers of the attempt that succeeded. As the
 /// operator of datafusion-distributed does it (`explain_analyze.rs`), with the operators above the stages.
@@ -107,10 +107,10 @@ impl ExecutionPlan for RestartAnalyzeExec {
 
     fn replace_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
+        let input = only_child(self.name(), children)?;
         Ok(Arc::new(Self { input, is_verbose: self.is_verbose, properties: Arc::clone(&self.properties) }))
     }
 

@@ -7,6 +7,7 @@
 //! lift.rs       lets joins around a ring, resident tables and datasets have several tasks
 //! repeat.rs     lets a query start again if a worker is lost, below the operators that write (sinks.rs)
 //! restart.rs    starts it again; attempt_rows.rs holds its rows, and analyze.rs shows what it counted
+//! skipped.rs    tells at the end which rows workers could not read
 //! ```
 
 mod analyze;
@@ -19,5 +20,6 @@ mod repeat;
 mod restart;
 mod session;
 mod sinks;
+mod skipped;
 
 pub use session::SessionStateBuilderExt;

@@ -29,7 +29,7 @@ use datafusion_proto::{
 };
 use futures::future::join_all;
 
-use super::live::LiveWorkers;
+use super::{live::LiveWorkers, skipped::telling_skipped};
 use crate::{
     error::{WorkerError, WorkerErrorKind},
     files::Reads,
@@ -66,7 +66,7 @@ impl QueryPlanner for StagePlanner {
             return self.0.plan_in_process(logical, session).await;
         };
         if is_run {
-            return self.0.restarting(plan, logical, session);
+            return Ok(telling_skipped(self.0.restarting(plan, logical, session)?));
         }
         let unsorted = without_existing_sorts(session);
         let in_stages = unsorted.as_ref().map_or(session, |state| state);

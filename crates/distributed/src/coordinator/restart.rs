@@ -14,7 +14,7 @@ use std::{fmt, sync::Arc};
 use annulus_datafusion::delegate;
 use datafusion::{
     common::{
-        exec_err,
+        exec_err, internal_datafusion_err,
         tree_node::{TreeNode, TreeNodeRecursion},
     },
     error::{DataFusionError, Result},
@@ -36,7 +36,9 @@ use parking_lot::Mutex;
 use super::{attempt_rows::AttemptRows, live::LiveWorkers};
 use crate::{
     error::{WorkerError, WorkerErrorKind},
+    net::QueryRestarts,
     presence::Survey,
+    skipped::tell_skipped,
 };
 
 /// The most times that a query starts again because a worker refused its plan.
@@ -116,7 +118,10 @@ impl RunningAttempts {
         loop {
             *self.query.last.lock() = Some(Arc::clone(&plan));
             let failed = match self.attempt(&plan).await {
-                Ok(rows) => return Ok(rows),
+                Ok(rows) => {
+                    tell_skipped(&plan).await?;
+                    return Ok(rows);
+                }
                 Err(failed) => failed,
             };
             // Its tasks end when nobody reads them.
@@ -128,7 +133,7 @@ impl RunningAttempts {
     /// Runs a plan, and drops it if it fails.
     async fn attempt(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<AttemptRows, FailedAttempt> {
         let failed = |error| FailedAttempt { error, execution: None };
-        let mut stream = plan.execute(0, Arc::clone(&self.context)).map_err(failed)?;
+        let mut stream = plan.execute(0, self.context_of_attempt()).map_err(failed)?;
         let mut rows = AttemptRows::new(stream.schema(), &self.context, self.spills.clone());
         while let Some(batch) = stream.next().await {
             match batch {
@@ -137,6 +142,23 @@ impl RunningAttempts {
             }
         }
         Ok(rows)
+    }
+
+    /// Returns the context of the attempt that begins, which tells workers how often the query has started again.
+    fn context_of_attempt(&self) -> Arc<TaskContext> {
+        let context = &self.context;
+        let restarts = QueryRestarts(self.lost + self.refused);
+        let with_restarts = TaskContext::new(
+            context.task_id(),
+            context.session_id(),
+            context.session_config().clone().with_extension(Arc::new(restarts)),
+            context.scalar_functions().clone(),
+            context.higher_order_functions().clone(),
+            context.aggregate_functions().clone(),
+            context.window_functions().clone(),
+            context.runtime_env(),
+        );
+        Arc::new(with_restarts)
     }
 
     /// Returns the identifier by which workers know the execution of a plan, while it runs.
@@ -199,6 +221,15 @@ fn in_one_partition(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPla
         1 => Ok(plan),
         _ => Ok(Arc::new(CoalescePartitionsExec::new(plan))),
     }
+}
+
+/// Returns the child of an operator that has one.
+///
+/// # Errors
+/// If it has none, or several.
+pub(super) fn only_child(name: &str, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    let [child] = <[_; 1]>::try_from(children).map_err(|_| internal_datafusion_err!("{name} needs one child"))?;
+    Ok(child)
 }
 
 /// What is at fault for an error of a query.
@@ -277,11 +308,10 @@ impl ExecutionPlan for RestartExec {
 
     fn replace_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let first = children.pop().unwrap_or_else(|| Arc::clone(&self.first));
-        Ok(Arc::new(Self::with_query(first, self.query.clone())))
+        Ok(Arc::new(Self::with_query(only_child(self.name(), children)?, self.query.clone())))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

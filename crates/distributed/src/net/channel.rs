@@ -14,8 +14,11 @@ use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use http::HeaderMap;
 
 use super::{
-    failures::RunningQueries, headers, headers::QueryHeaders, large_lists::restored, naming::WorkerName,
+    failures::RunningQueries,
+    headers::{self, QueryHeaders, QueryRestarts},
+    naming::WorkerName,
     restarts::LostWorkers,
+    sent::Restorer,
 };
 
 /// Returns whether stages keep the heads that workers gave them. With task counts that are decided while a
@@ -39,7 +42,8 @@ pub(crate) fn with_own_head(request: ExecuteTaskRequest, context: &TaskContext) 
 pub(crate) fn restored_stream(
     stream: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
 ) -> BoxStream<'static, Result<RecordBatch>> {
-    stream.and_then(|batch| std::future::ready(restored(batch))).boxed()
+    let mut restorer = Restorer::default();
+    stream.and_then(move |batch| std::future::ready(restorer.restored(batch))).boxed()
 }
 
 /// A channel whose errors name the worker.
@@ -61,7 +65,8 @@ impl WorkerChannel for RemoteChannel {
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let query = self.queries.enter(request.task_key.query_id.as_u128());
-        let sent = QueryHeaders { worker: self.worker.url.as_str(), execution: &query.execution() };
+        let restarts = context.session_config().get_extension::<QueryRestarts>().map_or(0, |restarts| restarts.0);
+        let sent = QueryHeaders { worker: self.worker.url.as_str(), execution: &query.execution(), restarts };
         headers::add(context.session_config().options(), sent, &mut headers).map_err(|error| query.fail(error))?;
         let answers = self.inner.coordinator_channel(headers, request, messages, metrics, context).await;
         let answers = answers.map_err(|error| query.fail(self.worker.put_on(error)))?;

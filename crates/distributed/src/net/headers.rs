@@ -18,6 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 const OPTIONS: HeaderName = HeaderName::from_static("x-annulus-options");
 const WORKER: HeaderName = HeaderName::from_static("x-annulus-worker");
 const EXECUTION: HeaderName = HeaderName::from_static("x-annulus-execution");
+const RESTARTS: HeaderName = HeaderName::from_static("x-annulus-restarts");
 
 /// What a worker learns about a query, beside its options.
 pub(super) struct QueryHeaders<'a> {
@@ -25,7 +26,13 @@ pub(super) struct QueryHeaders<'a> {
     pub(super) worker: &'a str,
     /// The identifier of the execution.
     pub(super) execution: &'a str,
+    /// The number of times that the query has started again.
+    pub(super) restarts: usize,
 }
+
+/// The number of times that a query has started again, in the configuration of the session that runs it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueryRestarts(pub(crate) usize);
 
 /// The prefixes of options on which the execution of a plan depends.
 const SENT: [&str; 3] = ["annulus.", "datafusion.execution.", "datafusion.optimizer."];
@@ -51,6 +58,7 @@ pub(super) fn add(options: &ConfigOptions, query: QueryHeaders<'_>, headers: &mu
     headers.insert(OPTIONS, value(&text)?);
     headers.insert(WORKER, value(query.worker)?);
     headers.insert(EXECUTION, value(query.execution)?);
+    headers.insert(RESTARTS, HeaderValue::from(query.restarts));
     Ok(())
 }
 
@@ -76,6 +84,11 @@ pub(crate) fn worker_url(headers: &HeaderMap) -> Option<&str> {
 /// Returns the identifier of the execution.
 pub(crate) fn execution(headers: &HeaderMap) -> Option<&str> {
     headers.get(&EXECUTION)?.to_str().ok()
+}
+
+/// Returns the number of times that the query has started again.
+pub(crate) fn restarts(headers: &HeaderMap) -> usize {
+    headers.get(&RESTARTS).and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the default options.
@@ -105,7 +118,7 @@ mod tests {
             options.set(key, value).unwrap();
         }
         let mut headers = HeaderMap::new();
-        let query = QueryHeaders { worker: "http://a:1/", execution: "e1" };
+        let query = QueryHeaders { worker: "http://a:1/", execution: "e1", restarts: 2 };
         add(&options, query, &mut headers).unwrap();
         let mut received = known();
         set_options(&headers, &mut received).unwrap();
@@ -116,6 +129,7 @@ mod tests {
         assert_eq!(received.execution.time_zone.as_deref(), Some("+01:00"));
         assert_eq!(received.catalog.default_schema, "public");
         assert_eq!((worker_url(&headers), execution(&headers)), (Some("http://a:1/"), Some("e1")));
+        assert_eq!((restarts(&headers), restarts(&HeaderMap::new())), (2, 0));
     }
 
     #[test]

@@ -28,7 +28,7 @@ const LARGE: &str = "annulus.large_list";
 ///
 /// # Errors
 /// If a large list is in a type whose fields cannot be marked.
-pub(crate) fn sent_schema(schema: &Schema) -> Result<Option<SchemaRef>> {
+pub(super) fn sent_schema(schema: &Schema) -> Result<Option<SchemaRef>> {
     if !schema.fields().iter().any(|field| has_large_list(field.data_type())) {
         return Ok(None);
     }
@@ -40,7 +40,7 @@ pub(crate) fn sent_schema(schema: &Schema) -> Result<Option<SchemaRef>> {
 ///
 /// # Errors
 /// If a list has more items than offsets of 32 bits can count.
-pub(crate) fn narrowed(batch: &RecordBatch, sent: &SchemaRef) -> Result<RecordBatch> {
+pub(super) fn narrowed(batch: &RecordBatch, sent: &SchemaRef) -> Result<RecordBatch> {
     converted(batch, sent)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn narrowed(batch: &RecordBatch, sent: &SchemaRef) -> Result<RecordBa
 ///
 /// # Errors
 /// If a list cannot be converted back.
-pub(crate) fn restored(batch: RecordBatch) -> Result<RecordBatch> {
+pub(super) fn restored(batch: RecordBatch) -> Result<RecordBatch> {
     let schema = batch.schema_ref();
     if !schema.fields().iter().any(|field| is_marked(field)) {
         return Ok(batch);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! connections.rs    one connection to each worker, with the identity and the silence limit of this process
-//! channel.rs        a query on it: headers.rs sends its options, large_lists.rs restores its batches
+//! channel.rs        a query on it: headers.rs sends its options, sent.rs restores its batches
+//! sent.rs           the form of batches between stages: packed.rs, or large_lists.rs
 //! failures.rs       the first error of a query ends all of its readers
 //! naming.rs         an error names the worker that had it, and says whether the worker is lost
 //! restarts.rs       the workers that are lost, and what people learn of queries that start again
@@ -21,16 +22,18 @@ mod headers;
 mod large_lists;
 mod mismatch;
 mod naming;
+mod packed;
 mod plain;
 mod restarts;
 mod runtime;
+mod sent;
 mod tls;
 
 pub(crate) use ask_service::AskService;
 pub(crate) use asks::Ask;
 pub(crate) use channel::{keeps_heads, restored_stream, with_own_head};
 pub use connections::{Connections, DEFAULT_SILENCE};
-pub(crate) use headers::{execution, set_options, worker_url};
-pub(crate) use large_lists::{narrowed, sent_schema};
+pub(crate) use headers::{QueryRestarts, execution, restarts, set_options, worker_url};
 pub(crate) use runtime::{CONNECTION_BYTES, STREAM_BYTES, network_threads};
+pub(crate) use sent::SentForm;
 pub(crate) use tls::{Connection, Peer, accept};

@@ -34,6 +34,7 @@ use crate::{
     error::{WorkerError, WorkerErrorKind},
     inserts::{Inserts, sum_of_counts},
     net::Connections,
+    skipped::tell_skipped,
     state::{PublishedPart, ResultStore, Target, blocking},
     workers::address_of,
 };
@@ -228,7 +229,8 @@ impl NewDataset {
 
     /// Runs the query, and returns the parts that its tasks have written.
     async fn run(&self, session: &SessionContext, plan: Arc<dyn ExecutionPlan>, workers: &[Url]) -> Result<Vec<Part>> {
-        let counts = collect(plan, session.task_ctx()).await?;
+        let counts = collect(Arc::clone(&plan), session.task_ctx()).await?;
+        tell_skipped(&plan).await?;
         let rows = sum_of_counts(&counts);
         let request = PartsRequest::Publish { id: self.target.id.clone() };
         let own = request.apply(&self.own).await?;

@@ -2,9 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use annulus_datafusion::{delegate, replace_in_stage};
+use annulus_datafusion::{AnnulusConfig, config::Strategy, delegate, replace_in_stage};
 use datafusion::{
-    arrow::datatypes::SchemaRef,
     common::not_impl_err,
     config::ConfigOptions,
     error::Result,
@@ -18,7 +17,7 @@ use datafusion::{
 use futures::TryStreamExt;
 
 use super::windows::restore_order;
-use crate::net::{narrowed, sent_schema};
+use crate::net::SentForm;
 
 /// The operator at the head of a stage, which sends its rows in a schema that arrives.
 ///
@@ -29,8 +28,8 @@ use crate::net::{narrowed, sent_schema};
 pub(crate) struct StageHeadExec {
     /// The operator. A repartition uses the exchange of Annulus, if possible.
     inner: Arc<dyn ExecutionPlan>,
-    /// The schema in which the rows are sent, if it differs from the schema of `inner`.
-    sent: Option<SchemaRef>,
+    /// The form in which the rows are sent, if it is not that of `inner`.
+    sent: Option<SentForm>,
     properties: Arc<PlanProperties>,
 }
 
@@ -48,7 +47,11 @@ pub(crate) fn rewrite_stage(
     let is_head = |stock: &RepartitionExec| matches!(stock.partitioning(), Partitioning::Hash(..));
     let has_head = plan.downcast_ref::<RepartitionExec>().is_some_and(is_head);
     let inner = replace_in_stage(restore_order(plan)?, config)?;
-    let sent = sent_schema(&inner.schema())?;
+    let strategy = config.extensions.get::<AnnulusConfig>().map(|annulus| annulus.strategy);
+    let sent = match keeps_head && strategy != Some(Strategy::Stock.into()) {
+        true => SentForm::for_schema(&inner.schema())?,
+        false => SentForm::for_lists(&inner.schema())?,
+    };
     if sent.is_some() && !keeps_head {
         return not_impl_err!(
             "lists with 64-bit offsets between workers whose task counts are found while the query runs: set \
@@ -64,10 +67,10 @@ impl StageHeadExec {
         Ok(Self::wrap(inner, self.sent.clone()))
     }
 
-    fn wrap(inner: Arc<dyn ExecutionPlan>, sent: Option<SchemaRef>) -> Arc<dyn ExecutionPlan> {
+    fn wrap(inner: Arc<dyn ExecutionPlan>, sent: Option<SentForm>) -> Arc<dyn ExecutionPlan> {
         let own = inner.properties();
         let properties = sent.as_ref().map(|sent| {
-            let equivalences = EquivalenceProperties::new(Arc::clone(sent));
+            let equivalences = EquivalenceProperties::new(Arc::clone(&sent.schema));
             PlanProperties::new(equivalences, own.partitioning.clone(), own.emission_type, own.boundedness)
         });
         let properties = properties.map_or_else(|| Arc::clone(own), Arc::new);
@@ -92,9 +95,9 @@ impl ExecutionPlan for StageHeadExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.inner.execute(partition, context)?;
-        let Some(sent) = &self.sent else { return Ok(rows) };
-        let schema = Arc::clone(sent);
-        let rows = rows.and_then(move |batch| std::future::ready(narrowed(&batch, &schema)));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(sent), rows)))
+        let Some(sent) = self.sent.clone() else { return Ok(rows) };
+        let schema = Arc::clone(&sent.schema);
+        let rows = rows.and_then(move |batch| std::future::ready(sent.sent(&batch)));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }

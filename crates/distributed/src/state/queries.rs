@@ -42,6 +42,8 @@ pub(crate) struct QueryActivity {
     pub(crate) since: Instant,
     /// The name in the submitter's certificate, if connections are encrypted.
     pub(crate) submitter: Option<String>,
+    /// The number of times that the coordinator has started it again.
+    pub(crate) restarts: usize,
     pub(crate) tasks: usize,
     /// The plans of its tasks.
     pub(crate) plans: Vec<TaskPlan>,
@@ -152,7 +154,7 @@ impl WorkerQueries {
             counts.queries += 1;
             tracing::info!(%query, "the query begins");
             let submitter = submitter.map(ToString::to_string);
-            QueryActivity { since: Instant::now(), submitter, tasks: 0, plans: Vec::new() }
+            QueryActivity { since: Instant::now(), submitter, restarts: 0, tasks: 0, plans: Vec::new() }
         });
         running.tasks += 1;
         drop(state);
@@ -160,9 +162,10 @@ impl WorkerQueries {
         Ok(QueryTask { queries: self.clone(), query: query.to_owned() })
     }
 
-    /// Adds the plan of a task that was accepted.
-    pub(crate) fn add_plan(&self, query: &str, plan: TaskPlan) {
+    /// Adds the plan of a task that was accepted, of a query that has started again this often.
+    pub(crate) fn add_plan(&self, query: &str, restarts: usize, plan: TaskPlan) {
         if let Some(running) = self.0.state.lock().queries.get_mut(query) {
+            running.restarts = restarts;
             running.plans.push(plan);
         }
     }

@@ -54,6 +54,9 @@ pub struct QueryReport {
     pub submitter: Option<String>,
     /// The seconds since its first task began here.
     pub seconds: f64,
+    /// The number of times that it has started again because a worker was lost or took no more queries.
+    #[serde(default)]
+    pub restarts: usize,
     /// Its tasks here.
     pub tasks: usize,
     /// The plans of these tasks.
@@ -170,6 +173,7 @@ impl QueryReport {
             id,
             submitter: running.submitter.clone(),
             seconds: running.since.elapsed().as_secs_f64(),
+            restarts: running.restarts,
             tasks: running.tasks,
             plans: running.plans.iter().map(task).collect(),
         }

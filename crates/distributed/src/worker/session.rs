@@ -17,7 +17,7 @@ use super::channels::{OwnWorker, TaskChannels};
 use crate::{
     codec::AnnulusCodec,
     files::WorkerFiles,
-    net::{Connections, execution, keeps_heads, set_options, worker_url},
+    net::{Connections, execution, keeps_heads, restarts, set_options, worker_url},
     stage::rewrite_stage,
     state::{TaskAccess, TaskPlan, WorkerQueries, WorkerState},
 };
@@ -35,6 +35,7 @@ impl WorkerSessionBuilder for Sessions {
     async fn build_session_state(&self, mut context: WorkerQueryContext) -> Result<SessionState> {
         let url = worker_url(&context.headers).and_then(|url| Url::parse(url).ok());
         let execution = execution(&context.headers).map(str::to_owned);
+        let restarts = restarts(&context.headers);
         let connections = self.connections.clone();
         let config = context.builder.config().get_or_insert_default();
         config.set_extension(Arc::clone(&self.files));
@@ -43,7 +44,8 @@ impl WorkerSessionBuilder for Sessions {
             config.set_extension(Arc::new(TaskAccess { connections, worker, execution, state }));
         }
         let own = url.map(|url| OwnWorker { url, worker: Weak::clone(&self.worker) });
-        let counted = execution.map(|execution| CountedQuery { queries: self.state.queries.clone(), execution });
+        let counted =
+            execution.map(|execution| CountedQuery { queries: self.state.queries.clone(), execution, restarts });
         session(context, TaskChannels { connections, own }, counted)
     }
 }
@@ -65,6 +67,7 @@ pub fn on_worker(mut context: WorkerQueryContext, connections: Connections) -> R
 struct CountedQuery {
     queries: WorkerQueries,
     execution: String,
+    restarts: usize,
 }
 
 fn session(context: WorkerQueryContext, channels: TaskChannels, counted: Option<CountedQuery>) -> Result<SessionState> {
@@ -84,12 +87,12 @@ fn session(context: WorkerQueryContext, channels: TaskChannels, counted: Option<
         let options = event.session_config.options();
         let keeps_head = keeps_heads(DistributedConfig::from_config_options(options)?);
         let plan = rewrite_stage(event.plan, options, keeps_head)?;
-        if let Some(CountedQuery { queries, execution }) = &counted {
+        if let Some(CountedQuery { queries, execution, restarts }) = &counted {
             let (task, count) = event
                 .session_config
                 .get_extension::<DistributedTaskContext>()
                 .map_or((0, 1), |context| (context.task_index, context.task_count));
-            queries.add_plan(execution, TaskPlan { task, count, plan: Arc::clone(&plan) });
+            queries.add_plan(execution, *restarts, TaskPlan { task, count, plan: Arc::clone(&plan) });
         }
         Ok(WorkerPlanRewriteEventResponse::new(plan))
     };

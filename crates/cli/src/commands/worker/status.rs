@@ -38,6 +38,7 @@ struct Query {
     submitter: Option<String>,
     workers: usize,
     tasks: usize,
+    restarts: usize,
     seconds: f64,
 }
 
@@ -67,6 +68,7 @@ fn tables(all: &ClusterReport) -> String {
             let query = queries.entry(&part.id).or_default();
             query.submitter = query.submitter.take().or_else(|| part.submitter.clone());
             (query.workers, query.tasks) = (query.workers + 1, query.tasks + part.tasks);
+            query.restarts = query.restarts.max(part.restarts);
             query.seconds = query.seconds.max(part.seconds);
         }
     }
@@ -75,9 +77,10 @@ fn tables(all: &ClusterReport) -> String {
     }
     let queries = queries.iter().map(|(id, query)| {
         let submitter = query.submitter.clone().unwrap_or_default();
-        let numbers = [query.workers.to_string(), query.tasks.to_string(), format!("{:.1}", query.seconds)];
+        let counts = [query.workers, query.tasks, query.restarts].map(|count| count.to_string());
+        let numbers = counts.into_iter().chain([format!("{:.1}", query.seconds)]);
         [(*id).to_owned(), submitter].into_iter().chain(numbers).collect()
     });
-    let queries = plain::table(&["query", "submitter", "workers", "tasks", "seconds"], &[0, 1], queries);
+    let queries = plain::table(&["query", "submitter", "workers", "tasks", "restarts", "seconds"], &[0, 1], queries);
     format!("{workers}\n{queries}")
 }
