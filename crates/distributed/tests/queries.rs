@@ -66,6 +66,48 @@ async fn answers_are_those_of_one_machine() {
     }
 }
 
+/// Joins of a grouping, beyond an exchange, whose keys a filtered small table has.
+const REDUCED: &[&str] = &[
+    "SELECT s.k, b.c FROM small s JOIN grouped b ON s.k = b.k WHERE s.g = 1",
+    // As in query 17 of TPC-H: the key is that of another join.
+    "SELECT o.id FROM small s, big o, grouped b WHERE s.g = 1 AND s.k = o.k AND o.k = b.k AND o.n < b.a",
+    "SELECT s.k, b.c FROM small s LEFT JOIN grouped b ON s.k = b.k WHERE s.g = 1",
+    "SELECT k FROM small s WHERE g = 1 AND NOT EXISTS (SELECT 1 FROM grouped b WHERE s.k = b.k AND b.c > 13)",
+    "SELECT c FROM grouped b WHERE k IN (SELECT k FROM small WHERE g = 1)",
+];
+
+/// Joins whose rows the keys of a small table must not drop, or cannot.
+const WHOLE: &[&str] = &[
+    "SELECT b.k, b.c FROM small s RIGHT JOIN grouped b ON s.k = b.k AND s.g = 1",
+    "SELECT c FROM grouped b WHERE NOT EXISTS (SELECT 1 FROM small s WHERE s.k = b.k AND g = 1)",
+    "SELECT s.k, b.c FROM small s JOIN grouped b ON s.k = b.k",
+    "SELECT s.k, b.c FROM small s JOIN grouped b ON s.k = b.c WHERE s.g = 1",
+    "SELECT s.k, b.c FROM (SELECT * FROM small WHERE random() >= 0) s JOIN grouped b ON s.k = b.k",
+    "SELECT s.k, b.c FROM (SELECT * FROM small WHERE g = 1 ORDER BY k LIMIT 9) s JOIN grouped b ON s.k = b.k",
+    "SELECT s.k, b.c FROM small s JOIN (SELECT * FROM grouped ORDER BY c, k LIMIT 9) b ON s.k = b.k WHERE s.g = 1",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_drop_rows_in_other_stages() {
+    let folder = tempfile::tempdir().unwrap();
+    write_tables(folder.path()).await;
+    let cluster = Cluster::start(3).await;
+    let (one, many) = (stock(), cluster.session(&[]).await);
+    for session in [&one, &many] {
+        register(session, folder.path()).await;
+        let grouped = "CREATE VIEW grouped AS SELECT k, count(*) AS c, avg(n) AS a FROM big GROUP BY k";
+        session.sql(grouped).await.unwrap();
+    }
+    let all = REDUCED.iter().map(|query| (true, query)).chain(WHOLE.iter().map(|query| (false, query)));
+    for (is_reduced, query) in all {
+        assert_eq!(rows(&many, query).await.unwrap(), rows(&one, query).await.unwrap(), "{query}");
+        let plan = rows(&many, &format!("EXPLAIN {query}")).await.unwrap().join("\n");
+        let is_scan = |line: &&str| line.contains("/small/") && line.contains("DataSourceExec");
+        let scans = plan.lines().filter(is_scan).count();
+        assert_eq!(scans, if is_reduced { 2 } else { 1 }, "{query}: {plan}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stages_run_on_annulus() {
     let folder = tempfile::tempdir().unwrap();

@@ -42,7 +42,7 @@ impl fmt::Debug for ChooseBroadcasts {
 }
 
 impl ChooseBroadcasts {
-    const NAME: &'static str = "ChooseBroadcasts";
+    pub(super) const NAME: &'static str = "ChooseBroadcasts";
 
     /// Inserts this rule into a list that does not have it, after the choice of joins around a ring.
     pub(super) fn install(self, rules: &mut Rules) {
@@ -55,11 +55,7 @@ impl ChooseBroadcasts {
 
 impl PhysicalOptimizerRule for ChooseBroadcasts {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let joins = config.extensions.get::<AnnulusConfig>().map_or(Joins::Auto, |options| options.joins);
-        let is_off = config.optimizer.hash_join_single_partition_threshold == 0
-            || joins == Joins::Never
-            || !DistributedConfig::from_config_options(config)?.broadcast_joins;
-        if is_off || PlacementMode::from_options(config) == PlacementMode::InProcess {
+        if is_off(config)? || PlacementMode::from_options(config) == PlacementMode::InProcess {
             return Ok(plan);
         }
         let workers = self.workers.get_urls()?.len();
@@ -85,6 +81,17 @@ impl PhysicalOptimizerRule for ChooseBroadcasts {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Returns whether no side of a join is sent to all workers because of its size.
+///
+/// # Errors
+/// If the session has no options of the engine.
+pub(super) fn is_off(config: &ConfigOptions) -> Result<bool> {
+    let joins = config.extensions.get::<AnnulusConfig>().map_or(Joins::Auto, |options| options.joins);
+    Ok(config.optimizer.hash_join_single_partition_threshold == 0
+        || joins == Joins::Never
+        || !DistributedConfig::from_config_options(config)?.broadcast_joins)
 }
 
 /// Returns whether a join that repartitions both sides has the same rows if each task has all rows of the left side and

@@ -12,6 +12,7 @@ use super::{
     lift::LiftInputs,
     live::LiveWorkers,
     planner::{PlannerContext, StagePlanner},
+    semi_joins::SemiJoinReduction,
 };
 use crate::{
     codec::AnnulusCodec,
@@ -47,6 +48,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
         ChooseCycloJoins { workers: Arc::clone(&workers) }.install(rules);
         ChooseBroadcasts { workers: Arc::clone(&workers) }.install(rules);
+        SemiJoinReduction { workers: Arc::clone(&workers) }.install(ChooseBroadcasts::NAME, rules);
         LiftInputs.install(rules);
         let mut builder = builder
             .with_distributed_worker_resolver(LiveWorkers::clone(&live))

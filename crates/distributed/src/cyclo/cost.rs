@@ -60,7 +60,7 @@ impl Work {
 /// The estimated size of a side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SideSize {
-    pub(super) rows: f64,
+    pub(crate) rows: f64,
     pub(crate) bytes: f64,
 }
 
@@ -201,7 +201,7 @@ impl JoinEstimate<'_> {
 
 /// Nanoseconds a row of a build side that is larger than caches. In query 9 of TPC-H at scale 1, 8 million rows that
 /// came to all workers took 0.48 s of processor time to be received and inserted.
-const BUILD_ROW: f64 = 30.0;
+pub(crate) const BUILD_ROW: f64 = 30.0;
 
 /// Returns whether a join on equal keys is expected to take less time with its left side on all of the workers than
 /// with both sides repartitioned. The left side has at most `limit` bytes then, and is the smaller one.

@@ -40,7 +40,7 @@ use annulus_roundabout::secure::Member;
 
 use crate::{net::AskService, state::Meetings};
 
-pub(crate) use cost::prefers_broadcast;
+pub(crate) use cost::{BUILD_ROW, SideSize, prefers_broadcast};
 pub use exec::CycloJoinExec;
 pub(crate) use exec::{RingPlan, on_all_workers};
 pub(crate) use key_filter::FilterSizes;
