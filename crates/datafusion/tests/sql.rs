@@ -334,12 +334,14 @@ async fn installing_twice_changes_nothing() {
         "KeptPartitions",
         "PartitionsInTurn",
         "FirstRows",
+        "YieldingCrossJoins",
     ] {
         assert_eq!(names.iter().filter(|name| *name == rule).count(), 1, "{rule}");
     }
     assert_eq!(at(RingRepartition::NAME).map(|at| at + 1), at(RunAggregates::NAME));
     assert_eq!(at(RunAggregates::NAME).map(|at| at + 1), at("FirstRows"));
-    assert_eq!(at("FirstRows").map(|at| at + 1), at("SanityCheckPlan"));
+    assert_eq!(at("FirstRows").map(|at| at + 1), at("YieldingCrossJoins"));
+    assert_eq!(at("YieldingCrossJoins").map(|at| at + 1), at("SanityCheckPlan"));
     assert!(at(RingRepartition::NAME) > at("FilterPushdown(Post)"));
     let session = SessionContext::new_with_state(again);
     session.sql("SET datafusion.catalog.information_schema = true").await.unwrap();

@@ -38,7 +38,7 @@ impl PhysicalOptimizerRule for YieldingCrossJoins {
     }
 
     fn name(&self) -> &str {
-        "annulus_yielding_cross_joins"
+        "YieldingCrossJoins"
     }
 
     fn schema_check(&self) -> bool {

@@ -225,7 +225,7 @@ fn values<T: ArrowNativeType>(data: &ArrayData) -> &[T] {
 
 /// An integer whose distance from a smaller one has at most 64 bits, or is too large.
 trait Distance: ArrowNativeType + Ord {
-    fn from_base(self, base: Self) -> u64;
+    fn distance(self, base: Self) -> u64;
     fn with_distance(base: Self, distance: u64) -> Self;
     /// The distance in all its bits.
     fn span(self, base: Self) -> u128;
@@ -236,7 +236,7 @@ trait Distance: ArrowNativeType + Ord {
 macro_rules! distances {
     ($($integer:ty),+) => {$(
         impl Distance for $integer {
-            fn from_base(self, base: Self) -> u64 {
+            fn distance(self, base: Self) -> u64 {
                 (self as u64).wrapping_sub(base as u64)
             }
 
@@ -245,7 +245,7 @@ macro_rules! distances {
             }
 
             fn span(self, base: Self) -> u128 {
-                self.from_base(base).into()
+                self.distance(base).into()
             }
 
             fn widened(self) -> i128 {
@@ -262,7 +262,7 @@ macro_rules! distances {
 distances!(i8, i16, i32, i64, u8, u16, u32, u64);
 
 impl Distance for i128 {
-    fn from_base(self, base: Self) -> u64 {
+    fn distance(self, base: Self) -> u64 {
         self.wrapping_sub(base) as u64
     }
 
@@ -292,10 +292,10 @@ fn put_integers<T: Distance>(values: &[T], nulls: Option<&NullBuffer>, into: &mu
     let span = most.span(least);
     let width = match span {
         0 => 0,
-        ..0x100 => 1,
-        ..0x1_0000 => 2,
-        ..0x1_0000_0000 => 4,
-        ..0x1_0000_0000_0000_0000 => 8,
+        1..0x100 => 1,
+        0x100..0x1_0000 => 2,
+        0x1_0000..0x1_0000_0000 => 4,
+        0x1_0000_0000..0x1_0000_0000_0000_0000 => 8,
         _ => RAW,
     };
     into.push(width);
@@ -306,10 +306,10 @@ fn put_integers<T: Distance>(values: &[T], nulls: Option<&NullBuffer>, into: &mu
     }
     into.extend_from_slice(&least.widened().to_le_bytes());
     match width {
-        1 => put_each(values, into, |value| (value.from_base(least) as u8).to_le_bytes()),
-        2 => put_each(values, into, |value| (value.from_base(least) as u16).to_le_bytes()),
-        4 => put_each(values, into, |value| (value.from_base(least) as u32).to_le_bytes()),
-        8 => put_each(values, into, |value| value.from_base(least).to_le_bytes()),
+        1 => put_each(values, into, |value| (value.distance(least) as u8).to_le_bytes()),
+        2 => put_each(values, into, |value| (value.distance(least) as u16).to_le_bytes()),
+        4 => put_each(values, into, |value| (value.distance(least) as u32).to_le_bytes()),
+        8 => put_each(values, into, |value| value.distance(least).to_le_bytes()),
         _ => {}
     }
 }
