@@ -25,6 +25,14 @@ for package in sys.argv[1:]:
 
 
 @functools.cache
+def ds_queries():
+    """The folder of the queries of TPC-DS, which bench/tpcds/queries makes."""
+    folder = CACHE / "tpcds" / "queries"
+    if not folder.is_dir():
+        subprocess.run([Path(__file__).with_name("tpcds") / "queries", folder], check=True)
+    return folder
+
+
 def python(*packages, home="bench-venv"):
     """The interpreter of a virtual environment in the cache folder, with these packages installed."""
     interpreter = CACHE / home / "bin" / "python"
